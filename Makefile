@@ -1,0 +1,43 @@
+# Two commands matter: `make demo` and `make test`. Both install what they need into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help demo test fast check fix docs bench clean
+.DEFAULT_GOAL := help
+
+help:  ## Say what there is
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(INSTALLED)  ## Score a small shipped set of rollouts and print the table
+	@$(BIN)/python examples/demo.py
+
+test: check  ## Everything: lint, types, layers, all tests
+	$(BIN)/python -m pytest -n auto
+
+fast: $(INSTALLED)  ## The tests that take no time
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+check: $(INSTALLED)  ## ruff, pyright strict, import layers
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/pyright --warnings
+	$(BIN)/lint-imports --no-cache
+
+fix: $(INSTALLED)  ## Format, and mend what ruff can mend
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/ruff format --quiet .
+
+docs: $(INSTALLED)  ## Run every fenced example and rewrite its printed output
+	$(BIN)/python -m pytest tests/test_docs.py -q --update-examples
+
+bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/core.py
+
+clean:  ## Remove the environment and caches
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist benchmarks/.venvs

@@ -1,0 +1,65 @@
+"""Measure assay against verifiers, rubric and autorubric: `python benchmarks/core.py`.
+
+Prints a table of figures, ratios and targets, and adds it to benchmarks/RESULTS.md. Targets that
+are missed are written as missed.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from measures import MEASURES, QUICK, Measure, Sizes
+from peers import install
+from report import append_results, plain_table
+from rows import Row
+from subjects import Subjects, all_subjects
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    chosen = [m for m in MEASURES if not options.only or m.name in options.only]
+    try:
+        rows, notes = run(chosen, QUICK if options.quick else Sizes())
+    except KeyboardInterrupt:
+        say("stopped; nothing was saved")
+        return 130
+    print(plain_table(rows))
+    for note in notes:
+        print(f"note: {note}")
+    if not options.no_save:
+        append_results(rows, notes, quick=options.quick)
+    return 0
+
+
+def run(measures: Sequence[Measure], sizes: Sizes) -> tuple[list[Row], list[str]]:
+    """The rows of all measures, and a sentence for everything that could not be measured."""
+    installed = install({name for measure in measures for name in measure.peers}, say=say)
+    subjects: Subjects = all_subjects(installed.interpreters, say=say)
+    rows = [row for measure in measures for row in measure.run(subjects, sizes)]
+    return rows, [*installed.failures, *subjects.notes]
+
+
+def say(line: str) -> None:
+    """Progress, kept apart from the table."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="core.py", description=(__doc__ or "").strip())
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[measure.name for measure in MEASURES],
+        help="measure only this; may be given more than once",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to see that it runs; not comparable"
+    )
+    parser.add_argument(
+        "--no-save", action="store_true", help="print the table, leave RESULTS.md alone"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""How answers add up: every formula of the library, and the only place that multiplies a weight.
+
+An aggregation turns the counted answers of one rollout into `Totals`; one function, `normalise`,
+turns totals into a score. Totals of several rubrics are added, so a group needs no formula.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import mul
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from assay.errors import RubricError
+
+Scale: TypeAlias = Literal["unit", "open", "raw"]
+"""How totals become a score: a share clamped to 0…1, a share left as it is, or the raw sum."""
+
+
+class Answer(NamedTuple):
+    """One counted answer, as the formulas see it."""
+
+    weight: float
+    value: float
+    passed: bool
+
+
+class Totals(NamedTuple):
+    """What answers come to: the sum, the most it could gain and the most it could lose."""
+
+    raw: float = 0.0
+    gain: float = 0.0
+    loss: float = 0.0
+
+    def plus(self, other: "Totals") -> "Totals":
+        return Totals(self.raw + other.raw, self.gain + other.gain, self.loss + other.loss)
+
+
+def normalise(totals: Totals, scale: Scale = "unit") -> float | None:
+    """The score of some totals; None when nothing was at stake.
+
+    A share of what could be gained; when nothing can be gained, what is left after the faults.
+
+    >>> normalise(Totals(raw=12.75, gain=15)), normalise(Totals(raw=-9, loss=60))
+    (0.85, 0.85)
+    """
+    raw, gain, loss = totals
+    if scale == "raw":
+        return raw
+    if gain > 0:
+        share = raw / gain
+    elif loss > 0 and scale == "unit":
+        share = 1 + raw / loss
+    else:
+        return None
+    return min(1.0, max(0.0, share)) if scale == "unit" else share
+
+
+def capped(totals: Totals, cap: float, scale: Scale) -> Totals:
+    """Totals whose score is at most `cap`: what a failed required criterion leaves."""
+    raw, gain, loss = totals
+    if scale == "raw":
+        ceiling = cap
+    elif gain > 0:
+        ceiling = cap * gain
+    else:
+        ceiling = (cap - 1) * loss
+    return Totals(min(raw, ceiling), gain, loss)
+
+
+def stakes(weights: Sequence[float]) -> tuple[float, float]:
+    """What these weights could gain, and what they could lose."""
+    gain = sum((w for w in weights if w > 0), 0.0)
+    loss = sum((-w for w in weights if w < 0), 0.0)
+    return gain, loss
+
+
+def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
+    """Σ weight · value: the reward."""
+    return sum(map(mul, weights, values), 0.0)
+
+
+def weighted_sums(weights: Sequence[float], columns: Sequence[Sequence[float]]) -> list[float]:
+    """The reward of every rollout, from one column of values a criterion."""
+    sums = [0.0] * len(columns[0])
+    for weight, column in zip(weights, columns, strict=True):
+        sums = [total + weight * value for total, value in zip(sums, column, strict=True)]
+    return sums
+
+
+def share_of(share: float, weights: Sequence[float]) -> Totals:
+    """The totals of a rubric that was judged as a whole to be worth `share` (0…1) of its best."""
+    gain, loss = stakes(weights)
+    return Totals(share * gain if gain > 0 else (share - 1) * loss, gain, loss)
+
+
+def _weighted(answers: Sequence[Answer]) -> Totals:
+    weights = [answer.weight for answer in answers]
+    return Totals(weighted_sum(weights, [answer.value for answer in answers]), *stakes(weights))
+
+
+def _mean(answers: Sequence[Answer]) -> Totals:
+    """The mean by size of weight; a fault (negative weight) is worth how far it was avoided."""
+    sizes = [abs(answer.weight) for answer in answers]
+    total = sum(sizes)
+    if not total:
+        return Totals()
+    worth = [a.value if a.weight > 0 else 1 - a.value for a in answers]
+    return Totals(weighted_sum(sizes, worth) / total, 1.0)
+
+
+def _all_pass(answers: Sequence[Answer]) -> Totals:
+    return Totals(float(all(a.passed for a in answers)), 1.0) if answers else Totals()
+
+
+def _any_pass(answers: Sequence[Answer]) -> Totals:
+    return Totals(float(any(a.passed for a in answers)), 1.0) if answers else Totals()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A named way to add answers up."""
+
+    name: str
+    total: Callable[[Sequence[Answer]], Totals]
+    scale: Scale = "unit"
+    sums: bool = False
+    """Whether the total is Σ weight · value, so that whole columns can be summed at once."""
+    over_lines: Callable[[list[Any]], float] | None = None
+    """A caller's own formula over the answered report lines; its result is reward and score."""
+
+
+AGGREGATIONS: dict[str, Aggregation] = {
+    aggregation.name: aggregation
+    for aggregation in (
+        Aggregation("weighted", _weighted, sums=True),
+        Aggregation("sum", _weighted, scale="raw", sums=True),
+        Aggregation("mean", _mean),
+        Aggregation("tree", _mean),
+        Aggregation("healthbench", _weighted, scale="open", sums=True),
+        Aggregation("all_pass", _all_pass),
+        Aggregation("any_pass", _any_pass),
+    )
+}
+
+
+def aggregation_of(spec: object) -> Aggregation:
+    """The aggregation that a name or a function stands for."""
+    if isinstance(spec, Aggregation):
+        return spec
+    if isinstance(spec, str) and spec in AGGREGATIONS:
+        return AGGREGATIONS[spec]
+    if callable(spec):
+        name = getattr(spec, "__name__", type(spec).__name__)
+        return Aggregation(
+            name, _weighted, scale="raw", over_lines=cast("Callable[[list[Any]], float]", spec)
+        )
+    names = ", ".join(AGGREGATIONS)
+    raise RubricError(f"aggregation {spec!r} is not known: give one of {names}, or a function")

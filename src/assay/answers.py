@@ -1,0 +1,165 @@
+"""Answers: what was found about a batch, kept by column until somebody wants a report."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any, Protocol, TypeAlias, overload
+
+from assay.aggregation import Scale, weighted_sums
+from assay.criterion import Score
+from assay.plan import Plan
+from assay.report import CriterionReport, EvaluationReport, line_of, report_of, sum_reports
+
+Column: TypeAlias = list[Any]
+"""One answer a rollout: a plain number, or a `Score` where there is more to say."""
+
+WHOLE = Score(reason="judged as part of the whole")
+"""Stands in a column where the grader gave one report for all of its criteria."""
+
+
+class Findings(Protocol):
+    """What the doors of a rubric write from: numbers by rollout, reports on demand."""
+
+    def rewards(self) -> list[float]: ...
+    def metrics(self) -> list[dict[str, float]]: ...
+    def errors(self) -> list[dict[str, str]] | None: ...
+    def scored(self) -> list[bool] | None: ...
+    def report(self, place: int) -> EvaluationReport: ...
+
+
+@dataclass
+class Answers:
+    """One column a criterion. Plain columns are summed at once; anything else goes by report."""
+
+    plan: Plan
+    columns: list[Column]
+    size: int
+    scale: Scale | None = None
+    wholes: dict[int, EvaluationReport] = field(default_factory=dict[int, EvaluationReport])
+    """Reports of graders that judge as a whole, by place."""
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every answer is a number and the rule is a weighted sum: no report is needed."""
+        special = any(c.required or c.report_only or c.when for c in self.plan.criteria)
+        if special or self.wholes or not self.plan.aggregation.sums:
+            return False
+        return not any(Score in set(map(type, column)) for column in self.columns)
+
+    @cached_property
+    def reports(self) -> list[EvaluationReport]:
+        return [self.report(place) for place in range(self.size)]
+
+    def rewards(self) -> list[float]:
+        if not self.plain:
+            return [report.raw_score or 0.0 for report in self.reports]
+        weighted = [
+            (q.criterion.weight, q.index) for q in self.plan.questions if q.criterion.weight
+        ]
+        if not weighted:
+            return [0.0] * self.size
+        weights, places = zip(*weighted, strict=True)
+        return weighted_sums(weights, [self.columns[place] for place in places])
+
+    def metrics(self) -> list[dict[str, float]]:
+        """The values by name of every rollout; without those that have no answer."""
+        if not self.plain:
+            return [report.metrics for report in self.reports]
+        names = [criterion.name for criterion in self.plan.criteria]
+        # Filled by column: copying a dict that has its keys is cheaper than building one.
+        empty = dict.fromkeys(names, 0.0)
+        rows = [empty.copy() for _ in range(self.size)]
+        for name, column in zip(names, self.columns, strict=True):
+            for row, value in zip(rows, _as_floats(column), strict=True):
+                row[name] = value
+        return rows
+
+    def errors(self) -> list[dict[str, str]] | None:
+        """What went wrong by name, a rollout each; None when nothing did."""
+        return None if self.plain else [report.errors for report in self.reports]
+
+    def scored(self) -> list[bool] | None:
+        """Whether each rollout has all of its counted answers; None when all have."""
+        return None if self.plain else [report.scored for report in self.reports]
+
+    def line(self, index: int, place: int) -> CriterionReport:
+        return line_of(self.plan.questions[index].criterion, self.columns[index][place])
+
+    def report(self, place: int) -> EvaluationReport:
+        answers = [column[place] for column in self.columns]
+        whole = self.wholes.get(place)
+        criteria = self.plan.criteria
+        if whole is None:
+            return report_of(criteria, answers, aggregation=self.plan.aggregation, scale=self.scale)
+        rest = [(c, a) for c, a in zip(criteria, answers, strict=True) if a is not WHOLE]
+        if not rest:
+            return whole
+        by_code = report_of(
+            [c for c, _ in rest], [a for _, a in rest], aggregation=self.plan.aggregation
+        )
+        return by_code + whole
+
+
+def _as_floats(column: Column) -> Column:
+    return column if set(map(type, column)) == {float} else list(map(float, column))
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """The findings of several rubrics about one batch, added up."""
+
+    parts: Sequence[Findings]
+
+    def rewards(self) -> list[float]:
+        return [sum(row) for row in zip(*(part.rewards() for part in self.parts), strict=True)]
+
+    def metrics(self) -> list[dict[str, float]]:
+        rows = zip(*(part.metrics() for part in self.parts), strict=True)
+        return [_merged(row) for row in rows]
+
+    def errors(self) -> list[dict[str, str]] | None:
+        found = [errors for part in self.parts if (errors := part.errors()) is not None]
+        if not found:
+            return None
+        rows = zip(*found, strict=True)
+        return [dict(chain.from_iterable(errors.items() for errors in row)) for row in rows]
+
+    def scored(self) -> list[bool] | None:
+        found = [scored for part in self.parts if (scored := part.scored()) is not None]
+        return [all(row) for row in zip(*found, strict=True)] if found else None
+
+    def report(self, place: int) -> EvaluationReport:
+        return sum_reports(part.report(place) for part in self.parts)
+
+
+def _merged(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The metrics of several rubrics as one; equal names are summed."""
+    merged = dict(rows[0])
+    for row in rows[1:]:
+        for name, value in row.items():
+            merged[name] = merged[name] + value if name in merged else value
+    return merged
+
+
+class Reports(Sequence[EvaluationReport]):
+    """The reports of a scored batch, each made when it is looked at."""
+
+    def __init__(self, findings: Findings, size: int) -> None:
+        self._findings = findings
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> EvaluationReport: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[EvaluationReport]: ...
+    def __getitem__(self, index: int | slice) -> EvaluationReport | list[EvaluationReport]:
+        if isinstance(index, slice):
+            return [self._findings.report(place) for place in range(self._size)[index]]
+        return self._findings.report(range(self._size)[index])
+
+    def __iter__(self) -> Iterator[EvaluationReport]:
+        return (self._findings.report(place) for place in range(self._size))

@@ -1,0 +1,215 @@
+"""Doors: the familiar ways in, each a thin translation of one function. Only state doors write."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, cast
+
+from assay.advantage import advantages
+from assay.answers import Findings, Reports
+from assay.concurrency import run_sync
+from assay.errors import GradingError
+from assay.graders.base import Autograder
+from assay.graders.views import ToGrade, view_of
+from assay.report import EvaluationReport
+from assay.rollout import Batch, Rollout
+from assay.types import Messages
+
+
+class Doors(ABC):
+    """Every way into a rubric. A subclass says how a batch is answered, and what it may refuse."""
+
+    @abstractmethod
+    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+        """What is found about every rollout of a batch."""
+
+    @abstractmethod
+    def _refuse_alone(self) -> None:
+        """Raise when a single rollout cannot be scored by itself."""
+
+    @abstractmethod
+    def _get_reward_func_names(self) -> list[str]: ...
+
+    async def score(
+        self, rollouts: Sequence[Rollout], *, autograder: Autograder | None = None
+    ) -> list[EvaluationReport]:
+        """One report a rollout, in order. Writes nothing; group functions see all of them at once."""
+        findings = await self._find(Batch.of_rollouts(rollouts), autograder)
+        return list(Reports(findings, len(rollouts)))
+
+    async def grade(
+        self,
+        to_grade: ToGrade,
+        autograder: Autograder | None = None,
+        query: str | None = None,
+        *,
+        answer: Any = "",
+        info: Mapping[str, Any] | None = None,
+    ) -> EvaluationReport:
+        """The report on one text: a string, messages, or a mapping with `thinking` and `output`.
+
+        Raises `GradingError`, which holds the partial report, when a counted line has no answer.
+        """
+        completion, view = view_of(to_grade)
+        row: dict[str, Any] = {"prompt": query or "", "completion": completion, "answer": answer}
+        row["info"] = dict(info or {})
+        findings = await self._find(Batch([row], [row], [view]), autograder)
+        report = findings.report(0)
+        if not report.scored:
+            raise GradingError(_what_is_missing(report), report)
+        return report
+
+    def grade_sync(
+        self,
+        to_grade: ToGrade,
+        autograder: Autograder | None = None,
+        query: str | None = None,
+        *,
+        answer: Any = "",
+        info: Mapping[str, Any] | None = None,
+    ) -> EvaluationReport:
+        """`grade`, from synchronous code; works inside a running loop too."""
+        return run_sync(self.grade(to_grade, autograder, query, answer=answer, info=info))
+
+    async def score_rollout(self, state: MutableMapping[str, Any]) -> EvaluationReport:
+        """Score one state and write `reward`, `metrics`, `errors` and timing into it.
+
+        A group function needs `score_group`, and an empty rubric has nothing to score.
+        """
+        self._refuse_alone()
+        return (await self._score_states([state], in_group=False))[0]
+
+    async def score_group(
+        self, states: Sequence[MutableMapping[str, Any]]
+    ) -> Sequence[EvaluationReport]:
+        """Score the states of one group; writes what `score_rollout` does, and `advantage`."""
+        return await self._score_states(states, in_group=True)
+
+    async def _score_states(
+        self, states: Sequence[MutableMapping[str, Any]], *, in_group: bool
+    ) -> Sequence[EvaluationReport]:
+        _refuse_no_states(states)
+        started = time.perf_counter()
+        findings = await self._find(Batch.of_states(states))
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        _write_states(states, findings, elapsed_ms, in_group=in_group)
+        return Reports(findings, len(states))
+
+    def score_rollout_sync(
+        self,
+        prompt: Messages = "",
+        completion: Messages = "",
+        answer: Any = "",
+        state: Mapping[str, Any] | None = None,
+        task: str = "default",
+        info: Mapping[str, Any] | None = None,
+    ) -> dict[str, float | None]:
+        """The value of every criterion by name, and `reward`; None where there is no answer."""
+        self._refuse_alone()
+        scores = self.score_rollouts(
+            [prompt], [completion], [answer], [{} if state is None else state], [task], [info or {}]
+        )
+        return {name: column[0] for name, column in scores.items()}
+
+    def score_rollouts(
+        self,
+        prompts: Sequence[Messages],
+        completions: Sequence[Messages],
+        answers: Sequence[Any],
+        states: Sequence[Mapping[str, Any]] | None = None,
+        tasks: Sequence[str] | None = None,
+        infos: Sequence[Mapping[str, Any]] | None = None,
+    ) -> dict[str, list[float | None]]:
+        """A column of values a criterion, and `reward`; None where there is no answer."""
+        size = len(prompts)
+        given = [cast("Mapping[str, Any]", {}) for _ in prompts] if states is None else states
+        columns: dict[str, Sequence[Any]] = {
+            "prompt": prompts,
+            "completion": completions,
+            "answer": answers,
+            "task": ["default"] * size if tasks is None else tasks,
+            "info": [{} for _ in prompts] if infos is None else infos,
+        }
+        _refuse_uneven({**columns, "state": given})
+        fields = zip(*columns.values(), strict=True)
+        rows = [
+            {**state, **dict(zip(columns, values, strict=True))}
+            for state, values in zip(given, fields, strict=True)
+        ]
+        findings = run_sync(self._find(Batch(rows, given)))
+        metrics = findings.metrics()
+        scores: dict[str, list[float | None]] = {
+            name: [row.get(name) for row in metrics] for name in self._get_reward_func_names()
+        }
+        scores["reward"] = [*findings.rewards()]
+        return scores
+
+
+def _write_states(
+    states: Sequence[MutableMapping[str, Any]],
+    findings: Findings,
+    elapsed_ms: float,
+    *,
+    in_group: bool,
+) -> None:
+    """The one place that writes into states: everything at once, from the total."""
+    rewards, metrics = findings.rewards(), findings.metrics()
+    errors, scored = findings.errors(), findings.scored()
+    if in_group:
+        usable = rewards if scored is None else _where(scored, rewards)
+        baseline = advantages(usable)
+    else:
+        baseline = [None] * len(states)
+    for place, state in enumerate(states):
+        state["reward"] = rewards[place]
+        state["metrics"] = metrics[place]
+        if errors is not None or "errors" in state:
+            state["errors"] = {} if errors is None else errors[place]
+        if in_group:
+            state["advantage"] = baseline[place]
+        timing = state.setdefault("timing", {})
+        # Scoring again replaces the time of scoring before, in the total too.
+        earlier = timing.get("scoring_ms") or 0.0
+        timing["scoring_ms"] = elapsed_ms
+        timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
+        if state.get("trajectory"):
+            _write_steps(state, rewards[place], baseline[place])
+
+
+def _where(scored: Sequence[bool], rewards: Sequence[float]) -> list[float | None]:
+    return [r if counts else None for r, counts in zip(rewards, scored, strict=True)]
+
+
+def _write_steps(state: MutableMapping[str, Any], reward: float, advantage: float | None) -> None:
+    """Steps of a trajectory that have no reward or advantage of their own get the rollout's."""
+    for step in state["trajectory"]:
+        if isinstance(step, MutableMapping):
+            own = cast("MutableMapping[str, Any]", step)
+            if own.get("reward") is None:
+                own["reward"] = reward
+            if advantage is not None and own.get("advantage") is None:
+                own["advantage"] = advantage
+
+
+def _what_is_missing(report: EvaluationReport) -> str:
+    missing = [line for line in report.lines if line.counted and not line.answered]
+    listed = "; ".join(f"{line.name}: {line.error}" for line in missing[:3])
+    more = f"; and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return (
+        f"{report.asked - report.answered} of {report.asked} criteria have no answer "
+        f"({listed}{more}): the partial report is in .report"
+    )
+
+
+def _refuse_no_states(states: Sequence[object]) -> None:
+    for kind in set(map(type, states)):
+        if not issubclass(kind, MutableMapping):
+            state = next(state for state in states if type(state) is kind)
+            raise TypeError(f"a state is {state!r:.100}: give a dict")
+
+
+def _refuse_uneven(columns: Mapping[str, Sequence[Any]]) -> None:
+    sizes = {name: len(column) for name, column in columns.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{size} {name}s" for name, size in sizes.items())
+        raise ValueError(f"the columns differ in length ({listed}): give one of each a rollout")

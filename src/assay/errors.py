@@ -1,0 +1,64 @@
+"""What can go wrong, as one small tree.
+
+    AssayError
+    ├── RubricError (ValueError)            a rubric or criterion cannot be built as written
+    │   └── RubricFileError                 … and the file, line and field are known
+    ├── SignatureError (TypeError)          a check asks for an argument that nothing can supply
+    ├── JudgeError                          a judge's reply is no verdict we offered
+    ├── GradingError                        a text could not be graded whole; holds the partial report
+    └── MissingExtraError (ImportError)     an optional dependency is not installed
+
+A check or judge that fails while scoring is none of these: it becomes an error on its line of the
+report, where it can be seen and counted.
+"""
+
+from typing import Any
+
+
+class AssayError(Exception):
+    """Anything `assay` raises on purpose."""
+
+
+class RubricError(AssayError, ValueError):
+    """A rubric or criterion cannot be built as written."""
+
+
+class RubricFileError(RubricError):
+    """A rubric file is wrong; the message names file, line and field."""
+
+    def __init__(
+        self, message: str, *, path: str | None = None, line: int | None = None, field: str = ""
+    ) -> None:
+        where = ":".join(str(part) for part in (path, line) if part is not None)
+        super().__init__(f"{where}: {message}" if where else message)
+        self.path = path
+        self.line = line
+        self.field = field
+
+
+class SignatureError(AssayError, TypeError):
+    """A check asks for an argument that nothing can supply."""
+
+
+class JudgeError(AssayError):
+    """A judge's reply is no verdict that was offered."""
+
+
+class GradingError(AssayError):
+    """A text could not be graded whole. `report` holds what was answered and each error."""
+
+    def __init__(self, message: str, report: Any = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class MissingExtraError(AssayError, ImportError):
+    """An optional dependency is not installed; the message says what to install."""
+
+    def __init__(self, purpose: str, *, package: str, extra: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed: "
+            f"pip install 'assay[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra

@@ -1,0 +1,52 @@
+"""What a judge reads: a text, a chat's last reply, or thinking and output in their tags."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict, cast
+
+from assay.messages import completion_text
+from assay.types import Messages
+
+
+class ThinkingOutputDict(TypedDict, total=False):
+    """A reply in two parts."""
+
+    thinking: str
+    output: str
+
+
+ToGrade: TypeAlias = str | Sequence[Mapping[str, Any]] | ThinkingOutputDict
+
+_SECTION = re.compile(r"<(/?)(thinking|output)>", re.IGNORECASE)
+
+
+def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
+    """The completion that checks read, and the text that a judge reads.
+
+    >>> view_of({"thinking": "2 and 2", "output": "4"})
+    ('4', '<thinking>2 and 2</thinking>\\n<output>4</output>')
+    """
+    if isinstance(to_grade, str):
+        return to_grade, to_grade
+    if isinstance(to_grade, Mapping):
+        return _two_parts(cast("Mapping[str, Any]", to_grade))
+    if isinstance(to_grade, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return to_grade, completion_text(to_grade)
+    raise TypeError(
+        f"cannot grade {to_grade!r:.100} of type {type(to_grade).__name__}: give a text, "
+        "messages, or a mapping with 'thinking' and 'output'"
+    )
+
+
+def _two_parts(parts: Mapping[str, Any]) -> tuple[str, str]:
+    unknown = [name for name in parts if name not in ("thinking", "output")]
+    bad = [name for name, text in parts.items() if not isinstance(text, str)]
+    if unknown or bad or not parts:
+        raise TypeError(
+            f"cannot grade a mapping with {', '.join(map(repr, unknown or bad)) or 'no keys'}: "
+            "give 'thinking' and 'output', each a text"
+        )
+    # A part that holds our own tags must not pass for two parts.
+    safe = {name: _SECTION.sub(r"&lt;\1\2>", text) for name, text in parts.items()}
+    sections = [f"<{n}>{safe[n]}</{n}>" for n in ("thinking", "output") if safe.get(n)]
+    return str(parts.get("output", "")), "\n".join(sections)

@@ -1,0 +1,90 @@
+"""RubricGroup: rubrics whose reports are summed."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from assay.answers import Findings, Summed
+from assay.criterion import Criterion
+from assay.errors import RubricError
+from assay.graders.base import Autograder
+from assay.rollout import Batch
+from assay.rubric import Rubric
+from assay.types import RewardFunc
+
+logger = logging.getLogger("assay")
+
+
+class RubricGroup(Rubric):
+    """Several rubrics as one: rewards are added, and metrics of one name too.
+
+    Each child keeps its own parser, class objects, aggregation and grader.
+
+    >>> group = RubricGroup([Rubric([lambda: 1.0]), Rubric([lambda: 0.5], weights=[0.8])])
+    >>> group.score_rollout_sync()["reward"]
+    1.4
+    """
+
+    def __init__(self, rubrics: Sequence[Rubric], **kwargs: Any) -> None:
+        if not rubrics:
+            raise RubricError("RubricGroup must have at least one rubric")
+        for rubric in rubrics:
+            if not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise RubricError(f"a RubricGroup takes rubrics, and this is {rubric!r:.100}")
+        super().__init__(**kwargs)
+        if self._plan.questions:
+            raise RubricError("a RubricGroup has no criteria of its own: put them in a Rubric")
+        self.rubrics: list[Rubric] = list(rubrics)
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The criteria of every child, in order; equal names are summed in metrics."""
+        return tuple(criterion for child in self._children() for criterion in child.criteria)
+
+    def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
+        """Add a check to the first rubric of the group."""
+        self._warn_first("reward function")
+        self.rubrics[0].add_reward_func(func, weight)
+
+    def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
+        """Add a metric to the first rubric of the group."""
+        self._warn_first("metric")
+        self.rubrics[0].add_metric(func, weight)
+
+    def add_class_object(self, name: str, obj: Any) -> None:
+        """Let the checks of the first rubric name `obj`."""
+        self._warn_first("class object")
+        self.rubrics[0].add_class_object(name, obj)
+
+    def _warn_first(self, what: str) -> None:
+        logger.warning("the %s goes to the first rubric of the group only", what)
+
+    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+        # One after the other: a later rubric may read what an earlier one left in the state.
+        return Summed([await self._ask(child, batch, autograder) for child in self._children()])
+
+    async def _ask(self, child: Rubric, batch: Batch, given: Autograder | None) -> Findings:
+        """A grader given for this call goes before the child's own, and that before the group's."""
+        grader = given or child.autograder or self.autograder
+        return await child._find(batch, grader)  # pyright: ignore[reportPrivateUsage]
+
+    def _refuse_alone(self) -> None:
+        children = [child for child in self._children() if len(child)]
+        if not children:
+            super()._refuse_alone()
+        for child in children:
+            child._refuse_alone()  # pyright: ignore[reportPrivateUsage]
+
+    def _children(self) -> list[Rubric]:
+        # Looked at each time, since `rubrics` is the caller's to change.
+        _refuse_ring(self, self.rubrics, ())
+        return self.rubrics
+
+
+def _refuse_ring(group: RubricGroup, rubrics: Sequence[Rubric], above: tuple[int, ...]) -> None:
+    above = (*above, id(group))
+    for child in rubrics:
+        if id(child) in above:
+            raise RubricError("a RubricGroup cannot hold itself: take it out of its own .rubrics")
+        if isinstance(child, RubricGroup):
+            _refuse_ring(child, child.rubrics, above)

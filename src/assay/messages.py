@@ -1,0 +1,119 @@
+"""Text, roles and tool calls out of messages. Nothing here changes what it is given.
+
+A message may be a mapping or an object with attributes (SDK messages); its content may be text,
+a list of parts, or None.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, cast
+
+from assay.types import Messages
+
+
+class ToolCall(NamedTuple):
+    """One call of a tool that a model asked for."""
+
+    name: str
+    arguments: str
+    """As the model wrote them: JSON text, which may be broken."""
+    id: str = ""
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content: parts joined by a space, other kinds of part left out.
+
+    >>> text_of([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}])
+    'a b'
+    >>> text_of(None)
+    ''
+    """
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    if isinstance(content, Iterable) and not isinstance(content, (bytes, Mapping)):
+        texts = (_part_text(part) for part in cast("Iterable[object]", content))
+        return " ".join(text for text in texts if text)
+    return _part_text(cast("object", content))
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    text = _field(part, "text")
+    return text if isinstance(text, str) else ""
+
+
+def _field(message: object, name: str) -> Any:
+    if isinstance(message, Mapping):
+        return cast("Mapping[str, Any]", message).get(name)
+    return getattr(message, name, None)
+
+
+def role_of(message: object) -> str:
+    """The role of a message, or an empty text when it has none."""
+    role = _field(message, "role")
+    return role if isinstance(role, str) else ""
+
+
+def message_text(message: object) -> str:
+    """The text of one message, whatever its content is made of."""
+    return message if isinstance(message, str) else text_of(_field(message, "content"))
+
+
+def with_role(messages: Messages, role: str) -> list[Any]:
+    """The messages of one role, in order. A plain text has none."""
+    if isinstance(messages, str):
+        return []
+    return [message for message in messages if role_of(message) == role]
+
+
+def last_with_role(messages: Messages, role: str) -> Any | None:
+    """The last message of one role, or None. A plain text has none."""
+    if isinstance(messages, str):
+        return None
+    return next((m for m in reversed(messages) if role_of(m) == role), None)
+
+
+def completion_text(completion: Messages | None) -> str:
+    """What the model finally said: a plain text as it is, else its last assistant message.
+
+    >>> completion_text([{"role": "assistant", "content": "4"}, {"role": "user", "content": "ok"}])
+    '4'
+    """
+    if completion is None or isinstance(completion, str):
+        return completion or ""
+    return message_text(last_with_role(completion, "assistant") or "")
+
+
+def question_text(prompt: Messages | None) -> str:
+    """What was asked: a plain text as it is, else the last user message."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    return message_text(last_with_role(prompt, "user") or "")
+
+
+def tool_calls(message: object) -> list[ToolCall]:
+    """The tool calls of one message, from native `tool_calls`; entries saved as JSON text are read too."""
+    calls = _field(message, "tool_calls")
+    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes)):
+        return []
+    found = (_tool_call(entry) for entry in cast("Iterable[object]", calls))
+    return [call for call in found if call is not None]
+
+
+def _tool_call(entry: object) -> ToolCall | None:
+    if isinstance(entry, str):
+        try:
+            entry = json.loads(entry)
+        except ValueError:
+            return None
+    function = _field(entry, "function") or entry
+    name = _field(function, "name")
+    if not isinstance(name, str):
+        return None
+    arguments: object = _field(function, "arguments")
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments if arguments is not None else {})
+    return ToolCall(name, arguments, str(_field(entry, "id") or ""))

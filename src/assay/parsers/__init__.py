@@ -1,0 +1,30 @@
+"""How to read a completion: the whole text, tagged fields, or what follows a thought."""
+
+from assay.parsers.base import FormatReward, Parser, identity
+from assay.parsers.extract import (
+    extract_boxed_answer,
+    extract_code,
+    extract_hash_answer,
+    extract_json,
+    extract_json_text,
+    extract_last_number,
+    strip_non_numeric,
+)
+from assay.parsers.think import MaybeThinkParser, ThinkParser
+from assay.parsers.xml import XMLParser
+
+__all__ = [
+    "FormatReward",
+    "MaybeThinkParser",
+    "Parser",
+    "ThinkParser",
+    "XMLParser",
+    "extract_boxed_answer",
+    "extract_code",
+    "extract_hash_answer",
+    "extract_json",
+    "extract_json_text",
+    "extract_last_number",
+    "identity",
+    "strip_non_numeric",
+]

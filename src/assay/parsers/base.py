@@ -1,0 +1,112 @@
+"""The plain parser, which reads a text as it stands, and the reward for keeping a parser's format."""
+
+from collections.abc import Callable
+from typing import Any
+
+from assay.messages import last_with_role, message_text, with_role
+from assay.types import Messages
+
+
+def identity(value: Any) -> Any:
+    """The value itself."""
+    return value
+
+
+class Parser:
+    """Reads an answer out of a completion. This one takes the whole text through `extract_fn`.
+
+    Two parsers of one class with equal settings are equal.
+
+    >>> Parser(str.strip).parse_answer([{"role": "assistant", "content": " 4 "}])
+    '4'
+    """
+
+    def __init__(self, extract_fn: Callable[[str], Any] = identity) -> None:
+        if not callable(extract_fn):
+            raise TypeError(f"extract_fn is {extract_fn!r}: pass a function that takes a text")
+        self.extract_fn = extract_fn
+
+    def parse(self, text: str) -> Any:
+        """What one text holds."""
+        return self.extract_fn(text)
+
+    def parse_answer(self, completion: Messages | None) -> Any:
+        """The answer in a plain text, or in the last assistant message; None when there is none."""
+        if isinstance(completion, str):
+            return self.parse(completion)
+        last = None if completion is None else last_with_role(completion, "assistant")
+        return None if last is None else self.parse(message_text(last))
+
+    def get_assistant_messages(self, messages: Messages) -> list[Any]:
+        """What the model said, in order. A plain text has no messages."""
+        return with_role(messages, "assistant")
+
+    def get_user_messages(self, messages: Messages) -> list[Any]:
+        """What the user said, in order."""
+        return with_role(messages, "user")
+
+    def get_system_messages(self, messages: Messages) -> list[Any]:
+        """The system messages, in order."""
+        return with_role(messages, "system")
+
+    def get_tool_messages(self, messages: Messages) -> list[Any]:
+        """What tools replied, in order."""
+        return with_role(messages, "tool")
+
+    def format_score(self, completion: Messages | None) -> float:
+        """How well a completion keeps the format, from 0 to 1. No format is asked for here: 1.0."""
+        return 1.0
+
+    def get_format_reward_func(self) -> "FormatReward":
+        """`format_score` as a reward function that can be pickled."""
+        return FormatReward(self)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        # Equal parsers share a class; what else a subclass holds may not be hashable.
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._settings())})"
+
+    def _settings(self) -> list[str]:
+        """The arguments that differ from their defaults, as they are written."""
+        if self.extract_fn is identity:
+            return []
+        return [f"extract_fn={getattr(self.extract_fn, '__name__', repr(self.extract_fn))}"]
+
+
+class FormatReward:
+    """A reward function: how well a completion keeps the format of `parser`.
+
+    >>> FormatReward(Parser())(completion="anything", answer="4")
+    1.0
+    """
+
+    __name__ = "format_reward_func"
+
+    def __init__(self, parser: Parser) -> None:
+        self.parser = parser
+
+    def __call__(self, completion: Messages | None, **kwargs: Any) -> float:
+        return self.parser.format_score(completion)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FormatReward) and other.parser == self.parser
+
+    def __hash__(self) -> int:
+        return hash(self.parser)
+
+    def __repr__(self) -> str:
+        return f"FormatReward({self.parser!r})"
+
+
+def mean_score(completion: Messages | None, score: Callable[[str], float]) -> float:
+    """The mean of `score` over a plain text or every assistant message; 0.0 when there is none."""
+    if isinstance(completion, str):
+        return float(score(completion))
+    replies = [] if completion is None else with_role(completion, "assistant")
+    scores = [score(message_text(reply)) for reply in replies]
+    return sum(scores) / len(scores) if scores else 0.0

@@ -1,0 +1,159 @@
+"""Answers out of free text: boxes, marks, numbers, code and JSON. The last one wins everywhere.
+
+Each takes time linear in the text, whatever the text is.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from assay.parsers.fences import fences
+from assay.parsers.json_spans import json_spans
+
+_BOX_NAME = re.compile(r"\\(?:boxed|fbox)")
+_BOX = re.compile(
+    r"""
+    \\(?:boxed|fbox)\s*+(?:
+        (?P<open>\{)
+      | (?P<token>[-+]?[0-9]++(?:[.,/][0-9]++)*+ | [A-Za-z](?<=\s.)(?!\w))    # \boxed 1
+    )
+  | \\(?!\\(?:boxed|fbox))[\\{}]                            # escaped: no brace; but \\boxed is a box
+  | (?P<brace>[{}])
+    """,
+    re.VERBOSE,
+)
+_NUMBER = re.compile(
+    r"""
+    (?<![A-Za-z0-9_.])
+    (?P<sign>[-+\u2212]?+)
+    (?P<digits>
+        (?: [0-9]{1,3}(?:,[0-9]{3})++(?![0-9]) | [0-9]++ )(?:\.[0-9]++)?+
+      | \.[0-9]++
+    )
+    (?P<exponent>[eE][-+]?[0-9]++)?+
+    """,
+    re.VERBOSE,
+)
+
+
+def extract_boxed_answer(text: str, strict: bool = False) -> str:
+    r"""The content of the last whole `\boxed{…}` or `\fbox{…}`, or the token in `\boxed 1`.
+
+    Without one it gives the whole text, or `""` when `strict`, which keeps a model from being paid
+    for an answer it has not marked. Of boxes in boxes, the inner one counts.
+
+    >>> extract_boxed_answer(r"so \boxed{\frac{1}{2}} and \boxed{unfinished")
+    '\\frac{1}{2}'
+    """
+    best: tuple[int, int] | None = None
+    opened: list[int | None] = []
+    # Braces before the first box say nothing about it.
+    first = _BOX_NAME.search(text)
+    for match in _BOX.finditer(text, first.start()) if first else ():
+        if match["token"]:
+            best = match.span("token")
+        elif match["open"]:
+            opened.append(match.end())
+        elif match["brace"] == "{":
+            opened.append(None)
+        elif match["brace"] and opened:
+            start = opened.pop()
+            if start is not None and (best is None or start > best[0]):
+                best = start, match.start()
+    if best is None:
+        return "" if strict else text
+    return text[best[0] : best[1]].strip()
+
+
+def extract_hash_answer(text: str) -> str | None:
+    """The rest of the line after the last `####`, or None when there is no such mark.
+
+    >>> extract_hash_answer("2 + 2 = 4\\n#### 4\\n")
+    '4'
+    """
+    _, mark, rest = text.rpartition("####")
+    return rest.partition("\n")[0].strip() if mark else None
+
+
+def extract_last_number(text: str) -> str | None:
+    """The last number as `float` can read it, or None.
+
+    Thousands separators and a plus sign are left out, a percent sign is not part of it. A minus
+    after a letter or digit is a hyphen or a subtraction. A fraction is two numbers: `3/4` gives `4`.
+
+    >>> extract_last_number("from 3 to -1,250.50 (about 12% less than x2)")
+    '12'
+    """
+    found = deque(_NUMBER.finditer(text), maxlen=1)
+    if not found:
+        return None
+    last = found[0]
+    minus = "-" if last["sign"] in ("-", "\u2212") else ""
+    return minus + last["digits"].replace(",", "") + (last["exponent"] or "")
+
+
+def extract_code(text: str, language: str | None = None) -> str | None:
+    """The content of the last fenced block, or of the last in `language`; None when there is none.
+
+    >>> extract_code("```python\\nprint(1)\\n```\\n```\\n1\\n```", language="python")
+    'print(1)'
+    """
+    last = None
+    for fence in fences(text):
+        if language is None or fence.language == language.lower():
+            last = fence
+    return None if last is None else last.content
+
+
+def extract_json(text: str) -> Any:
+    """The value of the last JSON object or array; None when there is none.
+
+    A fenced block that holds nothing else comes first.
+
+    >>> extract_json('I choose {"verdict": "MET"}, not {nothing}.')
+    {'verdict': 'MET'}
+    """
+    found = _last_json(text)
+    return None if found is None else found[1]
+
+
+def extract_json_text(text: str) -> str | None:
+    """The source of what `extract_json` reads; None when there is none.
+
+    >>> extract_json_text("the list is [1, 2].")
+    '[1, 2]'
+    """
+    found = _last_json(text)
+    return None if found is None else found[0]
+
+
+def _last_json(text: str) -> tuple[str, Any] | None:
+    blocks = [fence.content.strip() for fence in fences(text)]
+    whole = (block for block in reversed(blocks) if json_spans(block) == [(0, len(block))])
+    return _first_loaded(whole) or _first_loaded(
+        text[start:end] for start, end in reversed(json_spans(text))
+    )
+
+
+def _first_loaded(sources: Iterable[str]) -> tuple[str, Any] | None:
+    for source in sources:
+        try:
+            return source, json.loads(source)
+        except (ValueError, RecursionError):
+            # Too deep, or an integer of thousands of digits.
+            continue
+    return None
+
+
+def strip_non_numeric(text: str) -> str:
+    """Only the digits and dots of a text, and the minus that leads them.
+
+    >>> strip_non_numeric("-$1,250.50")
+    '-1250.50'
+    """
+    kept = re.sub(r"[^0-9.]++", "", text)
+    before = text.partition(kept[:1])[0].rstrip("$€£¥ \t") if kept else ""
+    is_negative = before.endswith(("-", "\u2212")) and not before[-2:-1].isalnum()
+    return f"-{kept}" if is_negative else kept

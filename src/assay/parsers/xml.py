@@ -1,0 +1,220 @@
+"""Fields between tags: `<reasoning>…</reasoning><answer>…</answer>`. The last match wins."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+
+from assay.messages import message_text
+from assay.parsers.base import Parser, identity, mean_score
+from assay.parsers.tags import every_span, first_span, last_span
+from assay.types import Messages
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+
+
+class XMLParser(Parser):
+    """Reads tagged fields. A field is a name, or several names of which a text uses one.
+
+    Tags are matched as written: upper and lower case differ, and there are no attributes.
+
+    >>> parser = XMLParser(["reasoning", ("tool", "answer")])
+    >>> parser.parse("<reasoning>2+2</reasoning><answer> 4 </answer>")
+    namespace(reasoning='2+2', tool=None, answer='4')
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[str | Sequence[str]],
+        answer_field: str = "answer",
+        extract_fn: Callable[[str], Any] = identity,
+    ) -> None:
+        super().__init__(extract_fn)
+        self.fields = _checked(fields)
+        """The names of each field; the first is canonical."""
+        self.answer_field = answer_field
+        """Read by `parse_answer`; the canonical name stands for all names of its field."""
+        self._names = tuple(name for names in self.fields for name in names)
+        by_name = {name: (name,) for name in self._names} | {
+            names[0]: names for names in self.fields
+        }
+        self._answer_names = by_name.get(answer_field, ())
+        self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
+
+    def parse(self, text: str, strip: bool = True, last: bool = True) -> SimpleNamespace:
+        """Every name as an attribute: its last text (or its first), None when it is not there.
+
+        >>> XMLParser(["answer"]).parse("<answer>3</answer> no: <answer>4</answer>").answer
+        '4'
+        """
+        find = last_span if last else first_span
+        values: dict[str, str | None] = dict.fromkeys(self._names)
+        for name in self._names:
+            if span := find(text, name):
+                content = text[span.start : span.end]
+                values[name] = content.strip() if strip else content
+        return SimpleNamespace(**values)
+
+    def parse_all(self, text: str, strip: bool = True) -> SimpleNamespace:
+        """Every name as an attribute: the list of all its texts, in order.
+
+        >>> XMLParser(["tool"]).parse_all("<tool>add</tool><tool>sub</tool>").tool
+        ['add', 'sub']
+        """
+        values: dict[str, list[str]] = {}
+        for name in self._names:
+            contents = [text[span.start : span.end] for span in every_span(text, name)]
+            values[name] = [content.strip() for content in contents] if strip else contents
+        return SimpleNamespace(**values)
+
+    def parse_answer(self, completion: Messages | None) -> Any:
+        """The last answer field through `extract_fn`, looking back over the assistant messages.
+
+        None when no text holds one.
+
+        >>> XMLParser(["answer"], extract_fn=int).parse_answer("<answer>4</answer>")
+        4
+        """
+        if isinstance(completion, str):
+            texts = [completion]
+        else:
+            replies = self.get_assistant_messages(completion or [])
+            texts = (message_text(reply) for reply in reversed(replies))
+        found = (self._answer_in(text) for text in texts)
+        answer = next((answer for answer in found if answer is not None), None)
+        return None if answer is None else self.extract_fn(answer)
+
+    def _answer_in(self, text: str) -> str | None:
+        spans = filter(None, (last_span(text, name) for name in self._answer_names))
+        span = max(spans, default=None)
+        return None if span is None else text[span.start : span.end].strip()
+
+    def format(self, /, **values: Any) -> str:
+        """The text that `parse` reads back: each field under the name it is given by.
+
+        None counts as not given. Each field needs one value.
+
+        >>> XMLParser(["answer"]).format(answer=4)
+        '<answer>\\n4\\n</answer>'
+        """
+        given = {name: value for name, value in values.items() if value is not None}
+        for name in values:
+            if name not in self._names:
+                raise ValueError(f"there is no field {name!r}{self._meant(name)}")
+        chosen = (_only(names, given) for names in self.fields)
+        return "\n".join(f"<{name}>\n{given[name]}\n</{name}>" for name in chosen)
+
+    def _meant(self, name: str) -> str:
+        close = get_close_matches(name, self._names, n=1)
+        return f": did you mean {close[0]!r}?" if close else f": use {', '.join(self._names)}"
+
+    def get_fields(self) -> list[str]:
+        """The canonical name of each field, in order."""
+        return [names[0] for names in self.fields]
+
+    def get_format_str(self) -> str:
+        """The format as words for a prompt.
+
+        >>> print(XMLParser([("tool", "answer")]).get_format_str())
+        <[ tool | answer ]>
+        ...
+        </[ tool | answer ]>
+        """
+        tags = (n[0] if len(n) == 1 else f"[ {' | '.join(n)} ]" for n in self.fields)
+        return "\n".join(f"<{tag}>\n...\n</{tag}>" for tag in tags)
+
+    def format_score(self, completion: Messages | None) -> float:
+        """How well each assistant message keeps the format, on average; 0.0 without one.
+
+        0.4 times the share of fields that are there with none of our tags inside, and 0.2 each for
+        tags that all pair up, for starting with the first field, and for ending with the last.
+        A text in which no field can be read scores 0.
+
+        >>> XMLParser(["think", "answer"]).format_score("<think>2+2</think> <answer>4</answer>")
+        1.0
+        >>> XMLParser(["think", "answer"]).format_score("<think>2+2</answer>")
+        0.0
+        """
+        return mean_score(completion, self._text_score)
+
+    def _text_score(self, text: str) -> float:
+        text = text.strip()
+        tags = cast("list[tuple[str, str]]", self._tag.findall(text))
+        closed = _closed_names(tags)
+        present = sum(not closed.isdisjoint(names) for names in self.fields)
+        if not present:
+            return 0.0
+        starts = text.startswith(tuple(f"<{name}>" for name in self.fields[0]))
+        ends = text.endswith(tuple(f"</{name}>" for name in self.fields[-1]))
+        # In fifths, so that a full score is exactly 1.
+        return (2 * present / len(self.fields) + _pair_up(tags) + starts + ends) / 5
+
+    def _settings(self) -> list[str]:
+        fields = [names[0] if len(names) == 1 else names for names in self.fields]
+        answer = [] if self.answer_field == "answer" else [f"answer_field={self.answer_field!r}"]
+        return [repr(fields), *answer, *super()._settings()]
+
+
+def _checked(fields: object) -> tuple[tuple[str, ...], ...]:
+    """The names of each field, or an error that names what is wrong."""
+    if isinstance(fields, str) or not isinstance(fields, Iterable):
+        raise TypeError(f"fields is {fields!r}: pass a list of names, such as ['think', 'answer']")
+    checked = tuple(_names_of(field) for field in cast("Iterable[object]", fields))
+    if not checked:
+        raise ValueError("fields is empty: name at least one tag")
+    seen: set[str] = set()
+    for name in (name for names in checked for name in names):
+        if name in seen:
+            raise ValueError(f"field {name!r} is named twice: each name may stand once")
+        seen.add(name)
+    return checked
+
+
+def _names_of(field: object) -> tuple[str, ...]:
+    if not isinstance(field, str | tuple | list):
+        raise TypeError(f"field {field!r} is neither a name nor a tuple of names")
+    names = (field,) if isinstance(field, str) else tuple(cast("Sequence[object]", field))
+    if not names:
+        raise ValueError(f"field {field!r} is empty: give it at least one name")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"field {field!r} holds {name!r}, which is not a name")
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'"
+            )
+    return cast("tuple[str, ...]", names)
+
+
+def _only(names: tuple[str, ...], given: dict[str, Any]) -> str:
+    """The one name of a field that has a value."""
+    chosen = [name for name in names if name in given]
+    if not chosen:
+        raise ValueError(f"field {' or '.join(map(repr, names))} has no value")
+    if len(chosen) > 1:
+        raise ValueError(
+            f"one field has two values: give {' or '.join(map(repr, chosen))}, not both"
+        )
+    return chosen[0]
+
+
+def _closed_names(tags: Iterable[tuple[str, str]]) -> set[str]:
+    """The names of which some opening tag is followed by its own closing tag, and no tag between."""
+    return {
+        name
+        for (slash, name), following in pairwise(tags)
+        if not slash and following == ("/", name)
+    }
+
+
+def _pair_up(tags: Iterable[tuple[str, str]]) -> bool:
+    """Whether every opening tag meets its own closing tag, with none crossed."""
+    opened: list[str] = []
+    for slash, name in tags:
+        if not slash:
+            opened.append(name)
+        elif not opened or opened.pop() != name:
+            return False
+    return not opened

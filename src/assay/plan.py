@@ -1,0 +1,139 @@
+"""Plan: the criteria of a rubric made ready, so that what can fail at construction fails there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import getattr_static
+from types import FunctionType
+from typing import Any
+
+from assay.aggregation import Aggregation
+from assay.call import Call
+from assay.criterion import Criterion, Scorer
+from assay.errors import RubricError
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One criterion in its place, with its check ready to call."""
+
+    index: int
+    criterion: Criterion
+    call: Call | None
+    """None when a model or a nested rubric answers."""
+
+    @property
+    def is_group(self) -> bool:
+        return self.call is not None and self.call.is_group
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every question of a rubric, in the phases they are asked in."""
+
+    questions: tuple[Question, ...]
+    phases: tuple[tuple[Question, ...], ...]
+    """A question with a `when` stands in a phase after the ones it depends on."""
+    aggregation: Aggregation
+
+    @classmethod
+    def of(cls, criteria: Sequence[Criterion], aggregation: Aggregation) -> "Plan":
+        questions = tuple(_question(i, criterion) for i, criterion in enumerate(criteria))
+        if aggregation.name == "tree":
+            _refuse_negative(criteria)
+        return cls(questions, _phases(questions), aggregation)
+
+    @property
+    def criteria(self) -> list[Criterion]:
+        return [question.criterion for question in self.questions]
+
+
+def _question(index: int, criterion: Criterion) -> Question:
+    check: Any = criterion.check
+    if check is None or isinstance(check, Scorer):
+        return Question(index, criterion, None)
+    call = Call(check, criterion.name)
+    if call.is_group and criterion.when:
+        raise RubricError(
+            f"criterion {criterion.name!r} scores a whole group and has a `when`, which holds for "
+            "single rollouts: drop one of the two"
+        )
+    return Question(index, criterion, call)
+
+
+def _phases(questions: Sequence[Question]) -> tuple[tuple[Question, ...], ...]:
+    if not any(question.criterion.when for question in questions):
+        return (tuple(questions),) if questions else ()
+    depths = _depths({question.criterion.name: question.criterion for question in questions})
+    deepest = max(depths.values())
+    return tuple(
+        tuple(q for q in questions if depths[q.criterion.name] == depth)
+        for depth in range(deepest + 1)
+    )
+
+
+def _depths(criteria: Mapping[str, Criterion]) -> dict[str, int]:
+    """How many criteria must be known before each one; refuses unknown names and rings."""
+    depths = {name: 0 for name, criterion in criteria.items() if not criterion.when}
+    waiting = [criterion for criterion in criteria.values() if criterion.when]
+    for criterion in waiting:
+        _refuse_bad_conditions(criterion, criteria)
+    while waiting:
+        ready = [c for c in waiting if all(w.criterion in depths for w in c.when)]
+        if not ready:
+            names = ", ".join(repr(criterion.name) for criterion in waiting)
+            raise RubricError(f"the `when` of {names} wait for each other: break the ring")
+        for criterion in ready:
+            depths[criterion.name] = 1 + max(depths[w.criterion] for w in criterion.when)
+        waiting = [criterion for criterion in waiting if criterion.name not in depths]
+    return depths
+
+
+def _refuse_bad_conditions(criterion: Criterion, criteria: Mapping[str, Criterion]) -> None:
+    for other, verdicts in criterion.when:
+        if other not in criteria:
+            raise RubricError(
+                f"criterion {criterion.name!r} is asked when {other!r} holds, and there is no such "
+                f"criterion: name one of {', '.join(criteria)}"
+            )
+        offered = (*criteria[other].choices, "N/A")
+        for verdict in verdicts:
+            if verdict not in offered:
+                raise RubricError(
+                    f"criterion {criterion.name!r} is asked when {other!r} is {verdict!r}, which "
+                    f"can never be: it offers {', '.join(offered)}"
+                )
+
+
+def _refuse_negative(criteria: Sequence[Criterion]) -> None:
+    for criterion in criteria:
+        if criterion.weight < 0:
+            raise RubricError(
+                f"criterion {criterion.name!r} has weight {criterion.weight}, and a tree takes none "
+                "below 0: state the requirement positively, or use another aggregation"
+            )
+
+
+def named_apart(criteria: Sequence[Criterion]) -> list[Criterion]:
+    """The criteria with a name each and no name twice: `length`, `length_2`; a lambda is `check_1`."""
+    taken: set[str] = set()
+    named: list[Criterion] = []
+    for place, criterion in enumerate(criteria, start=1):
+        base = criterion.name or f"{'criterion' if criterion.judged else 'check'}_{place}"
+        name, number = base, 1
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        taken.add(name)
+        named.append(criterion if name == criterion.name else criterion.with_fields(name=name))
+    return named
+
+
+def bound_to(owner: object, check: Any) -> Any:
+    """A check that is a method of the owner's class, bound to the owner; any other as it is."""
+    if not isinstance(check, FunctionType):
+        return check
+    for cls in type(owner).__mro__[:-1]:
+        static: Callable[..., Any] | None = getattr_static(cls, check.__name__, None)
+        if static is check:
+            return check.__get__(owner)
+    return check

@@ -1,0 +1,164 @@
+"""Rollout: what happened, ready to be scored; and Batch, many of them seen by column."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Final, cast
+
+from assay.messages import completion_text, question_text
+from assay.types import Info, Messages
+
+ABSENT: Final[Any] = object()
+"""Stands in a column where a rollout does not have the field."""
+
+OUTPUTS: Final = frozenset({"reward", "metrics", "advantage", "errors"})
+"""What scoring writes into a state; no check may name one as an argument."""
+
+_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {
+    "answer": str,
+    "task": lambda: "default",
+    "info": dict,
+}
+
+
+def _no_state() -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What happened: a prompt, what the model made of it, and what we know about it.
+
+    >>> Rollout(prompt="2+2?", completion="4", answer="4").text
+    '4'
+    """
+
+    prompt: Messages = ""
+    completion: Messages = ""
+    answer: Any = ""
+    task: str = "default"
+    info: Info = field(default_factory=_no_state)
+    state: Mapping[str, Any] = field(default_factory=_no_state)
+    """What checks receive as `state`; theirs to read and to write."""
+    columns: Mapping[str, Any] = field(default_factory=_no_state)
+    """Further fields that checks may name, such as dataset columns."""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Rollout":
+        """The rollout that a state describes; every field of the state can be named by a check."""
+        return _rollout(everything(state), state)
+
+    @property
+    def text(self) -> str:
+        """What the model finally said, as plain text."""
+        return completion_text(self.completion)
+
+    @property
+    def question(self) -> str:
+        """What was asked, as plain text."""
+        return question_text(self.prompt)
+
+    def fields(self) -> dict[str, Any]:
+        """Every field that a check may name, except `state` itself."""
+        return {
+            **self.columns,
+            "prompt": self.prompt,
+            "completion": self.completion,
+            "answer": self.answer,
+            "task": self.task,
+            "info": self.info,
+        }
+
+
+def _rollout(fields: dict[str, Any], state: Mapping[str, Any]) -> Rollout:
+    names = ("prompt", "completion", "answer", "task", "info")
+    known = {name: fields[name] for name in names if name in fields}
+    return Rollout(**known, state=state, columns=fields)
+
+
+def everything(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Every field of a state by name: those of its input row too, with the usual defaults."""
+    inherited = row.get("input")
+    if isinstance(inherited, Mapping):
+        row = {**cast("Mapping[str, Any]", inherited), **row}
+    return {"answer": "", "task": "default", "info": {}, **row}
+
+
+def _look_up(row: Mapping[str, Any], name: str) -> Any:
+    if name in row:
+        return row[name]
+    inherited = row.get("input")
+    if isinstance(inherited, Mapping) and name in inherited:
+        return cast("Mapping[str, Any]", inherited)[name]
+    return ABSENT
+
+
+class Gaps(list[Any]):
+    """A column in which some rollouts, or all, have no such field."""
+
+    def filled(self, default: Callable[[], Any]) -> list[Any]:
+        return [default() if value is ABSENT else value for value in self]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rollouts seen by column. `rows` hold the fields, `states` what checks receive as `state`."""
+
+    rows: Sequence[Mapping[str, Any]]
+    states: Sequence[Mapping[str, Any]]
+    views: Sequence[str] | None = None
+    """What a judge reads of each rollout; None for the text of its completion."""
+
+    @classmethod
+    def of_rollouts(cls, rollouts: Sequence[Rollout]) -> "Batch":
+        return cls([rollout.fields() for rollout in rollouts], [r.state for r in rollouts])
+
+    @classmethod
+    def of_states(cls, states: Sequence[Mapping[str, Any]]) -> "Batch":
+        return cls(states, states)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> Sequence[Any]:
+        """One field of every rollout; `Gaps` when a rollout does not have it."""
+        if name == "state":
+            return self.states
+        try:
+            return list(map(itemgetter(name), self.rows))
+        except KeyError:
+            found = [_look_up(row, name) for row in self.rows]
+        return Gaps(found) if any(value is ABSENT for value in found) else found
+
+    def usual(self, name: str) -> Sequence[Any]:
+        """As `column`, but `answer`, `task` and `info` are never missing."""
+        column = self.column(name)
+        if isinstance(column, Gaps) and name in _DEFAULTS:
+            return column.filled(_DEFAULTS[name])
+        return column
+
+    def everything(self, objects: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """All that a check with `**kwargs` gets, one dict a rollout."""
+        whole = all("info" in r and "answer" in r and "task" in r for r in self.rows)
+        bags: list[dict[str, Any]] = [dict(r) if whole else everything(r) for r in self.rows]
+        for bag, state in zip(bags, self.states, strict=True):
+            bag["state"] = state
+            bag.update(objects)
+        return bags
+
+    def select(self, indices: Sequence[int]) -> "Batch":
+        """The rollouts at these places, in this order."""
+        views = None if self.views is None else [self.views[i] for i in indices]
+        return Batch([self.rows[i] for i in indices], [self.states[i] for i in indices], views)
+
+    def rollouts(self) -> list[Rollout]:
+        """Every rollout as a value of its own."""
+        pairs = zip(self.rows, self.states, strict=True)
+        return [_rollout(everything(row), state) for row, state in pairs]
+
+    def chunks(self, size: int) -> "list[Batch]":
+        """The batch cut into pieces of at most `size`."""
+        if len(self) <= size:
+            return [self]
+        starts = range(0, len(self), size)
+        return [Batch(self.rows[i : i + size], self.states[i : i + size]) for i in starts]

@@ -1,0 +1,193 @@
+"""Rubric: weighted criteria, a parser to read with and a grader to ask. Rollouts in, reports out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from assay.aggregation import aggregation_of
+from assay.answers import Findings
+from assay.criterion import Criterion, Scorer
+from assay.doors import Doors
+from assay.engine import Engine, OnError
+from assay.errors import RubricError
+from assay.graders.base import Autograder
+from assay.loading import Loadable
+from assay.parsers import Parser
+from assay.plan import Plan, bound_to, named_apart
+from assay.rollout import Batch
+from assay.types import RewardFunc
+
+
+class Rubric(Doors, Loadable):
+    """Weighted criteria whose answers add up. The same rubric evaluates, rewards and filters.
+
+    The first argument holds functions, `Criterion`s, mappings or whole rubrics, in any mix.
+
+    >>> def exact(completion, answer):
+    ...     return completion == answer
+    >>> rubric = Rubric([exact, lambda completion: len(completion) < 10], weights=[0.8, 0.2])
+    >>> rubric.score_rollout_sync(prompt="2+2?", completion="4", answer="4")
+    {'exact': 1.0, 'check_2': 1.0, 'reward': 1.0}
+    """
+
+    def __init__(
+        self,
+        funcs: Sequence[RewardFunc | Criterion | Mapping[str, Any] | Scorer] | None = None,
+        weights: Sequence[float | None] | None = None,
+        parser: Parser | None = None,
+        *,
+        autograder: Autograder | None = None,
+        aggregation: Any = "weighted",
+        on_error: OnError = "record",
+        name: str = "",
+    ) -> None:
+        """`on_error="raise"` re-raises what a check or judge raises, instead of recording it.
+
+        `aggregation` is `weighted`, `mean`, `sum`, `tree`, `healthbench`, `all_pass`, `any_pass`
+        or a function from the answered report lines to a number.
+        """
+        if on_error not in ("record", "raise"):
+            raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
+        self.name = name
+        self.parser: Parser = parser if parser is not None else Parser()
+        self.class_objects: dict[str, Any] = {"parser": self.parser}
+        self.autograder = autograder
+        self.on_error: OnError = on_error
+        self.aggregation = aggregation_of(aggregation)
+        self._plan = self._planned(_weighed(_listed(funcs), weights))
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """Every criterion, in order, under the name it is reported by."""
+        return tuple(self._plan.criteria)
+
+    @property
+    def funcs(self) -> list[Any]:
+        """The functions of the criteria that code answers, in order; a copy."""
+        return [c.check for c in self.criteria if not c.judged]
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each of `funcs`; a copy."""
+        return [c.weight for c in self.criteria if not c.judged]
+
+    def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
+        """Add a check at the end, with this weight."""
+        self._plan = self._planned([*self.criteria, Criterion.of(func, weight)])
+
+    def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
+        """Add a check that is reported and, with weight 0, never counted."""
+        self.add_reward_func(func, weight)
+
+    def add_class_object(self, name: str, obj: Any) -> None:
+        """Let checks name `obj` as an argument; it goes before a field of the same name."""
+        self.class_objects[name] = obj
+
+    def as_criterion(self, weight: float = 1.0, name: str = "") -> Criterion:
+        """This rubric as one line of another, worth its normalised score."""
+        return Criterion(check=self, weight=weight, name=name or self.name or "rubric")
+
+    def __len__(self) -> int:
+        return len(self.criteria)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{c.name} {c.weight:+g}" for c in self.criteria[:8])
+        more = f", … {len(self) - 8} more" if len(self) > 8 else ""
+        title = f" {self.name}" if self.name else ""
+        return f"<{type(self).__name__}{title} [{names}{more}]>"
+
+    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+        grader = autograder if autograder is not None else self.autograder
+        return await Engine(self._plan, self.class_objects, grader, self.on_error).answer(batch)
+
+    def _refuse_alone(self) -> None:
+        if not self._plan.questions:
+            raise RubricError(
+                "this rubric has no criteria, so there is nothing to score: add_reward_func(...)"
+            )
+        for question in self._plan.questions:
+            if question.is_group:
+                raise RubricError(
+                    f"check {question.criterion.name!r} scores a whole group: use score_group"
+                )
+
+    def _planned(self, criteria: Sequence[Criterion]) -> Plan:
+        bound: list[Criterion] = []
+        for criterion in criteria:
+            check = bound_to(self, criterion.check)
+            same = check is criterion.check
+            bound.append(criterion if same else criterion.with_fields(check=check))
+            _refuse_ring(self, check)
+        return Plan.of(named_apart(bound), self.aggregation)
+
+    # The names of the systems it grew from.
+
+    def _get_reward_func_names(self) -> list[str]:
+        return [criterion.name for criterion in self.criteria]
+
+    def _get_reward_funcs(self) -> list[Any]:
+        return self.funcs
+
+    def _get_reward_weights(self) -> list[float]:
+        return self.weights
+
+    def get_reward_func_names(self) -> list[str]:
+        """The names that scores are reported under."""
+        return self._get_reward_func_names()
+
+    def get_reward_funcs(self) -> list[Any]:
+        """The same as `funcs`."""
+        return self._get_reward_funcs()
+
+    def get_reward_weights(self) -> list[float]:
+        """The same as `weights`."""
+        return self._get_reward_weights()
+
+    @property
+    def reward_funcs(self) -> list[Any]:
+        """The same as `funcs`."""
+        return self._get_reward_funcs()
+
+    @property
+    def reward_weights(self) -> list[float]:
+        """The same as `weights`."""
+        return self._get_reward_weights()
+
+
+def _listed(funcs: Any) -> list[Any]:
+    if funcs is None:
+        return []
+    if isinstance(funcs, (str, bytes, Mapping, Criterion)) or not hasattr(funcs, "__iter__"):
+        raise RubricError(
+            f"a rubric takes a list of criteria, and this is {funcs!r:.100}: put it in brackets"
+        )
+    return list(funcs)
+
+
+def _weighed(questions: list[Any], weights: Sequence[float | None] | None) -> list[Criterion]:
+    if not weights:
+        return [Criterion.of(question) for question in questions]
+    if len(weights) != len(questions):
+        raise RubricError(
+            f"Number of weights ({len(weights)}) must match number of functions ({len(questions)})"
+        )
+    pairs = zip(questions, weights, strict=True)
+    return [Criterion.of(question, weight) for question, weight in pairs]
+
+
+def _refuse_ring(rubric: object, check: object) -> None:
+    """A rubric that is inside itself could never be scored."""
+    waiting, seen = [check], set[int]()
+    while waiting:
+        inner: Any = waiting.pop()
+        if inner is rubric:
+            raise RubricError(
+                "a rubric cannot be a criterion of itself: take it out of its own list"
+            )
+        if not isinstance(inner, Doors) or id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        parts = cast("Sequence[object]", getattr(inner, "rubrics", ()))
+        waiting += [*parts, *(c.check for c in getattr(inner, "criteria", ()))]

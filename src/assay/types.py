@@ -1,0 +1,92 @@
+"""Shapes on the wire: messages, states, and the functions people hand us."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+Message: TypeAlias = Mapping[str, Any]
+"""One chat message: `role`, `content` (text, parts or None), perhaps `tool_calls`."""
+
+Messages: TypeAlias = str | Sequence[Message]
+"""A plain text, or a chat."""
+
+Info: TypeAlias = dict[str, Any]
+"""Further data of one dataset row."""
+
+IndividualRewardFunc: TypeAlias = Callable[..., Any]
+"""Scores one rollout; takes any of `prompt completion answer task state info`, columns, class objects."""
+
+GroupRewardFunc: TypeAlias = Callable[..., Any]
+"""Scores a group at once; takes the plurals (`completions`, `answers`, …) and returns `list[float]`."""
+
+RewardFunc: TypeAlias = IndividualRewardFunc | GroupRewardFunc
+
+INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
+"""What a `State` reads from its `input` row when it does not hold the field itself."""
+
+_ABSENT: Any = object()
+
+
+class State(dict[str, Any]):
+    """What happened in one rollout: a dict that sees through to its `input` row.
+
+    Reading, writing and `in` agree: a field of the row is there under its own name.
+
+    >>> state = State(input={"prompt": "2+2?", "answer": "4"}, completion="4")
+    >>> "answer" in state, state["answer"], state.get("answer")
+    (True, '4', '4')
+    """
+
+    def _row(self, key: object) -> "dict[Any, Any] | None":
+        """The input row when it is the one to answer for `key`, else None."""
+        if key not in INPUT_FIELDS or super().__contains__(key):
+            return None
+        row = super().get("input")
+        return cast("dict[Any, Any]", row) if isinstance(row, dict) else None
+
+    def __missing__(self, key: str) -> Any:
+        row = self._row(key)
+        if row is None:
+            raise KeyError(key)
+        return row[key]
+
+    def __contains__(self, key: object) -> bool:
+        row = self._row(key)
+        return super().__contains__(key) if row is None else key in row
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        row = self._row(key)
+        if row is None:
+            super().__setitem__(key, value)
+        else:
+            row[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        row = self._row(key)
+        if row is None:
+            super().__delitem__(key)
+        else:
+            del row[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str, default: Any = _ABSENT) -> Any:
+        if key not in self:
+            if default is _ABSENT:
+                raise KeyError(key)
+            return default
+        value = self[key]
+        del self[key]
+        return value
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for key, value in dict[str, Any](*args, **kwargs).items():
+            self[key] = value
