@@ -64,7 +64,7 @@ SUBJECTS: dict[str, Callable[[], Grade]] = {
 }
 
 
-async def grade_all(grade: Grade, texts: list[str], scores: list[float]) -> None:
+async def grade_all(grade: Grade, texts: list[str], scores: list[float | None]) -> None:
     """All texts side by side, as a batch job grades them."""
     reports = await asyncio.gather(*(grade(text) for text in texts))
     scores.extend(report.score for report in reports)
@@ -76,13 +76,13 @@ async def measure(task: dict[str, Any]) -> dict[str, float]:
     texts = build_responses(task["responses"])
     costs: list[float] = []
     for _ in range(task["repeats"]):
-        scores: list[float] = []
+        scores: list[float | None] = []
         costs.append(await cpu_seconds(grade_all(grade, texts, scores)))
         assert_graded(scores, count=len(texts))
     return {"cpu_seconds": min(costs), "criteria": len(texts) * len(CRITERIA)}
 
 
-def assert_graded(scores: list[float], *, count: int) -> None:
+def assert_graded(scores: list[float | None], *, count: int) -> None:
     """Refuse a figure for texts that were not graded, or graded differently."""
     expected = expected_score()
     wrong = [score for score in scores if score is None or not math.isclose(score, expected)]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
 from assay.advantage import advantages
-from assay.answers import Findings, Reports
 from assay.concurrency import run_sync
+from assay.engine import Findings, Reports
 from assay.errors import GradingError
 from assay.graders.base import Autograder
 from assay.graders.views import ToGrade, view_of

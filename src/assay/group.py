@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from assay.answers import Findings, Summed
 from assay.criterion import Criterion
+from assay.engine import Findings, Summed
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.rollout import Batch

@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from assay.aggregation import aggregation_of
-from assay.answers import Findings
 from assay.criterion import Criterion, Scorer
 from assay.doors import Doors
-from assay.engine import Engine, OnError
+from assay.engine import Engine, Findings, OnError, Plan, bound_to, named_apart
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.loading import Loadable
 from assay.parsers import Parser
-from assay.plan import Plan, bound_to, named_apart
 from assay.rollout import Batch
 from assay.types import RewardFunc
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, overload
 
 from assay.aggregation import Scale, weighted_sums
 from assay.criterion import Score
-from assay.plan import Plan
+from assay.engine.plan import Plan
 from assay.report import CriterionReport, EvaluationReport, line_of, report_of, sum_reports
 
 Column: TypeAlias = list[Any]
@@ -38,6 +38,11 @@ class Answers:
     scale: Scale | None = None
     wholes: dict[int, EvaluationReport] = field(default_factory=dict[int, EvaluationReport])
     """Reports of graders that judge as a whole, by place."""
+
+    @classmethod
+    def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
+        """No answers yet."""
+        return cls(plan, [[Score()] * size for _ in plan.questions], size, scale)
 
     @cached_property
     def plain(self) -> bool:

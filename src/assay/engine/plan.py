@@ -46,6 +46,9 @@ class Plan:
     def criteria(self) -> list[Criterion]:
         return [question.criterion for question in self.questions]
 
+    def index_of(self, name: str) -> int:
+        return next(q.index for q in self.questions if q.criterion.name == name)
+
 
 def _question(index: int, criterion: Criterion) -> Question:
     check: Any = criterion.check

@@ -1,0 +1,24 @@
+"""Engine: every question of a rubric answered for a batch of rollouts. Writes nothing.
+
+plan      the criteria made ready, at construction
+checking  those that code answers, by column
+judging   those that a model answers, through the grader
+settle    whatever came back, as answers
+answers   what was found, kept by column until somebody wants a report
+"""
+
+from assay.engine.answers import Findings, Reports, Summed
+from assay.engine.checking import OnError
+from assay.engine.engine import Engine
+from assay.engine.plan import Plan, bound_to, named_apart
+
+__all__ = [
+    "Engine",
+    "Findings",
+    "OnError",
+    "Plan",
+    "Reports",
+    "Summed",
+    "bound_to",
+    "named_apart",
+]

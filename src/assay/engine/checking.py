@@ -1,0 +1,154 @@
+"""Checking: run the checks of a plan over a batch, by column where that is possible."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from assay.call import Call
+from assay.concurrency import side_by_side
+from assay.criterion import Criterion, Score
+from assay.engine.answers import Column
+from assay.engine.plan import Question
+from assay.engine.settle import as_answer, is_plain, one_a_rollout, score_of_report
+from assay.errors import SignatureError
+from assay.graders.base import Autograder
+from assay.rollout import Batch
+
+OnError: TypeAlias = Literal["record", "raise"]
+
+CHUNK = 512
+"""Rollouts checked between two breaths of the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """How checks are run: the objects they may name, and what happens when one fails."""
+
+    objects: Mapping[str, Any]
+    on_error: OnError
+    grader: Autograder | None
+    """For nested rubrics that have none of their own."""
+
+    async def columns(self, questions: Sequence[Question], batch: Batch) -> list[Column]:
+        """One column a question. A later check may read what an earlier one left in the state."""
+        columns: list[Column] = []
+        for run in _runs(questions):
+            first = run[0]
+            if first.call is None:
+                columns.append(await self._nested(first, batch))
+            elif first.call.is_group:
+                columns.append(await self._group(first.call, first.criterion, batch))
+            elif any(question.call and question.call.is_async for question in run):
+                columns += await self._rollout_by_rollout(run, batch)
+            else:
+                columns += await self._column_by_column(run, batch)
+        return columns
+
+    async def _column_by_column(self, run: Sequence[Question], batch: Batch) -> list[Column]:
+        columns: list[Column] = [[] for _ in run]
+        for number, chunk in enumerate(batch.chunks(CHUNK)):
+            if number:
+                await asyncio.sleep(0)
+            for question, column in zip(run, columns, strict=True):
+                results = _call(question).each(chunk, self.objects)
+                column += await self._settled(
+                    question.criterion, self._collect(results, len(chunk))
+                )
+        return columns
+
+    async def _rollout_by_rollout(self, run: Sequence[Question], batch: Batch) -> list[Column]:
+        for question in run:
+            _call(question).refuse_missing(batch, self.objects)
+
+        async def checked(place: int) -> list[Any]:
+            alone = Batch(batch.rows[place : place + 1], batch.states[place : place + 1])
+            return [await self._one(_call(q), q.criterion, alone) for q in run]
+
+        rows = await side_by_side(checked, range(len(batch)))
+        return [list(column) for column in zip(*rows, strict=True)]
+
+    async def _one(self, call: Call, criterion: Criterion, alone: Batch) -> Any:
+        try:
+            value = next(call.each(alone, self.objects))
+            if call.is_async or inspect.isawaitable(value):
+                value = await value
+        except Exception as error:
+            if self.on_error == "raise":
+                raise
+            return Score.failed(error)
+        return value if is_plain((value,)) else as_answer(criterion, value)
+
+    async def _group(self, call: Call, criterion: Criterion, batch: Batch) -> Column:
+        try:
+            values = call.group(batch, self.objects)
+            if inspect.isawaitable(values):
+                values = await values
+            column = one_a_rollout(values, len(batch))
+        except SignatureError:
+            raise
+        except Exception as error:
+            if self.on_error == "raise":
+                raise
+            column = [Score.failed(error)] * len(batch)
+        return await self._settled(criterion, column)
+
+    async def _nested(self, question: Question, batch: Batch) -> Column:
+        """A whole rubric as one line, worth its normalised score."""
+        scorer: Any = question.criterion.check
+        inherits = getattr(scorer, "autograder", self) is None and self.grader is not None
+        options = {"autograder": self.grader} if inherits else {}
+        reports = await scorer.score(batch.rollouts(), **options)
+        return [score_of_report(report) for report in reports]
+
+    def _collect(self, results: Iterator[Any], size: int) -> Column:
+        """Every result, with an error in the place of each that failed."""
+        values: Column = []
+        while len(values) < size:
+            try:
+                # An exception leaves what came before in place, and the iterator at the next item.
+                values.extend(results)
+                if len(values) < size:
+                    raise RuntimeError("the check raised StopIteration")
+            except Exception as error:
+                if self.on_error == "raise":
+                    raise
+                values.append(Score.failed(error))
+        return values
+
+    async def _settled(self, criterion: Criterion, values: Column) -> Column:
+        if is_plain(values):
+            return values
+        pending = [place for place, value in enumerate(values) if inspect.isawaitable(value)]
+        results = await side_by_side(self._awaited, [values[place] for place in pending])
+        for place, value in zip(pending, results, strict=True):
+            values[place] = value
+        return [as_answer(criterion, value) for value in values]
+
+    async def _awaited(self, value: Any) -> Any:
+        try:
+            return await value
+        except Exception as error:
+            if self.on_error == "raise":
+                raise
+            return Score.failed(error)
+
+
+def _call(question: Question) -> Call:
+    assert question.call is not None
+    return question.call
+
+
+def _runs(questions: Sequence[Question]) -> list[list[Question]]:
+    """Questions in order, cut wherever the whole batch must be done before going on."""
+    runs: list[list[Question]] = []
+    together = False
+    for question in questions:
+        single = question.call is not None and not question.call.is_group
+        if single and together:
+            runs[-1].append(question)
+        else:
+            runs.append([question])
+        together = single
+    return runs

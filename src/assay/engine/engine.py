@@ -1,0 +1,135 @@
+"""Engine: answer every question of a plan for a batch of rollouts. Writes nothing."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.concurrency import together
+from assay.criterion import Criterion, Score
+from assay.engine.answers import WHOLE, Answers, Column
+from assay.engine.checking import Checking, OnError
+from assay.engine.judging import Judging
+from assay.engine.plan import Plan, Question
+from assay.errors import RubricError
+from assay.graders.base import Autograder
+from assay.report import EvaluationReport
+from assay.rollout import Batch
+
+logger = logging.getLogger("assay")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What the questions of one rubric are answered with."""
+
+    plan: Plan
+    objects: Mapping[str, Any]
+    grader: Autograder | None
+    on_error: OnError
+
+    async def answer(self, batch: Batch) -> Answers:
+        """Every answer, one column a criterion."""
+        self._refuse_without_grader()
+        found = Answers.unasked(self.plan, len(batch), self.grader.scale if self.grader else None)
+        if len(batch):
+            for depth, phase in enumerate(self.plan.phases):
+                await (self._ask_all if depth == 0 else self._ask_some)(phase, batch, found)
+            for question in self.plan.questions:
+                self._report_errors(question.criterion, found.columns[question.index])
+        return found
+
+    async def _ask_all(self, phase: Sequence[Question], batch: Batch, found: Answers) -> None:
+        by_code = [question for question in phase if not question.criterion.judged]
+        judged = [question for question in phase if question.criterion.judged]
+        if by_code and judged:
+            # The model is asked while the checks run.
+            asked = [judged] * len(batch)
+            await together(self._judge(asked, batch, found), self._check(by_code, batch, found))
+        elif judged:
+            await self._judge([judged] * len(batch), batch, found)
+        else:
+            await self._check(by_code, batch, found)
+
+    async def _ask_some(self, phase: Sequence[Question], batch: Batch, found: Answers) -> None:
+        """Ask each question where its `when` holds; elsewhere it is not applicable."""
+        asked: list[list[Question]] = [[] for _ in range(len(batch))]
+        for question in phase:
+            places: list[int] = []
+            for place in range(len(batch)):
+                settled = self._settled_by_condition(question.criterion, found, place)
+                if settled is None:
+                    places.append(place)
+                else:
+                    found.columns[question.index][place] = settled
+            if question.criterion.judged:
+                for place in places:
+                    asked[place].append(question)
+            elif places:
+                await self._check_at(question, places, batch, found)
+        if any(asked):
+            await self._judge(asked, batch, found)
+
+    async def _check(self, questions: Sequence[Question], batch: Batch, found: Answers) -> None:
+        checking = Checking(self.objects, self.on_error, self.grader)
+        columns = await checking.columns(questions, batch)
+        for question, column in zip(questions, columns, strict=True):
+            found.columns[question.index] = column
+
+    async def _check_at(
+        self, question: Question, places: Sequence[int], batch: Batch, found: Answers
+    ) -> None:
+        checking = Checking(self.objects, self.on_error, self.grader)
+        [answers] = await checking.columns([question], batch.select(places))
+        for place, answer in zip(places, answers, strict=True):
+            found.columns[question.index][place] = answer
+
+    async def _judge(
+        self, asked: Sequence[Sequence[Question]], batch: Batch, found: Answers
+    ) -> None:
+        assert self.grader is not None
+        criteria = [[question.criterion for question in questions] for questions in asked]
+        answers = await Judging(self.grader, self.on_error).answers(criteria, batch)
+        for place, (questions, answer) in enumerate(zip(asked, answers, strict=True)):
+            if isinstance(answer, EvaluationReport):
+                found.wholes[place] = found.wholes.get(place, EvaluationReport()) + answer
+                answer = [WHOLE] * len(questions)
+            for question, score in zip(questions, answer, strict=True):
+                found.columns[question.index][place] = score
+
+    def _settled_by_condition(
+        self, criterion: Criterion, found: Answers, place: int
+    ) -> Score | None:
+        """None when the criterion is to be asked of this rollout, else the answer it has already."""
+        for name, verdicts in criterion.when:
+            line = found.line(self.plan.index_of(name), place)
+            if line.error is not None:
+                return Score.failed(f"JudgeError: it depends on {name!r}, which has no answer")
+            holds = line.verdict in verdicts if verdicts else bool(line.passed)
+            if not holds:
+                return Score.not_applicable(f"{name!r} came out {line.verdict or line.value}")
+        return None
+
+    def _report_errors(self, criterion: Criterion, column: Column) -> None:
+        """One line in the log when a criterion has no answer somewhere."""
+        if Score not in set(map(type, column)):
+            return
+        errors = [a.error for a in column if isinstance(a, Score) and a.error is not None]
+        if not errors:
+            return
+        if self.on_error == "raise":
+            raise RubricError(f"criterion {criterion.name!r} has no answer: {errors[0]}")
+        logger.error(
+            "criterion %r has no answer for %d of %d rollouts; the first: %s",
+            criterion.name, len(errors), len(column), errors[0],
+        )  # fmt: skip
+
+    def _refuse_without_grader(self) -> None:
+        if self.grader is not None:
+            return
+        for place, criterion in enumerate(self.plan.criteria, start=1):
+            if criterion.judged:
+                raise RubricError(
+                    f"criterion {place} ({criterion.requirement!r}) is judged by a model, and no "
+                    "grader was given: pass autograder="
+                )

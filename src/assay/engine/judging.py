@@ -1,0 +1,60 @@
+"""Judging: hand the criteria that a model answers to the grader, all of a rollout's at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.concurrency import side_by_side
+from assay.criterion import Criterion, Score
+from assay.engine.checking import OnError
+from assay.engine.settle import finite
+from assay.errors import SignatureError
+from assay.graders.base import Autograder
+from assay.messages import completion_text, question_text
+from assay.report import EvaluationReport
+from assay.rollout import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """Who is asked, and what happens when that fails."""
+
+    grader: Autograder
+    on_error: OnError
+
+    async def answers(
+        self, asked: Sequence[Sequence[Criterion]], batch: Batch
+    ) -> list[Sequence[Score] | EvaluationReport]:
+        """For each rollout one score a criterion asked of it, or one report for the whole."""
+
+        async def judge(place: int) -> Sequence[Score] | EvaluationReport:
+            return await self._judge(asked[place], batch, place) if asked[place] else ()
+
+        return await side_by_side(judge, range(len(batch)))
+
+    async def _judge(
+        self, criteria: Sequence[Criterion], batch: Batch, place: int
+    ) -> Sequence[Score] | EvaluationReport:
+        try:
+            answer = await self.grader.answer(
+                _view(batch, place), list(criteria), _query(batch, place)
+            )
+        except Exception as error:
+            if self.on_error == "raise":
+                raise
+            return [Score.failed(error)] * len(criteria)
+        return answer if isinstance(answer, EvaluationReport) else [finite(s) for s in answer]
+
+
+def _view(batch: Batch, place: int) -> str:
+    if batch.views is not None:
+        return batch.views[place]
+    row = batch.rows[place]
+    if "completion" not in row:
+        raise SignatureError("this rollout has no field 'completion' for a model to judge")
+    return completion_text(row["completion"])
+
+
+def _query(batch: Batch, place: int) -> str | None:
+    row: Any = batch.rows[place]
+    return question_text(row.get("prompt")) or None
