@@ -1,14 +1,14 @@
 """Call a user's function with just the arguments it names. Signatures are read once."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from types import FunctionType, MethodType
 from typing import Any, cast, get_origin
 
 from assay.errors import SignatureError
-from assay.rollout import ABSENT, OUTPUTS, Batch, Gaps
+from assay.rollout import ABSENT, ALWAYS, OUTPUTS, Batch, Gaps
 
 SINGULAR = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
 PLURALS = {f"{name}s": name for name in SINGULAR}
@@ -62,10 +62,19 @@ class Call:
                 "pass a bound method (object.method) or a method of the rubric's own class"
             )
 
+    def refuse_missing(self, batch: Batch, objects: Mapping[str, Any]) -> None:
+        """Raise when some required argument is a field of none of these rollouts."""
+        for parameter in self.parameters:
+            name = parameter.name
+            if parameter.default is not parameter.empty or name in objects:
+                continue
+            field = PLURALS.get(name, name) if self.is_group else name
+            if field not in ALWAYS and batch.lacks(field):
+                raise self._nothing_supplies(name, batch)
+
     def each(self, batch: Batch, objects: Mapping[str, Any]) -> Iterator[Any]:
         """What the function returns for each rollout, lazily. An error ends one item, not the rest."""
         if self.everything:
-            self.refuse_missing(batch, objects)
             return map(self._with_everything, batch.everything(objects))
         columns = [self._column(parameter, batch, objects) for parameter in self.parameters]
         gaps = any(isinstance(column, Gaps) for column in columns)
@@ -83,10 +92,12 @@ class Call:
             name = parameter.name
             if name in objects:
                 arguments[name] = objects[name]
-            else:
-                column = self._column_of(PLURALS.get(name, name), parameter, batch)
-                if column is not None:
-                    arguments[name] = list(column)
+                continue
+            column = self._column_of(PLURALS.get(name, name), parameter, batch)
+            if isinstance(column, Gaps):
+                raise ValueError(f"rollout {column.index(ABSENT)} has no field for {name!r}")
+            if column is not None:
+                arguments[name] = list(column)
         return self._with_everything(arguments)
 
     def _column(self, parameter: _Parameter, batch: Batch, objects: Mapping[str, Any]) -> Any:
@@ -95,27 +106,17 @@ class Call:
         column = self._column_of(parameter.name, parameter, batch)
         return repeat(parameter.default, len(batch)) if column is None else column
 
-    def _column_of(self, field: str, parameter: _Parameter, batch: Batch) -> Any:
+    def _column_of(self, field: str, parameter: _Parameter, batch: Batch) -> Sequence[Any] | None:
         """A field of every rollout; None to leave the parameter's own default in charge."""
-        if parameter.default is not parameter.empty:
-            column = batch.column(field)
-            if not isinstance(column, Gaps):
-                return column
-            filled = column.filled(lambda: parameter.default)
-            return None if all(value is parameter.default for value in filled) else filled
-        column = batch.usual(field)
-        if isinstance(column, Gaps) and all(value is ABSENT for value in column) and column:
-            raise self._nothing_supplies(parameter.name, batch)
-        return column
-
-    def refuse_missing(self, batch: Batch, objects: Mapping[str, Any]) -> None:
-        """Raise if some required argument is in none of these rollouts."""
-        for parameter in self.parameters:
-            if parameter.default is parameter.empty and parameter.name not in objects:
-                self._column_of(parameter.name, parameter, batch)
+        if parameter.default is parameter.empty:
+            return batch.usual(field)
+        if batch.lacks(field):
+            return None
+        column = batch.column(field)
+        return column.filled(lambda: parameter.default) if isinstance(column, Gaps) else column
 
     def _nothing_supplies(self, name: str, batch: Batch) -> SignatureError:
-        known = sorted({str(key) for row in batch.rows[:1] for key in row} | {"state", "parser"})
+        known = sorted({str(key) for key in batch.rows[0]} | {"state", "parser"})
         return SignatureError(
             f"check {self.label!r} needs an argument {name!r} that nothing supplies: "
             f"give it a default, add_class_object({name!r}, ...), or add a field {name!r} to every "

@@ -14,6 +14,9 @@ ABSENT: Final[Any] = object()
 OUTPUTS: Final = frozenset({"reward", "metrics", "advantage", "errors"})
 """What scoring writes into a state; no check may name one as an argument."""
 
+ALWAYS: Final = frozenset({"answer", "task", "info"})
+"""Fields that a rollout has even if nobody gave them."""
+
 _DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {
     "answer": str,
     "task": lambda: "default",
@@ -119,6 +122,12 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def lacks(self, name: str) -> bool:
+        """Whether no rollout has this field."""
+        if name == "state" or not self.rows:
+            return False
+        return all(_look_up(row, name) is ABSENT for row in self.rows)
 
     def column(self, name: str) -> Sequence[Any]:
         """One field of every rollout; `Gaps` when a rollout does not have it."""

@@ -12,7 +12,6 @@ from assay.criterion import Criterion, Score
 from assay.engine.answers import Column
 from assay.engine.plan import Question
 from assay.engine.settle import as_answer, is_plain, one_a_rollout, score_of_report
-from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.rollout import Batch
 
@@ -52,6 +51,9 @@ class Checking:
             if number:
                 await asyncio.sleep(0)
             for question, column in zip(run, columns, strict=True):
+                if not number:
+                    # Only at its turn: an earlier check may have put the field there.
+                    _call(question).refuse_missing(batch, self.objects)
                 results = _call(question).each(chunk, self.objects)
                 column += await self._settled(
                     question.criterion, self._collect(results, len(chunk))
@@ -59,12 +61,14 @@ class Checking:
         return columns
 
     async def _rollout_by_rollout(self, run: Sequence[Question], batch: Batch) -> list[Column]:
-        for question in run:
-            _call(question).refuse_missing(batch, self.objects)
-
         async def checked(place: int) -> list[Any]:
             alone = Batch(batch.rows[place : place + 1], batch.states[place : place + 1])
-            return [await self._one(_call(q), q.criterion, alone) for q in run]
+            answers: list[Any] = []
+            for question in run:
+                if not place:
+                    _call(question).refuse_missing(batch, self.objects)
+                answers.append(await self._one(_call(question), question.criterion, alone))
+            return answers
 
         rows = await side_by_side(checked, range(len(batch)))
         return [list(column) for column in zip(*rows, strict=True)]
@@ -81,13 +85,12 @@ class Checking:
         return value if is_plain((value,)) else as_answer(criterion, value)
 
     async def _group(self, call: Call, criterion: Criterion, batch: Batch) -> Column:
+        call.refuse_missing(batch, self.objects)
         try:
             values = call.group(batch, self.objects)
             if inspect.isawaitable(values):
                 values = await values
             column = one_a_rollout(values, len(batch))
-        except SignatureError:
-            raise
         except Exception as error:
             if self.on_error == "raise":
                 raise

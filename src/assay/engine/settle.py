@@ -21,7 +21,7 @@ def as_answer(criterion: Criterion, value: Any) -> float | Score:
     """A check's result as an answer; what is no finite number is an error that says so."""
     if isinstance(value, Score):
         return finite(value)
-    if isinstance(value, str):
+    if isinstance(value, str) and criterion.value_of(value) is not None:
         return verdict_score(criterion, value)
     if isinstance(value, bool):
         return value

@@ -1,0 +1,162 @@
+"""Public fakes and makers for tests: a model that answers by rule, rollouts, rubrics at random.
+
+Fakes are for unit tests; nothing here pretends to be a model.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.criterion import BINARY, Criterion
+from assay.errors import MissingExtraError
+from assay.graders import (
+    OneShotOutput,
+    PerCriterionOutput,
+    RubricAsJudgeOutput,
+)
+from assay.rollout import Rollout
+from assay.types import Messages
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from assay.rubric import Rubric
+
+
+class FakeModel:
+    """A `generate_fn` for any grader that answers by a rule and remembers what it was asked.
+
+    `answer` is what to return each time, a list to go through, or a function of the two prompts.
+    A verdict such as "MET" becomes a whole reply; an exception is raised.
+
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}, {"requirement": "Is short"}])
+    >>> model = FakeModel(lambda system, user: "MET" if "Paris" in user else "UNMET")
+    >>> rubric.grade_sync("Paris.", autograder=PerCriterionGrader(generate_fn=model)).score
+    1.0
+    >>> len(model.calls)
+    2
+    """
+
+    def __init__(self, answer: Any = "MET", *, reason: str = "because the rule says so") -> None:
+        self._answer = answer
+        self._reason = reason
+        self.calls: list[tuple[str, str]] = []
+        """The system and user prompt of every call, in order."""
+
+    async def __call__(self, system_prompt: str, user_prompt: str) -> Any:
+        self.calls.append((system_prompt, user_prompt))
+        answer = await self._next(system_prompt, user_prompt)
+        if isinstance(answer, BaseException):
+            raise answer
+        return self._whole(answer)
+
+    async def _next(self, system_prompt: str, user_prompt: str) -> Any:
+        answer: Any = self._answer
+        if isinstance(answer, list):
+            if len(self.calls) > len(answer):  # pyright: ignore[reportUnknownArgumentType]
+                raise AssertionError(f"FakeModel was asked {len(self.calls)} times: give more answers")
+            answer = answer[len(self.calls) - 1]
+        if callable(answer):
+            answer = answer(system_prompt, user_prompt)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def _whole(self, answer: Any) -> Any:
+        """A bare verdict, list of verdicts or number as the reply the grader expects."""
+        if isinstance(answer, str) and answer in BINARY:
+            return PerCriterionOutput.model_validate(
+                {"explanation": self._reason, "criterion_status": answer}
+            )
+        if isinstance(answer, int | float) and not isinstance(answer, bool):
+            return RubricAsJudgeOutput(explanation=self._reason, overall_score=answer)
+        if isinstance(answer, tuple):
+            return OneShotOutput.model_validate({"criteria_evaluations": self._numbered(answer)})
+        return answer
+
+    def _numbered(self, verdicts: Sequence[Any]) -> list[dict[str, Any]]:
+        return [
+            {"criterion_number": n, "explanation": self._reason, "criterion_status": verdict}
+            for n, verdict in enumerate(verdicts, start=1)
+        ]
+
+
+def make_rollout(
+    completion: Messages = "4",
+    *,
+    prompt: Messages = "What is 2 + 2?",
+    answer: Any = "4",
+    **columns: Any,
+) -> Rollout:
+    """A rollout with sensible contents; say only what the test is about.
+
+    >>> make_rollout("5").answer
+    '4'
+    """
+    return Rollout(prompt=prompt, completion=completion, answer=answer, columns=columns)
+
+
+def make_state(completion: Messages = "4", **fields: Any) -> dict[str, Any]:
+    """A state as an environment would leave it, chat messages and timing included.
+
+    >>> make_state("5")["completion"]
+    [{'role': 'assistant', 'content': '5'}]
+    """
+    if isinstance(completion, str):
+        completion = [{"role": "assistant", "content": completion}]
+    state: dict[str, Any] = {
+        "prompt": [{"role": "user", "content": "What is 2 + 2?"}],
+        "completion": completion,
+        "answer": "4",
+        "task": "default",
+        "info": {},
+        "trajectory": [],
+        "timing": {"generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
+    }
+    return state | fields
+
+
+def rubrics(
+    *, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None
+) -> "SearchStrategy[Rubric]":
+    """A hypothesis strategy for rubrics whose checks give a fixed number each.
+
+    >>> from hypothesis import given
+    >>> @given(rubrics())
+    ... def scores_stay_in_range(rubric):
+    ...     score = rubric.grade_sync("any text").score
+    ...     assert score is None or 0 <= score <= 1
+    >>> scores_stay_in_range()
+    """
+    try:
+        from hypothesis import strategies as st
+    except ImportError:
+        raise MissingExtraError(
+            "assay.testing.rubrics", package="hypothesis", extra="testing"
+        ) from None
+    from assay.rubric import Rubric
+
+    weight = weights if weights is not None else st.integers(-10, 10).map(float)
+    value = st.one_of(st.booleans(), st.integers(0, 4).map(lambda quarter: quarter / 4))
+    criterion = st.builds(_fixed_criterion, value=value, weight=weight)
+    return st.lists(criterion, min_size=1, max_size=max_criteria).map(Rubric)
+
+
+def _fixed_criterion(value: Any, weight: float) -> Criterion:
+    return Criterion(check=Fixed(value), weight=weight)
+
+
+class Fixed:
+    """A check that always returns `value`, or raises it when it is an exception."""
+
+    name = "fixed"
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self) -> Any:
+        if isinstance(self.value, BaseException):
+            raise self.value
+        return self.value
+
+
+__all__ = ["FakeModel", "Fixed", "make_rollout", "make_state", "rubrics"]
