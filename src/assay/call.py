@@ -30,6 +30,7 @@ class Call:
         "is_async",
         "is_group",
         "label",
+        "needed",
         "parameters",
         "positional_only",
     )
@@ -53,6 +54,11 @@ class Call:
             and not hasattr(function, "__wrapped__")
             and all(p.kind in _POSITIONAL for p in self.parameters)
         )
+        self.needed = tuple(
+            p.name
+            for p in self.parameters
+            if p.default is p.empty and self._field(p.name) not in ALWAYS
+        )
         self.positional_only = tuple(
             p.name for p in self.parameters if p.kind is _Parameter.POSITIONAL_ONLY
         )
@@ -64,21 +70,19 @@ class Call:
 
     def refuse_missing(self, batch: Batch, objects: Mapping[str, Any]) -> None:
         """Raise when some required argument is a field of none of these rollouts."""
-        for parameter in self.parameters:
-            name = parameter.name
-            if parameter.default is not parameter.empty or name in objects:
-                continue
-            field = PLURALS.get(name, name) if self.is_group else name
-            if field not in ALWAYS and batch.lacks(field):
+        for name in self.needed:
+            if name not in objects and batch.lacks(self._field(name)):
                 raise self._nothing_supplies(name, batch)
 
     def each(self, batch: Batch, objects: Mapping[str, Any]) -> Iterator[Any]:
         """What the function returns for each rollout, lazily. An error ends one item, not the rest."""
         if self.everything:
             return map(self._with_everything, batch.everything(objects))
-        columns = [self._column(parameter, batch, objects) for parameter in self.parameters]
-        gaps = any(isinstance(column, Gaps) for column in columns)
-        if self.by_position and columns and not gaps:
+        columns = [
+            repeat(objects[p.name], len(batch)) if p.name in objects else self._column(p, batch)
+            for p in self.parameters
+        ]
+        if self.by_position and columns and not any(type(column) is Gaps for column in columns):
             return map(self.function, *columns)
         return map(self._by_keyword, batch.rows, *columns)
 
@@ -92,28 +96,24 @@ class Call:
             name = parameter.name
             if name in objects:
                 arguments[name] = objects[name]
-                continue
-            column = self._column_of(PLURALS.get(name, name), parameter, batch)
-            if isinstance(column, Gaps):
-                raise ValueError(f"rollout {column.index(ABSENT)} has no field for {name!r}")
-            if column is not None:
+            elif parameter.default is parameter.empty or not batch.lacks(self._field(name)):
+                column = self._column(parameter, batch)
+                if isinstance(column, Gaps):
+                    raise ValueError(f"rollout {column.index(ABSENT)} has no field for {name!r}")
                 arguments[name] = list(column)
         return self._with_everything(arguments)
 
-    def _column(self, parameter: _Parameter, batch: Batch, objects: Mapping[str, Any]) -> Any:
-        if parameter.name in objects:
-            return repeat(objects[parameter.name], len(batch))
-        column = self._column_of(parameter.name, parameter, batch)
-        return repeat(parameter.default, len(batch)) if column is None else column
+    def _field(self, name: str) -> str:
+        return PLURALS.get(name, name) if self.is_group else name
 
-    def _column_of(self, field: str, parameter: _Parameter, batch: Batch) -> Sequence[Any] | None:
-        """A field of every rollout; None to leave the parameter's own default in charge."""
+    def _column(self, parameter: _Parameter, batch: Batch) -> Sequence[Any]:
+        """A field of every rollout, with the parameter's own default where one has none."""
+        column = batch.column(self._field(parameter.name))
+        if type(column) is not Gaps:
+            return column
         if parameter.default is parameter.empty:
-            return batch.usual(field)
-        if batch.lacks(field):
-            return None
-        column = batch.column(field)
-        return column.filled(lambda: parameter.default) if isinstance(column, Gaps) else column
+            return batch.usual(self._field(parameter.name))
+        return column.filled(lambda: parameter.default)
 
     def _nothing_supplies(self, name: str, batch: Batch) -> SignatureError:
         known = sorted({str(key) for key in batch.rows[0]} | {"state", "parser"})

@@ -17,15 +17,31 @@ async def side_by_side(
 ) -> list[Result]:
     """The results of `work` on each item, in order. The first exception cancels the rest.
 
-    A few tasks walk through the items together, and a further task starts only when all that run
-    are waiting: work that never waits costs no task of its own.
+    The caller itself walks through the items; further walkers join only once it has to wait, so
+    work that never waits costs no task at all.
     """
     if len(items) == 1:
         return [await work(items[0])]
-    return await _Walk(work, items, limit).run() if items else []
+    walk = _Walk(work, items, limit)
+    try:
+        async with asyncio.TaskGroup() as walk.group:
+            joining = asyncio.get_running_loop().call_soon(walk.join)
+            await walk.on()
+            joining.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    if walk.broken:
+        raise asyncio.CancelledError
+    return walk.results
 
 
 class _Walk:
+    """Items that several walkers take one by one from a shared queue."""
+
+    __slots__ = ("broken", "group", "left", "limit", "queue", "results", "walkers", "work")
+
+    group: asyncio.TaskGroup
+
     def __init__(
         self, work: Callable[[Any], Awaitable[Any]], items: Sequence[Any], limit: int
     ) -> None:
@@ -33,48 +49,29 @@ class _Walk:
         self.queue = iter(enumerate(items))
         self.results: list[Any] = [None] * len(items)
         self.left = len(items)
+        """Items that nobody has taken yet."""
         self.limit = min(limit, len(items))
-        self.loop = asyncio.get_running_loop()
-        self.tasks: list[asyncio.Task[None]] = []
-        self.finished: asyncio.Future[None] = self.loop.create_future()
+        self.walkers = 1
+        self.broken = False
 
-    async def run(self) -> list[Any]:
-        self.ramp()
+    async def on(self) -> None:
         try:
-            await self.finished
-        finally:
-            for task in self.tasks:
-                task.cancel()
-            if self.left:
-                # Let cancelled siblings unwind before the caller goes on.
-                await asyncio.gather(*self.tasks, return_exceptions=True)
-        return self.results
+            for index, item in self.queue:
+                self.left -= 1
+                self.results[index] = await self.work(item)
+        except BaseException:
+            # A task group passes over a cancelled member; a missing result must not be passed over.
+            self.broken, self.left = True, 0
+            raise
 
-    def ramp(self) -> None:
-        """Double the walkers; runs again as soon as all of them wait."""
-        if self.finished.done() or not self.left:
-            return
-        for _ in range(min(max(1, len(self.tasks)), self.limit - len(self.tasks))):
-            task = self.loop.create_task(self.walk())
-            task.add_done_callback(self.ended)
-            self.tasks.append(task)
-        if len(self.tasks) < self.limit:
-            self.loop.call_soon(self.ramp)
-
-    async def walk(self) -> None:
-        for index, item in self.queue:
-            self.results[index] = await self.work(item)
-            self.left -= 1
-
-    def ended(self, task: asyncio.Task[None]) -> None:
-        if self.finished.done():
-            return
-        if task.cancelled():
-            self.finished.cancel()
-        elif error := task.exception():
-            self.finished.set_exception(error)
-        elif not self.left:
-            self.finished.set_result(None)
+    def join(self) -> None:
+        """Double the walkers; again as soon as all of them wait."""
+        more = min(self.walkers, self.limit - self.walkers, self.left)
+        for _ in range(more):
+            self.group.create_task(self.on())
+        self.walkers += more
+        if self.left and self.walkers < self.limit:
+            asyncio.get_running_loop().call_soon(self.join)
 
 
 async def together(

@@ -1,8 +1,11 @@
 """Reports: the answers to one rollout, and what they come to. Reports add up."""
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import reduce
+from typing import Any, cast, overload
 
 from pydantic import BaseModel, ConfigDict
 
@@ -50,10 +53,49 @@ class CriterionReport(BaseModel):
         return self.verdict != NOT_APPLICABLE
 
 
-class EvaluationReport(BaseModel):
-    """What was found about one rollout. `raw_score` is the reward, `score` its normalised view."""
+class Lines(Sequence[CriterionReport]):
+    """The lines of a report, made when somebody looks: a trainer that wants numbers never does."""
 
-    model_config = ConfigDict(frozen=True)
+    __slots__ = ("_answers", "_criteria", "_made")
+
+    def __init__(self, criteria: Sequence[Criterion], answers: Sequence[float | Score]) -> None:
+        self._criteria = criteria
+        self._answers = answers
+        self._made: list[CriterionReport] | None = None
+
+    def _all(self) -> list[CriterionReport]:
+        if self._made is None:
+            self._made = [
+                line_of(c, answer) for c, answer in zip(self._criteria, self._answers, strict=True)
+            ]
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._criteria)
+
+    @overload
+    def __getitem__(self, index: int) -> CriterionReport: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[CriterionReport]: ...
+    def __getitem__(self, index: int | slice) -> CriterionReport | list[CriterionReport]:
+        return self._all()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all() == list(cast("Sequence[Any]", other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As plain lines: a criterion may hold a function that cannot be pickled.
+        return list, (self._all(),)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """What was found about one rollout. `raw_score` is the reward, `score` its normalised view."""
 
     score: float | None = None
     """0 to 1 (unless the rubric asks otherwise), over the answered lines; None when none counts."""
@@ -61,7 +103,7 @@ class EvaluationReport(BaseModel):
     """The sum of weight × value over the answered lines."""
     llm_raw_score: float | None = None
     """What a judge of the whole said, before conversion."""
-    report: list[CriterionReport] | None = None
+    report: Sequence[CriterionReport] | None = None
     """One line a criterion; None when a judge gave one number for the whole."""
     gain: float = 0.0
     """The most the answered lines could add."""
@@ -86,8 +128,9 @@ class EvaluationReport(BaseModel):
         return self.answered == self.asked
 
     @property
-    def lines(self) -> list[CriterionReport]:
-        return self.report or []
+    def lines(self) -> Sequence[CriterionReport]:
+        """The lines; none when a judge gave one number for the whole."""
+        return self.report if self.report is not None else ()
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -108,10 +151,7 @@ class EvaluationReport(BaseModel):
         """The score over the lines of each tag alone, by the plain weighted rule."""
         tags = dict.fromkeys(tag for line in self.lines for tag in line.tags)
         rule = AGGREGATIONS["healthbench" if self.scale == "open" else "weighted"]
-        return {
-            tag: normalise(rule.total(_answers(x for x in self.lines if tag in x.tags)), rule.scale)
-            for tag in tags
-        }
+        return {tag: _tag_score(self.lines, tag, rule) for tag in tags}
 
     def __add__(self, other: "EvaluationReport") -> "EvaluationReport":
         """Both reports as one: sums are added, lines joined, the score derived from the sums."""
@@ -119,13 +159,12 @@ class EvaluationReport(BaseModel):
             return other if self == _EMPTY else self
         totals = _totals(self).plus(_totals(other))
         scale: Scale = self.scale if self.scale == other.scale else "unit"
+        lines = [*self.lines, *other.lines]
         return EvaluationReport(
             score=normalise(totals, scale),
             raw_score=totals.raw,
             llm_raw_score=_only(self.llm_raw_score, other.llm_raw_score),
-            report=None
-            if self.report is None and other.report is None
-            else self.lines + other.lines,
+            report=None if self.report is None and other.report is None else lines,
             gain=totals.gain,
             loss=totals.loss,
             asked=self.asked + other.asked,
@@ -134,8 +173,44 @@ class EvaluationReport(BaseModel):
             scale=scale,
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, lines and all, ready for JSON."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
+        fields["vetoed_by"] = list(self.vetoed_by)
+        if self.report is not None:
+            fields["report"] = [line.model_dump(mode="json") for line in self.report]
+        return fields
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "EvaluationReport":
+        """The report that `to_dict` was made from."""
+        fields = dict(data)
+        fields["vetoed_by"] = tuple(fields.get("vetoed_by", ()))
+        if fields.get("report") is not None:
+            fields["report"] = [CriterionReport.model_validate(line) for line in fields["report"]]
+        return cls(**fields)
+
+    # The names of a pydantic model, for programs that knew this record as one.
+
+    def model_dump(self) -> dict[str, Any]:
+        """The same as `to_dict`."""
+        return self.to_dict()
+
+    def model_dump_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> "EvaluationReport":
+        """A copy with some fields changed."""
+        return replace(self, **(update or {}))
+
+
+_FIELDS = tuple(field.name for field in fields(EvaluationReport))
 _EMPTY = EvaluationReport()
+
+
+def _tag_score(lines: Iterable[CriterionReport], tag: str, rule: Aggregation) -> float | None:
+    return normalise(rule.total(_counted(line for line in lines if tag in line.tags)), rule.scale)
 
 
 def _totals(report: EvaluationReport) -> Totals:
@@ -173,7 +248,7 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
     )
 
 
-def _answers(lines: Iterable[CriterionReport]) -> list[Answer]:
+def _counted(lines: Iterable[CriterionReport]) -> list[Answer]:
     return [
         Answer(line.weight, line.value, bool(line.passed))
         for line in lines
@@ -181,28 +256,17 @@ def _answers(lines: Iterable[CriterionReport]) -> list[Answer]:
     ]
 
 
-def report_of(
-    criteria: Sequence[Criterion],
-    answers: Sequence[float | Score],
-    *,
-    aggregation: Aggregation,
-    scale: Scale | None = None,
-) -> EvaluationReport:
-    """The report of one rollout: its lines, and what they come to."""
-    lines = [line_of(c, answer) for c, answer in zip(criteria, answers, strict=True)]
-    return aggregate(lines, criteria, aggregation=aggregation, scale=scale)
-
-
 def aggregate(
-    lines: list[CriterionReport],
+    lines: Sequence[CriterionReport],
     criteria: Sequence[Criterion] = (),
     *,
     aggregation: Aggregation = AGGREGATIONS["weighted"],
     scale: Scale | None = None,
 ) -> EvaluationReport:
     """The report that these lines come to. `criteria` are needed for vetoes alone."""
+    scale = scale or aggregation.scale
     asked = [line for line in lines if line.counted and line.applies]
-    totals, scale = _sum(asked, aggregation, scale)
+    totals = _sum(asked, aggregation)
     vetoes = [
         c
         for c, line in zip(criteria, lines, strict=False)
@@ -225,15 +289,13 @@ def aggregate(
     )
 
 
-def _sum(
-    asked: list[CriterionReport], aggregation: Aggregation, scale: Scale | None
-) -> tuple[Totals, Scale]:
+def _sum(asked: Sequence[CriterionReport], aggregation: Aggregation) -> Totals:
     if aggregation.over_lines is None:
-        return aggregation.total(_answers(asked)), scale or aggregation.scale
+        return aggregation.total(_counted(asked))
     answered = [line for line in asked if line.value is not None]
     raw = float(aggregation.over_lines(answered)) if answered else 0.0
     if not math.isfinite(raw):
         raise RubricError(
             f"aggregation {aggregation.name!r} returned {raw}: return a finite number"
         )
-    return Totals(raw, 1.0 if answered else 0.0), scale or aggregation.scale
+    return Totals(raw, 1.0 if answered else 0.0)

@@ -103,7 +103,7 @@ class Gaps(list[Any]):
         return [default() if value is ABSENT else value for value in self]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch:
     """Rollouts seen by column. `rows` hold the fields, `states` what checks receive as `state`."""
 

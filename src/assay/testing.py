@@ -55,7 +55,9 @@ class FakeModel:
         answer: Any = self._answer
         if isinstance(answer, list):
             if len(self.calls) > len(answer):  # pyright: ignore[reportUnknownArgumentType]
-                raise AssertionError(f"FakeModel was asked {len(self.calls)} times: give more answers")
+                raise AssertionError(
+                    f"FakeModel was asked {len(self.calls)} times: give more answers"
+                )
             answer = answer[len(self.calls) - 1]
         if callable(answer):
             answer = answer(system_prompt, user_prompt)

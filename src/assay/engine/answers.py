@@ -4,18 +4,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, Protocol, TypeAlias, cast, overload
 
-from assay.aggregation import Scale, weighted_sums
-from assay.criterion import Score
+from assay.aggregation import Scale, Totals, normalise, weighted_sum, weighted_sums
+from assay.criterion import Criterion, Score
 from assay.engine.plan import Plan
-from assay.report import CriterionReport, EvaluationReport, line_of, report_of, sum_reports
+from assay.report import (
+    CriterionReport,
+    EvaluationReport,
+    Lines,
+    aggregate,
+    line_of,
+    sum_reports,
+)
 
 Column: TypeAlias = list[Any]
 """One answer a rollout: a plain number, or a `Score` where there is more to say."""
 
 WHOLE = Score(reason="judged as part of the whole")
 """Stands in a column where the grader gave one report for all of its criteria."""
+
+
+_UNASKED = Score(error="RuntimeError: the question was never asked")
 
 
 class Findings(Protocol):
@@ -42,13 +52,12 @@ class Answers:
     @classmethod
     def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
         """No answers yet."""
-        return cls(plan, [[Score()] * size for _ in plan.questions], size, scale)
+        return cls(plan, [[_UNASKED] * size for _ in plan.questions], size, scale)
 
     @cached_property
     def plain(self) -> bool:
         """Whether every answer is a number and the rule is a weighted sum: no report is needed."""
-        special = any(c.required or c.report_only or c.when for c in self.plan.criteria)
-        if special or self.wholes or not self.plan.aggregation.sums:
+        if self.wholes or not self.plan.plain:
             return False
         return not any(Score in set(map(type, column)) for column in self.columns)
 
@@ -71,11 +80,10 @@ class Answers:
         """The values by name of every rollout; without those that have no answer."""
         if not self.plain:
             return [report.metrics for report in self.reports]
-        names = [criterion.name for criterion in self.plan.criteria]
         # Filled by column: copying a dict that has its keys is cheaper than building one.
-        empty = dict.fromkeys(names, 0.0)
+        empty = dict.fromkeys(self.plan.names, 0.0)
         rows = [empty.copy() for _ in range(self.size)]
-        for name, column in zip(names, self.columns, strict=True):
+        for name, column in zip(self.plan.names, self.columns, strict=True):
             for row, value in zip(rows, _as_floats(column), strict=True):
                 row[name] = value
         return rows
@@ -94,16 +102,41 @@ class Answers:
     def report(self, place: int) -> EvaluationReport:
         answers = [column[place] for column in self.columns]
         whole = self.wholes.get(place)
-        criteria = self.plan.criteria
         if whole is None:
-            return report_of(criteria, answers, aggregation=self.plan.aggregation, scale=self.scale)
-        rest = [(c, a) for c, a in zip(criteria, answers, strict=True) if a is not WHOLE]
+            return self._report(self.plan.criteria, answers)
+        rest = [place for place, answer in enumerate(answers) if answer is not WHOLE]
         if not rest:
             return whole
-        by_code = report_of(
-            [c for c, _ in rest], [a for _, a in rest], aggregation=self.plan.aggregation
+        criteria = [self.plan.criteria[place] for place in rest]
+        return self._report(criteria, [answers[place] for place in rest]) + whole
+
+    def _report(
+        self, criteria: Sequence[Criterion], answers: Sequence[float | Score]
+    ) -> EvaluationReport:
+        lines = Lines(criteria, answers)
+        values = values_of(answers)
+        if values is None or not self.plan.plain or len(values) < len(self.columns):
+            rule = self.plan.aggregation
+            return aggregate(lines, criteria, aggregation=rule, scale=self.scale)
+        scale = self.scale or self.plan.aggregation.scale
+        totals = Totals(weighted_sum(self.plan.weights, values), *self.plan.stakes)
+        return EvaluationReport(
+            score=normalise(totals, scale) if self.plan.counted else None,
+            raw_score=totals.raw,
+            llm_raw_score=totals.raw if self.plan.judged else None,
+            report=lines,
+            gain=totals.gain,
+            loss=totals.loss,
+            asked=self.plan.counted,
+            answered=self.plan.counted,
+            scale=scale,
         )
-        return by_code + whole
+
+
+def values_of(answers: Sequence[float | Score]) -> list[float] | None:
+    """The number in every answer; None when one has none."""
+    values = [answer.value if type(answer) is Score else answer for answer in answers]
+    return None if None in values else cast("list[float]", values)
 
 
 def _as_floats(column: Column) -> Column:

@@ -21,7 +21,7 @@ CHUNK = 512
 """Rollouts checked between two breaths of the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Checking:
     """How checks are run: the objects they may name, and what happens when one fails."""
 
@@ -30,15 +30,15 @@ class Checking:
     grader: Autograder | None
     """For nested rubrics that have none of their own."""
 
-    async def columns(self, questions: Sequence[Question], batch: Batch) -> list[Column]:
+    async def columns(self, runs: Sequence[Sequence[Question]], batch: Batch) -> list[Column]:
         """One column a question. A later check may read what an earlier one left in the state."""
         columns: list[Column] = []
-        for run in _runs(questions):
+        for run in runs:
             first = run[0]
             if first.call is None:
                 columns.append(await self._nested(first, batch))
             elif first.call.is_group:
-                columns.append(await self._group(first.call, first.criterion, batch))
+                columns.append(await self._group(first, batch))
             elif any(question.call and question.call.is_async for question in run):
                 columns += await self._rollout_by_rollout(run, batch)
             else:
@@ -51,13 +51,12 @@ class Checking:
             if number:
                 await asyncio.sleep(0)
             for question, column in zip(run, columns, strict=True):
+                call = _call(question)
                 if not number:
                     # Only at its turn: an earlier check may have put the field there.
-                    _call(question).refuse_missing(batch, self.objects)
-                results = _call(question).each(chunk, self.objects)
-                column += await self._settled(
-                    question.criterion, self._collect(results, len(chunk))
-                )
+                    call.refuse_missing(batch, self.objects)
+                values = self._collect(call.each(chunk, self.objects), len(chunk))
+                column += values if is_plain(values) else await self._settled(question, values)
         return columns
 
     async def _rollout_by_rollout(self, run: Sequence[Question], batch: Batch) -> list[Column]:
@@ -84,7 +83,8 @@ class Checking:
             return Score.failed(error)
         return value if is_plain((value,)) else as_answer(criterion, value)
 
-    async def _group(self, call: Call, criterion: Criterion, batch: Batch) -> Column:
+    async def _group(self, question: Question, batch: Batch) -> Column:
+        call = _call(question)
         call.refuse_missing(batch, self.objects)
         try:
             values = call.group(batch, self.objects)
@@ -95,7 +95,7 @@ class Checking:
             if self.on_error == "raise":
                 raise
             column = [Score.failed(error)] * len(batch)
-        return await self._settled(criterion, column)
+        return column if is_plain(column) else await self._settled(question, column)
 
     async def _nested(self, question: Question, batch: Batch) -> Column:
         """A whole rubric as one line, worth its normalised score."""
@@ -120,14 +120,13 @@ class Checking:
                 values.append(Score.failed(error))
         return values
 
-    async def _settled(self, criterion: Criterion, values: Column) -> Column:
-        if is_plain(values):
-            return values
+    async def _settled(self, question: Question, values: Column) -> Column:
+        """Results that are not all plain numbers: awaitables awaited, the rest read or refused."""
         pending = [place for place, value in enumerate(values) if inspect.isawaitable(value)]
         results = await side_by_side(self._awaited, [values[place] for place in pending])
         for place, value in zip(pending, results, strict=True):
             values[place] = value
-        return [as_answer(criterion, value) for value in values]
+        return [as_answer(question.criterion, value) for value in values]
 
     async def _awaited(self, value: Any) -> Any:
         try:
@@ -141,17 +140,3 @@ class Checking:
 def _call(question: Question) -> Call:
     assert question.call is not None
     return question.call
-
-
-def _runs(questions: Sequence[Question]) -> list[list[Question]]:
-    """Questions in order, cut wherever the whole batch must be done before going on."""
-    runs: list[list[Question]] = []
-    together = False
-    for question in questions:
-        single = question.call is not None and not question.call.is_group
-        if single and together:
-            runs[-1].append(question)
-        else:
-            runs.append([question])
-        together = single
-    return runs

@@ -10,7 +10,7 @@ from assay.criterion import Criterion, Score
 from assay.engine.answers import WHOLE, Answers, Column
 from assay.engine.checking import Checking, OnError
 from assay.engine.judging import Judging
-from assay.engine.plan import Plan, Question
+from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.report import EvaluationReport
@@ -19,7 +19,7 @@ from assay.rollout import Batch
 logger = logging.getLogger("assay")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Engine:
     """What the questions of one rubric are answered with."""
 
@@ -35,26 +35,25 @@ class Engine:
         if len(batch):
             for depth, phase in enumerate(self.plan.phases):
                 await (self._ask_all if depth == 0 else self._ask_some)(phase, batch, found)
-            for question in self.plan.questions:
-                self._report_errors(question.criterion, found.columns[question.index])
+            if not found.plain:
+                for question in self.plan.questions:
+                    self._report_errors(question.criterion, found.columns[question.index])
         return found
 
-    async def _ask_all(self, phase: Sequence[Question], batch: Batch, found: Answers) -> None:
-        by_code = [question for question in phase if not question.criterion.judged]
-        judged = [question for question in phase if question.criterion.judged]
-        if by_code and judged:
-            # The model is asked while the checks run.
-            asked = [judged] * len(batch)
-            await together(self._judge(asked, batch, found), self._check(by_code, batch, found))
-        elif judged:
-            await self._judge([judged] * len(batch), batch, found)
+    async def _ask_all(self, phase: Phase, batch: Batch, found: Answers) -> None:
+        if not phase.judged:
+            await self._check(phase, batch, found)
+        elif not phase.by_code:
+            await self._judge([phase.judged] * len(batch), batch, found)
         else:
-            await self._check(by_code, batch, found)
+            # The model is asked while the checks run.
+            asked = [phase.judged] * len(batch)
+            await together(self._judge(asked, batch, found), self._check(phase, batch, found))
 
-    async def _ask_some(self, phase: Sequence[Question], batch: Batch, found: Answers) -> None:
+    async def _ask_some(self, phase: Phase, batch: Batch, found: Answers) -> None:
         """Ask each question where its `when` holds; elsewhere it is not applicable."""
         asked: list[list[Question]] = [[] for _ in range(len(batch))]
-        for question in phase:
+        for question in (*phase.by_code, *phase.judged):
             places: list[int] = []
             for place in range(len(batch)):
                 settled = self._settled_by_condition(question.criterion, found, place)
@@ -70,17 +69,17 @@ class Engine:
         if any(asked):
             await self._judge(asked, batch, found)
 
-    async def _check(self, questions: Sequence[Question], batch: Batch, found: Answers) -> None:
+    async def _check(self, phase: Phase, batch: Batch, found: Answers) -> None:
         checking = Checking(self.objects, self.on_error, self.grader)
-        columns = await checking.columns(questions, batch)
-        for question, column in zip(questions, columns, strict=True):
+        columns = await checking.columns(phase.runs, batch)
+        for question, column in zip(phase.by_code, columns, strict=True):
             found.columns[question.index] = column
 
     async def _check_at(
         self, question: Question, places: Sequence[int], batch: Batch, found: Answers
     ) -> None:
         checking = Checking(self.objects, self.on_error, self.grader)
-        [answers] = await checking.columns([question], batch.select(places))
+        [answers] = await checking.columns([[question]], batch.select(places))
         for place, answer in zip(places, answers, strict=True):
             found.columns[question.index][place] = answer
 
@@ -112,8 +111,6 @@ class Engine:
 
     def _report_errors(self, criterion: Criterion, column: Column) -> None:
         """One line in the log when a criterion has no answer somewhere."""
-        if Score not in set(map(type, column)):
-            return
         errors = [a.error for a in column if isinstance(a, Score) and a.error is not None]
         if not errors:
             return
@@ -125,7 +122,7 @@ class Engine:
         )  # fmt: skip
 
     def _refuse_without_grader(self) -> None:
-        if self.grader is not None:
+        if self.grader is not None or not self.plan.judged:
             return
         for place, criterion in enumerate(self.plan.criteria, start=1):
             if criterion.judged:

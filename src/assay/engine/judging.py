@@ -15,7 +15,7 @@ from assay.report import EvaluationReport
 from assay.rollout import Batch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Judging:
     """Who is asked, and what happens when that fails."""
 

@@ -6,7 +6,7 @@ from inspect import getattr_static
 from types import FunctionType
 from typing import Any
 
-from assay.aggregation import Aggregation
+from assay.aggregation import Aggregation, stakes
 from assay.call import Call
 from assay.criterion import Criterion, Scorer
 from assay.errors import RubricError
@@ -27,27 +27,79 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """Questions that can be asked at the same time."""
+
+    by_code: tuple[Question, ...]
+    judged: tuple[Question, ...]
+    runs: tuple[tuple[Question, ...], ...]
+    """Those for code, cut wherever the whole batch must be done before going on."""
+
+    @classmethod
+    def of(cls, questions: Sequence[Question]) -> "Phase":
+        by_code = tuple(question for question in questions if not question.criterion.judged)
+        judged = tuple(question for question in questions if question.criterion.judged)
+        return cls(by_code, judged, runs_of(by_code))
+
+
+def runs_of(questions: Sequence[Question]) -> tuple[tuple[Question, ...], ...]:
+    """Questions in order, cut before and after each that needs the whole batch."""
+    runs: list[list[Question]] = []
+    together = False
+    for question in questions:
+        single = question.call is not None and not question.call.is_group
+        if single and together:
+            runs[-1].append(question)
+        else:
+            runs.append([question])
+        together = single
+    return tuple(tuple(run) for run in runs)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Every question of a rubric, in the phases they are asked in."""
 
     questions: tuple[Question, ...]
-    phases: tuple[tuple[Question, ...], ...]
+    phases: tuple[Phase, ...]
     """A question with a `when` stands in a phase after the ones it depends on."""
     aggregation: Aggregation
+    criteria: tuple[Criterion, ...]
+    names: tuple[str, ...]
+    plain: bool
+    """Whether full answers are a plain weighted sum: no veto, condition or line left out."""
+    stakes: tuple[float, float]
+    """What the counted weights could gain and lose, all answered."""
+    weights: tuple[float, ...]
+    weighted: tuple[int, ...]
+    """Where the criteria with a weight other than 0 stand."""
+    counted: int
+    """How many criteria count."""
+    judged: bool
+    """Whether a model answers any."""
 
     @classmethod
     def of(cls, criteria: Sequence[Criterion], aggregation: Aggregation) -> "Plan":
         questions = tuple(_question(i, criterion) for i, criterion in enumerate(criteria))
         if aggregation.name == "tree":
             _refuse_negative(criteria)
-        return cls(questions, _phases(questions), aggregation)
-
-    @property
-    def criteria(self) -> list[Criterion]:
-        return [question.criterion for question in self.questions]
+        special = any(c.required or c.report_only or c.when for c in criteria)
+        return cls(
+            questions=questions,
+            phases=_phases(questions),
+            aggregation=aggregation,
+            criteria=tuple(criteria),
+            names=tuple(criterion.name for criterion in criteria),
+            plain=aggregation.sums and not special,
+            weights=tuple(criterion.weight for criterion in criteria),
+            weighted=tuple(q.index for q in questions if q.criterion.weight),
+            stakes=stakes([criterion.weight for criterion in criteria]),
+            counted=sum(criterion.counts for criterion in criteria),
+            judged=any(criterion.judged for criterion in criteria),
+        )
 
     def index_of(self, name: str) -> int:
-        return next(q.index for q in self.questions if q.criterion.name == name)
+        return self.names.index(name)
 
 
 def _question(index: int, criterion: Criterion) -> Question:
@@ -63,13 +115,13 @@ def _question(index: int, criterion: Criterion) -> Question:
     return Question(index, criterion, call)
 
 
-def _phases(questions: Sequence[Question]) -> tuple[tuple[Question, ...], ...]:
+def _phases(questions: Sequence[Question]) -> tuple[Phase, ...]:
     if not any(question.criterion.when for question in questions):
-        return (tuple(questions),) if questions else ()
+        return (Phase.of(questions),) if questions else ()
     depths = _depths({question.criterion.name: question.criterion for question in questions})
     deepest = max(depths.values())
     return tuple(
-        tuple(q for q in questions if depths[q.criterion.name] == depth)
+        Phase.of([q for q in questions if depths[q.criterion.name] == depth])
         for depth in range(deepest + 1)
     )
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from assay.criterion import Criterion, Score
 from assay.engine.answers import Column
-from assay.graders.base import verdict_score
+from assay.graders.verdicts import verdict_score
 from assay.report import EvaluationReport
 
 _PLAIN = frozenset({float, int, bool})

@@ -2,12 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
-from assay.aggregation import AGGREGATIONS, Scale
+from assay.aggregation import Scale
 from assay.criterion import Criterion, Score
 from assay.errors import JudgeError
-from assay.report import CriterionReport, EvaluationReport, aggregate, line_of
+from assay.graders.length import LengthPenalty, penalised
+from assay.graders.verdicts import score_of, with_value
+from assay.graders.views import ToGrade, view_of
+from assay.graders.whole import as_whole
+from assay.report import CriterionReport, EvaluationReport, Lines, aggregate
+
+OnError: TypeAlias = Literal["record", "raise"]
+"""What a failed call becomes: an error on its line, or the exception itself."""
 
 
 class Autograder(ABC):
@@ -21,13 +28,21 @@ class Autograder(ABC):
     1.0
     """
 
-    def __init__(self, *, normalize: bool = True) -> None:
+    # On the class, for a subclass whose own __init__ leaves them out.
+    normalize: bool = True
+    length_penalty: LengthPenalty | None = None
+
+    def __init__(
+        self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None
+    ) -> None:
+        """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
         self.normalize = normalize
+        self.length_penalty = length_penalty
 
     @property
     def scale(self) -> Scale | None:
         """The scale this grader asks for; None leaves it to the rubric."""
-        return None if getattr(self, "normalize", True) else "raw"
+        return None if self.normalize else "raw"
 
     @abstractmethod
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
@@ -40,41 +55,61 @@ class Autograder(ABC):
         """The report that `judge()`'s results come to."""
         if isinstance(judge_results, EvaluationReport):
             return judge_results
-        lines = list(cast("Sequence[CriterionReport]", judge_results))
-        scale: Scale = "unit" if normalize else "raw"
-        return aggregate(lines, aggregation=AGGREGATIONS["weighted"], scale=scale)
+        lines = [with_value(line) for line in cast("Sequence[CriterionReport]", judge_results)]
+        return aggregate(lines, scale="unit" if normalize else "raw")
 
     async def grade(
-        self, to_grade: str, rubric: list[Criterion], query: str | None = None
+        self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
     ) -> EvaluationReport:
-        """`judge()` and then `aggregate()`, without a rubric around them."""
-        results = await self.judge(to_grade, rubric, query)
-        if type(self).aggregate is Autograder.aggregate:
-            answer = _read(results, rubric)
-            results = (
-                answer
-                if isinstance(answer, EvaluationReport)
-                else [line_of(c, score) for c, score in zip(rubric, answer, strict=True)]
-            )
-        return await self.aggregate(results, normalize=getattr(self, "normalize", True))
+        """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
+        _, text = view_of(to_grade)
+        results = await self.judge(text, rubric, query)
+        if overrides(self, Autograder, "aggregate"):
+            report = await self.aggregate(results, normalize=self.normalize)
+        else:
+            report = self.report_of(read(results, rubric), rubric)
+        return penalised(report, text, self.length_penalty, floor=self.normalize)
 
     async def answer(
-        self, to_grade: str, criteria: list[Criterion], query: str | None = None
+        self,
+        to_grade: str,
+        criteria: list[Criterion],
+        query: str | None = None,
+        *,
+        on_error: OnError = "record",
     ) -> list[Score] | EvaluationReport:
-        """What a rubric asks: one `Score` a criterion, or one report for the whole."""
-        results = await self.judge(to_grade, criteria, query)
-        if type(self).aggregate is Autograder.aggregate:
-            return _read(results, criteria)
-        report = await self.aggregate(results, normalize=getattr(self, "normalize", True))
-        return as_whole(report, criteria)
+        """What a rubric asks: one `Score` a criterion, or one report for the whole.
+
+        With a formula of its own or a length penalty a grader adds up itself, so it answers with
+        a report. `on_error` is for graders that make several calls: whether one of them may fail
+        alone. Whatever is raised from here fails every criterion.
+        """
+        if self.length_penalty or overrides(self, Autograder, "aggregate", "grade"):
+            return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
+        return read(await self.judge(to_grade, criteria, query), criteria)
+
+    def report_of(
+        self, answer: Sequence[Score] | EvaluationReport, criteria: Sequence[Criterion]
+    ) -> EvaluationReport:
+        """The report that these answers come to, by the weighted rule."""
+        if isinstance(answer, EvaluationReport):
+            return as_whole(answer, criteria, self.scale)
+        return aggregate(Lines(criteria, answer), criteria, scale=self.scale)
 
 
-def _read(results: Any, criteria: Sequence[Criterion]) -> list[Score] | EvaluationReport:
+def overrides(grader: Autograder, base: type[Autograder], *methods: str) -> bool:
+    """Whether the grader's class has a method of its own in place of the base's."""
+    return any(getattr(type(grader), name) is not getattr(base, name) for name in methods)
+
+
+def read(results: Any, criteria: Sequence[Criterion]) -> list[Score] | EvaluationReport:
     """Whatever `judge()` returned, as one score a criterion or one report for the whole."""
     if isinstance(results, EvaluationReport):
         return as_whole(results, criteria)
     if isinstance(results, (str, Mapping)) or not isinstance(results, Sequence):
-        raise JudgeError(f"judge() returned {results!r}: return one answer a criterion, in order")
+        raise JudgeError(
+            f"judge() returned {results!r:.200}: return one answer a criterion, in order"
+        )
     answers = cast("Sequence[object]", results)
     if len(answers) != len(criteria):
         raise JudgeError(
@@ -82,58 +117,3 @@ def _read(results: Any, criteria: Sequence[Criterion]) -> list[Score] | Evaluati
             "return one a criterion, in order"
         )
     return [score_of(c, answer) for c, answer in zip(criteria, answers, strict=True)]
-
-
-def score_of(criterion: Criterion, answer: object) -> Score:
-    """One answer of a judge as a `Score`: a verdict on offer, a number, a score or a report line."""
-    if isinstance(answer, Score):
-        return answer
-    if isinstance(answer, str):
-        return verdict_score(criterion, answer)
-    if isinstance(answer, CriterionReport):
-        if answer.value is None and answer.error is None and answer.verdict is not None:
-            return verdict_score(criterion, answer.verdict, answer.reason)
-        return Score(answer.value, answer.reason, answer.verdict, answer.error)
-    if isinstance(answer, bool):
-        return verdict_score(criterion, criterion.choices[-1 if answer else 0])
-    if isinstance(answer, int | float):
-        return Score(float(answer))
-    return Score.failed(JudgeError(f"judge() answered {answer!r}, which is no verdict"))
-
-
-def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score:
-    """The score of a verdict; an error when it was not on offer."""
-    value = criterion.value_of(verdict)
-    if value is not None:
-        return Score(value, reason, verdict)
-    folded = verdict.strip().casefold()
-    if criterion.allow_na and folded in ("n/a", "na", "not applicable"):
-        return Score.not_applicable(reason)
-    for choice in criterion.choices:
-        if choice.casefold() == folded:
-            return Score(criterion.value_of(choice), reason, choice)
-    offered = ", ".join(criterion.choices)
-    error = JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})")
-    return Score.failed(error, reason)
-
-
-def as_whole(report: EvaluationReport, criteria: Sequence[Criterion]) -> EvaluationReport:
-    """A report by somebody else's formula, completed so that it can be added to others."""
-    if report.gain or report.loss:
-        return report
-    counted = sum(criterion.counts for criterion in criteria)
-    unanswered = sum(line.counted and not line.answered for line in report.lines)
-    raw = report.raw_score if report.raw_score is not None else report.score
-    return report.model_copy(
-        update={
-            "raw_score": raw,
-            "gain": _gain_behind(raw, report.score),
-            "asked": counted,
-            "answered": 0 if raw is None else counted - unanswered,
-        }
-    )
-
-
-def _gain_behind(raw: float | None, score: float | None) -> float:
-    """The gain that makes `raw` this score, where the report does not say."""
-    return raw / score if raw and score and raw / score > 0 else 1.0

@@ -1,9 +1,9 @@
 """What a judge reads: a text, a chat's last reply, or thinking and output in their tags."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict, cast
 
+from assay.graders.tags import SECTIONS, without_sections
 from assay.messages import completion_text
 from assay.types import Messages
 
@@ -16,8 +16,6 @@ class ThinkingOutputDict(TypedDict, total=False):
 
 
 ToGrade: TypeAlias = str | Sequence[Mapping[str, Any]] | ThinkingOutputDict
-
-_SECTION = re.compile(r"<(/?)(thinking|output)>", re.IGNORECASE)
 
 
 def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
@@ -39,14 +37,14 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
 
 
 def _two_parts(parts: Mapping[str, Any]) -> tuple[str, str]:
-    unknown = [name for name in parts if name not in ("thinking", "output")]
+    unknown = [name for name in parts if name not in SECTIONS]
     bad = [name for name, text in parts.items() if not isinstance(text, str)]
     if unknown or bad or not parts:
         raise TypeError(
             f"cannot grade a mapping with {', '.join(map(repr, unknown or bad)) or 'no keys'}: "
             "give 'thinking' and 'output', each a text"
         )
-    # A part that holds our own tags must not pass for two parts.
-    safe = {name: _SECTION.sub(r"&lt;\1\2>", text) for name, text in parts.items()}
-    sections = [f"<{n}>{safe[n]}</{n}>" for n in ("thinking", "output") if safe.get(n)]
+    # A part that holds the tags of a section must not pass for two parts. Every other tag of
+    # ours is for `prompting` to neutralise, which leaves sections as they are.
+    sections = [f"<{n}>{without_sections(parts[n])}</{n}>" for n in SECTIONS if parts.get(n)]
     return str(parts.get("output", "")), "\n".join(sections)

@@ -1,0 +1,62 @@
+"""The names of `verifiers` on our engine: `import assay.compat.verifiers as vf` runs its programs."""
+
+from assay import (
+    GroupRewardFunc,
+    IndividualRewardFunc,
+    Info,
+    MaybeThinkParser,
+    Messages,
+    Parser,
+    RewardFunc,
+    Rubric,
+    RubricGroup,
+    State,
+    ThinkParser,
+    XMLParser,
+    extract_boxed_answer,
+    extract_hash_answer,
+)
+from assay.compat.verifiers.errors import (
+    EmptyModelResponseError,
+    Error,
+    InfraError,
+    InvalidModelResponseError,
+    ModelError,
+    OverlongPromptError,
+    ToolCallError,
+    ToolError,
+    ToolParseError,
+)
+from assay.compat.verifiers.types import RolloutInput, RolloutScore, RolloutScores, RolloutTiming
+from assay.compat.verifiers.utils.logging_utils import setup_logging
+
+__all__ = [
+    "EmptyModelResponseError",
+    "Error",
+    "GroupRewardFunc",
+    "IndividualRewardFunc",
+    "Info",
+    "InfraError",
+    "InvalidModelResponseError",
+    "MaybeThinkParser",
+    "Messages",
+    "ModelError",
+    "OverlongPromptError",
+    "Parser",
+    "RewardFunc",
+    "RolloutInput",
+    "RolloutScore",
+    "RolloutScores",
+    "RolloutTiming",
+    "Rubric",
+    "RubricGroup",
+    "State",
+    "ThinkParser",
+    "ToolCallError",
+    "ToolError",
+    "ToolParseError",
+    "XMLParser",
+    "extract_boxed_answer",
+    "extract_hash_answer",
+    "setup_logging",
+]

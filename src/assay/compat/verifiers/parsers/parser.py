@@ -1,0 +1,5 @@
+"""`verifiers.parsers.parser`."""
+
+from assay import Parser
+
+__all__ = ["Parser"]

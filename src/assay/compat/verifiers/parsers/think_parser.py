@@ -1,0 +1,5 @@
+"""`verifiers.parsers.think_parser`."""
+
+from assay import ThinkParser
+
+__all__ = ["ThinkParser"]

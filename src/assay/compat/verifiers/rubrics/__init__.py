@@ -1,0 +1,5 @@
+"""`verifiers.rubrics`."""
+
+from assay import Rubric, RubricGroup
+
+__all__ = ["Rubric", "RubricGroup"]

@@ -1,0 +1,5 @@
+"""`verifiers.rubrics.rubric`."""
+
+from assay import Rubric
+
+__all__ = ["Rubric"]

@@ -1,0 +1,5 @@
+"""`verifiers.rubrics.rubric_group`."""
+
+from assay import RubricGroup
+
+__all__ = ["RubricGroup"]

@@ -1,0 +1,67 @@
+"""A report by somebody else's formula, completed so that it can be added to others."""
+
+import math
+from collections.abc import Sequence
+
+from assay.aggregation import Scale, Totals, normalise, share_of, stakes
+from assay.criterion import Criterion
+from assay.errors import JudgeError
+from assay.graders.verdicts import score_of
+from assay.report import CriterionReport, EvaluationReport, line_of
+
+
+def as_whole(
+    report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None
+) -> EvaluationReport:
+    """The report with what its formula left out: sums, counts, and the values of its lines.
+
+    The score stays as it is. In a rubric that checks by code too, the sums are added and the score
+    is derived from them again.
+    """
+    for number in (report.score, report.raw_score):
+        if number is not None and not math.isfinite(number):
+            raise JudgeError(f"the grader's report has a score of {number}: give a finite number")
+    if report.gain or report.loss or report.asked:
+        return report
+    scale = scale or report.scale
+    counted = [criterion for criterion in criteria if criterion.counts]
+    totals = _totals_behind(report, [criterion.weight for criterion in counted], scale)
+    lines = _completed(report.report, criteria)
+    unanswered = sum(line.counted and not line.answered for line in lines or ())
+    nothing = report.score is None and report.raw_score is None
+    return report.model_copy(
+        update={
+            "raw_score": None if nothing else totals.raw,
+            "gain": totals.gain,
+            "loss": totals.loss,
+            "asked": len(counted),
+            "answered": 0 if nothing else max(0, len(counted) - unanswered),
+            "report": lines,
+            "scale": scale,
+        }
+    )
+
+
+def _totals_behind(report: EvaluationReport, weights: Sequence[float], scale: Scale) -> Totals:
+    """Totals that come to the report's score, and keep its raw sum where it has one."""
+    raw, score = report.raw_score, report.score
+    if raw is None and score is not None:
+        return Totals(score, *stakes(weights)) if scale == "raw" else share_of(score, weights)
+    totals = Totals(raw or 0.0, *stakes(weights))
+    usual = normalise(totals, scale)
+    explained = usual is not None and score is not None and math.isclose(usual, score, abs_tol=1e-9)
+    if explained or not (raw and score and raw / score > 0):
+        return totals
+    return Totals(totals.raw, raw / score)
+
+
+def _completed(
+    lines: Sequence[CriterionReport] | None, criteria: Sequence[Criterion]
+) -> list[CriterionReport] | None:
+    """Lines that give a verdict alone get the criterion's name and the verdict's value."""
+    if lines is None or len(lines) != len(criteria):
+        return None if lines is None else list(lines)
+    return [
+        line if line.value is not None else line_of(criterion, score_of(criterion, line))
+        for criterion, line in zip(criteria, lines, strict=True)
+    ]
