@@ -68,21 +68,23 @@ class Call:
                 "pass a bound method (object.method) or a method of the rubric's own class"
             )
 
-    def refuse_missing(self, batch: Batch, objects: Mapping[str, Any]) -> None:
-        """Raise when some required argument is a field of none of these rollouts."""
-        for name in self.needed:
-            if name not in objects and batch.lacks(self._field(name)):
-                raise self._nothing_supplies(name, batch)
+    def each(
+        self, batch: Batch, objects: Mapping[str, Any], *, whole: Batch | None = None
+    ) -> Iterator[Any]:
+        """What the function returns for each rollout, lazily. An error ends one item, not the rest.
 
-    def each(self, batch: Batch, objects: Mapping[str, Any]) -> Iterator[Any]:
-        """What the function returns for each rollout, lazily. An error ends one item, not the rest."""
+        Raises at once when a required argument is a field of no rollout of the `whole` batch.
+        """
+        whole = batch if whole is None else whole
         if self.everything:
+            self._refuse_missing(whole, objects)
             return map(self._with_everything, batch.everything(objects))
+        size = len(batch.rows)
         columns = [
-            repeat(objects[p.name], len(batch)) if p.name in objects else self._column(p, batch)
+            repeat(objects[p.name], size) if p.name in objects else self._column(p, batch, whole)
             for p in self.parameters
         ]
-        if self.by_position and columns and not any(type(column) is Gaps for column in columns):
+        if self.by_position and columns and Gaps not in map(type, columns):
             return map(self.function, *columns)
         return map(self._by_keyword, batch.rows, *columns)
 
@@ -97,23 +99,31 @@ class Call:
             if name in objects:
                 arguments[name] = objects[name]
             elif parameter.default is parameter.empty or not batch.lacks(self._field(name)):
-                column = self._column(parameter, batch)
+                column = self._column(parameter, batch, batch)
                 if isinstance(column, Gaps):
                     raise ValueError(f"rollout {column.index(ABSENT)} has no field for {name!r}")
                 arguments[name] = list(column)
         return self._with_everything(arguments)
 
+    def _refuse_missing(self, batch: Batch, objects: Mapping[str, Any]) -> None:
+        for name in self.needed:
+            if name not in objects and name not in batch.rows[0] and batch.lacks(name):
+                raise self._nothing_supplies(name, batch)
+
     def _field(self, name: str) -> str:
         return PLURALS.get(name, name) if self.is_group else name
 
-    def _column(self, parameter: _Parameter, batch: Batch) -> Sequence[Any]:
+    def _column(self, parameter: _Parameter, batch: Batch, whole: Batch) -> Sequence[Any]:
         """A field of every rollout, with the parameter's own default where one has none."""
-        column = batch.column(self._field(parameter.name))
+        field = self._field(parameter.name)
+        column = batch.column(field)
         if type(column) is not Gaps:
             return column
-        if parameter.default is parameter.empty:
-            return batch.usual(self._field(parameter.name))
-        return column.filled(lambda: parameter.default)
+        if parameter.default is not parameter.empty:
+            return column.filled(lambda: parameter.default)
+        if field not in ALWAYS and whole.lacks(field):
+            raise self._nothing_supplies(parameter.name, whole)
+        return batch.usual(field)
 
     def _nothing_supplies(self, name: str, batch: Batch) -> SignatureError:
         known = sorted({str(key) for key in batch.rows[0]} | {"state", "parser"})

@@ -48,18 +48,18 @@ class Answers:
     scale: Scale | None = None
     wholes: dict[int, EvaluationReport] = field(default_factory=dict[int, EvaluationReport])
     """Reports of graders that judge as a whole, by place."""
+    plain: bool = False
 
     @classmethod
     def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
         """No answers yet."""
         return cls(plan, [[_UNASKED] * size for _ in plan.questions], size, scale)
 
-    @cached_property
-    def plain(self) -> bool:
-        """Whether every answer is a number and the rule is a weighted sum: no report is needed."""
-        if self.wholes or not self.plan.plain:
-            return False
-        return not any(Score in set(map(type, column)) for column in self.columns)
+    def settle(self) -> None:
+        """Look whether every answer is a number under a plain rule, so that no report is needed."""
+        self.plain = self.plan.plain and not self.wholes
+        if self.plain:
+            self.plain = not any(Score in set(map(type, column)) for column in self.columns)
 
     @cached_property
     def reports(self) -> list[EvaluationReport]:

@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 from assay.call import Call
 from assay.concurrency import side_by_side
-from assay.criterion import Criterion, Score
+from assay.criterion import Score
 from assay.engine.answers import Column
 from assay.engine.plan import Question
 from assay.engine.settle import as_answer, is_plain, one_a_rollout, score_of_report
+from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.rollout import Batch
 
@@ -51,11 +52,8 @@ class Checking:
             if number:
                 await asyncio.sleep(0)
             for question, column in zip(run, columns, strict=True):
-                call = _call(question)
-                if not number:
-                    # Only at its turn: an earlier check may have put the field there.
-                    call.refuse_missing(batch, self.objects)
-                values = self._collect(call.each(chunk, self.objects), len(chunk))
+                results = _call(question).each(chunk, self.objects, whole=batch)
+                values = self._collect(results, len(chunk.rows))
                 column += values if is_plain(values) else await self._settled(question, values)
         return columns
 
@@ -64,33 +62,34 @@ class Checking:
             alone = Batch(batch.rows[place : place + 1], batch.states[place : place + 1])
             answers: list[Any] = []
             for question in run:
-                if not place:
-                    _call(question).refuse_missing(batch, self.objects)
-                answers.append(await self._one(_call(question), question.criterion, alone))
+                answers.append(await self._one(question, alone, batch))
             return answers
 
         rows = await side_by_side(checked, range(len(batch)))
         return [list(column) for column in zip(*rows, strict=True)]
 
-    async def _one(self, call: Call, criterion: Criterion, alone: Batch) -> Any:
+    async def _one(self, question: Question, alone: Batch, batch: Batch) -> Any:
+        call = _call(question)
+        results = call.each(alone, self.objects, whole=batch)
         try:
-            value = next(call.each(alone, self.objects))
+            value = next(results)
             if call.is_async or inspect.isawaitable(value):
                 value = await value
         except Exception as error:
             if self.on_error == "raise":
                 raise
             return Score.failed(error)
-        return value if is_plain((value,)) else as_answer(criterion, value)
+        return value if is_plain((value,)) else as_answer(question.criterion, value)
 
     async def _group(self, question: Question, batch: Batch) -> Column:
         call = _call(question)
-        call.refuse_missing(batch, self.objects)
         try:
             values = call.group(batch, self.objects)
             if inspect.isawaitable(values):
                 values = await values
             column = one_a_rollout(values, len(batch))
+        except SignatureError:
+            raise
         except Exception as error:
             if self.on_error == "raise":
                 raise

@@ -35,6 +35,7 @@ class Engine:
         if len(batch):
             for depth, phase in enumerate(self.plan.phases):
                 await (self._ask_all if depth == 0 else self._ask_some)(phase, batch, found)
+            found.settle()
             if not found.plain:
                 for question in self.plan.questions:
                     self._report_errors(question.criterion, found.columns[question.index])

@@ -37,7 +37,10 @@ class Judging:
     ) -> Sequence[Score] | EvaluationReport:
         try:
             answer = await self.grader.answer(
-                _view(batch, place), list(criteria), _query(batch, place)
+                _view(batch, place),
+                list(criteria),
+                _query(batch, place),
+                on_error=self.on_error,
             )
         except Exception as error:
             if self.on_error == "raise":

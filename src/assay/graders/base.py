@@ -67,7 +67,7 @@ class Autograder(ABC):
         if overrides(self, Autograder, "aggregate"):
             report = await self.aggregate(results, normalize=self.normalize)
         else:
-            report = self.report_of(read(results, rubric), rubric)
+            report = self.report_of(read(results, rubric, self.scale), rubric)
         return penalised(report, text, self.length_penalty, floor=self.normalize)
 
     async def answer(
@@ -86,7 +86,7 @@ class Autograder(ABC):
         """
         if self.length_penalty or overrides(self, Autograder, "aggregate", "grade"):
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
-        return read(await self.judge(to_grade, criteria, query), criteria)
+        return read(await self.judge(to_grade, criteria, query), criteria, self.scale)
 
     def report_of(
         self, answer: Sequence[Score] | EvaluationReport, criteria: Sequence[Criterion]
@@ -102,10 +102,12 @@ def overrides(grader: Autograder, base: type[Autograder], *methods: str) -> bool
     return any(getattr(type(grader), name) is not getattr(base, name) for name in methods)
 
 
-def read(results: Any, criteria: Sequence[Criterion]) -> list[Score] | EvaluationReport:
+def read(
+    results: Any, criteria: Sequence[Criterion], scale: Scale | None = None
+) -> list[Score] | EvaluationReport:
     """Whatever `judge()` returned, as one score a criterion or one report for the whole."""
     if isinstance(results, EvaluationReport):
-        return as_whole(results, criteria)
+        return as_whole(results, criteria, scale)
     if isinstance(results, (str, Mapping)) or not isinstance(results, Sequence):
         raise JudgeError(
             f"judge() returned {results!r:.200}: return one answer a criterion, in order"

@@ -1,8 +1,9 @@
 """Sections: the thinking and the output of a reply, read out of its tags in linear time."""
 
 import re
+import warnings
 from collections.abc import Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from assay.graders.tags import SECTIONS
 from assay.graders.views import ThinkingOutputDict
@@ -20,16 +21,12 @@ def parse_thinking_output(text: str) -> ThinkingOutputDict:
     >>> parse_thinking_output("<thinking>2 and 2</thinking> 4")
     {'thinking': '2 and 2', 'output': '4'}
     """
-    thinking, rest = _cut(text, "thinking")
-    output, _ = _cut(text, "output")
-    if output is None:
-        while thinking is not None and (section := _cut(rest, "thinking"))[0] is not None:
-            rest = section[1]
-        output = rest if thinking is not None else None
-    return {
-        "thinking": "" if thinking is None else thinking.strip(),
-        "output": text if output is None else output.strip(),
-    }
+    spans = {name: _first(text, name) for name in SECTIONS}
+    if spans["output"] is None and spans["thinking"] is None:
+        return {"thinking": "", "output": text}
+    thinking = _inside(text, spans["thinking"])
+    output = _inside(text, spans["output"]) if spans["output"] else _without(text, "thinking")
+    return {"thinking": thinking.strip(), "output": output.strip()}
 
 
 def normalize_to_grade_input(to_grade: str | ThinkingOutputDict) -> ThinkingOutputDict:
@@ -39,6 +36,11 @@ def normalize_to_grade_input(to_grade: str | ThinkingOutputDict) -> ThinkingOutp
     if not isinstance(to_grade, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"to_grade must be a string or dict, got {type(to_grade).__name__}")
     parts = cast("Mapping[str, object]", to_grade)
+    if unknown := sorted(set(parts) - set(SECTIONS)):
+        warnings.warn(
+            f"Unexpected keys in to_grade: {unknown}. Only 'thinking' and 'output' are read.",
+            stacklevel=2,
+        )
     texts = {name: parts.get(name, "") for name in SECTIONS}
     for name, part in texts.items():
         if not isinstance(part, str):
@@ -54,14 +56,40 @@ def thinking_and_rest(text: str) -> ThinkingOutputDict:
     >>> thinking_and_rest("<thinking>hm</thinking><output></output> and so on")
     {'thinking': 'hm', 'output': 'and so on'}
     """
-    thinking, rest = _cut(text, "thinking")
-    return {"thinking": (thinking or "").strip(), "output": _OUTPUT_TAG.sub(" ", rest).strip()}
+    span = _first(text, "thinking")
+    rest = text if span is None else text[: span.before] + text[span.after :]
+    return {
+        "thinking": _inside(text, span).strip(),
+        "output": _OUTPUT_TAG.sub(" ", rest).strip(),
+    }
 
 
-def _cut(text: str, name: str) -> tuple[str | None, str]:
-    """The inside of the first section of this name, None when there is none; and the rest."""
-    opening = _OPENING[name].search(text)
+class _Section(NamedTuple):
+    """Where a section stands: its opening tag, its inside and its end."""
+
+    before: int
+    start: int
+    end: int
+    after: int
+
+
+def _first(text: str, name: str, position: int = 0) -> _Section | None:
+    opening = _OPENING[name].search(text, position)
     closing = _CLOSING[name].search(text, opening.end()) if opening else None
     if opening is None or closing is None:
-        return None, text
-    return text[opening.end() : closing.start()], text[: opening.start()] + text[closing.end() :]
+        return None
+    return _Section(opening.start(), opening.end(), closing.start(), closing.end())
+
+
+def _inside(text: str, section: _Section | None) -> str:
+    return "" if section is None else text[section.start : section.end]
+
+
+def _without(text: str, name: str) -> str:
+    """The text without any section of this name."""
+    pieces: list[str] = []
+    position = 0
+    while (section := _first(text, name, position)) is not None:
+        pieces.append(text[position : section.before])
+        position = section.after
+    return "".join([*pieces, text[position:]])

@@ -18,6 +18,8 @@ def as_whole(
     The score stays as it is. In a rubric that checks by code too, the sums are added and the score
     is derived from them again.
     """
+    if not isinstance(report, EvaluationReport):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise JudgeError(f"aggregate() returned {report!r:.200}: return an EvaluationReport")
     for number in (report.score, report.raw_score):
         if number is not None and not math.isfinite(number):
             raise JudgeError(f"the grader's report has a score of {number}: give a finite number")

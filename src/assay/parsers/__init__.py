@@ -11,9 +11,10 @@ from assay.parsers.extract import (
     strip_non_numeric,
 )
 from assay.parsers.think import MaybeThinkParser, ThinkParser
-from assay.parsers.xml import XMLParser
+from assay.parsers.xml import MISSING, XMLParser
 
 __all__ = [
+    "MISSING",
     "FormatReward",
     "MaybeThinkParser",
     "Parser",

@@ -12,7 +12,8 @@ _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
 _ITEM = rf"(?:(?P<open>[{{\[])|(?P<string>{_STRING})|{_NUMBER}|true|false|null)"
 _MEMBER = rf"{_STRING}{_GAP}:{_GAP}{_ITEM}"
 
-_OPENING = re.compile(r"[{\[]")
+_OPENING = re.compile(rf'\{{(?={_GAP}["}}])|\[(?={_GAP}[\]\[{{"0-9tfn-])')
+"""A bracket, and after it what a value can go on with: most brackets in prose are not JSON."""
 _STEPS = {
     ("[", True): re.compile(rf"{_GAP}(?:(?P<close>\])|{_ITEM})"),
     ("[", False): re.compile(rf"{_GAP}(?:(?P<close>\])|,{_GAP}{_ITEM})"),
@@ -45,12 +46,12 @@ def _read(text: str, start: int, spans: list[tuple[int, int]]) -> int:
         if step is None:
             return resume
         position = resume = step.end()
-        empty = step["open"] is not None
+        empty = step.lastgroup == "open"
         if empty:
             opened.append(position - 1)
-        elif step["close"]:
+        elif step.lastgroup == "close":
             _close(opened.pop(), position, spans)
-        elif step["string"]:
+        elif step.lastgroup == "string":
             # Should the next step fail, this may have been no string but the prose around a value.
             resume = step.start("string")
     return position

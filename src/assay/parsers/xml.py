@@ -12,6 +12,22 @@ from assay.parsers.base import Parser, identity, mean_score
 from assay.parsers.tags import every_span, first_span, last_span
 from assay.types import Messages
 
+class _Missing(str):
+    """An empty text that stands for a field which is not there."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+"""What `parse` gives for a field that a text does not have: an empty text, so that a check such as
+`parsed.answer.strip() == answer` says no to a model that left the tag out, instead of failing."""
+
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
@@ -22,7 +38,7 @@ class XMLParser(Parser):
 
     >>> parser = XMLParser(["reasoning", ("tool", "answer")])
     >>> parser.parse("<reasoning>2+2</reasoning><answer> 4 </answer>")
-    namespace(reasoning='2+2', tool=None, answer='4')
+    namespace(reasoning='2+2', tool=MISSING, answer='4')
     """
 
     def __init__(
@@ -44,13 +60,13 @@ class XMLParser(Parser):
         self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
 
     def parse(self, text: str, strip: bool = True, last: bool = True) -> SimpleNamespace:
-        """Every name as an attribute: its last text (or its first), None when it is not there.
+        """Every name as an attribute: its last text (or its first), `MISSING` when it is not there.
 
         >>> XMLParser(["answer"]).parse("<answer>3</answer> no: <answer>4</answer>").answer
         '4'
         """
         find = last_span if last else first_span
-        values: dict[str, str | None] = dict.fromkeys(self._names)
+        values: dict[str, str] = dict.fromkeys(self._names, MISSING)
         for name in self._names:
             if span := find(text, name):
                 content = text[span.start : span.end]
@@ -94,12 +110,12 @@ class XMLParser(Parser):
     def format(self, /, **values: Any) -> str:
         """The text that `parse` reads back: each field under the name it is given by.
 
-        None counts as not given. Each field needs one value.
+        None and `MISSING` count as not given. Each field needs one value.
 
         >>> XMLParser(["answer"]).format(answer=4)
         '<answer>\\n4\\n</answer>'
         """
-        given = {name: value for name, value in values.items() if value is not None}
+        given = {name: value for name, value in values.items() if value is not None and value is not MISSING}
         for name in values:
             if name not in self._names:
                 raise ValueError(f"there is no field {name!r}{self._meant(name)}")

@@ -1,0 +1,73 @@
+"""What the built-in checks share: a name, fields that are checked, and a form to stand in a file."""
+
+import re
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
+from typing import Any, ClassVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from assay.checks.fields import plainly
+from assay.criterion import BINARY, Score
+from assay.errors import RubricError
+
+
+@dataclass(frozen=True)
+class BuiltinCheck:
+    """A check with a name and fields: a value that is equal to its like, and can be pickled."""
+
+    name: ClassVar[str] = "builtin_check"
+    """Its name in rubric files, and of its criterion: the name of the class in snake case."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
+    def __post_init__(self) -> None:
+        for field, adapter in _adapters(type(self)):
+            try:
+                value = adapter.validate_python(getattr(self, field))
+            except ValidationError as error:
+                raise RubricError(f"{self.name}: {plainly(error, field)[1]}") from None
+            object.__setattr__(self, field, value)
+
+    def spec(self) -> str | dict[str, Any]:
+        """The form it has in a rubric file; fields at their defaults are left out.
+
+        >>> from assay.checks import Contains, JsonValid
+        >>> JsonValid().spec(), Contains("Paris").spec()
+        ('json_valid', {'contains': 'Paris'})
+        """
+        first, *_ = (*fields(self), None)
+        given = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if _differs(self, f)}
+        if not given:
+            return self.name
+        if first is not None and [*given] == [first.name] and not isinstance(given[first.name], dict):
+            return {self.name: given[first.name]}
+        return {self.name: given}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew from its fields, so that what it has compiled need not be pickled.
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+
+def unmet(reason: str) -> Score:
+    """No, and why."""
+    return Score(0.0, reason, BINARY[0])
+
+
+def met(reason: str) -> Score:
+    """Yes, and why."""
+    return Score(1.0, reason, BINARY[-1])
+
+
+@cache
+def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
+    return [(field.name, TypeAdapter(field.type)) for field in fields(kind)]
+
+
+def _differs(check: BuiltinCheck, field: Field[Any]) -> bool:
+    return field.default is MISSING or getattr(check, field.name) != field.default
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,0 +1,8 @@
+"""`rubric.autograders.per_criterion_grader`."""
+
+from assay.graders import PerCriterionGrader
+from assay.graders.prompting import system_prompt
+
+__all__ = ["DEFAULT_SYSTEM_PROMPT", "PerCriterionGrader"]
+
+DEFAULT_SYSTEM_PROMPT = system_prompt(PerCriterionGrader.prompt)

@@ -1,0 +1,118 @@
+"""ModelGrader: what the graders that ask a model have in common."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from inspect import isawaitable
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from assay.criterion import Criterion, Score
+from assay.errors import JudgeError
+from assay.graders.base import Autograder, OnError, overrides
+from assay.graders.length import LengthPenalty, penalised
+from assay.graders.prompting import system_prompt as shipped
+from assay.graders.schemas import PerCriterionOutput
+from assay.graders.verdicts import verdict_score
+from assay.report import EvaluationReport, line_of
+
+Generate = TypeVar("Generate")
+
+
+class ModelGrader(Autograder, Generic[Generate]):
+    """A grader around a `generate_fn`: two prompts in, one reply out.
+
+    `generate_fn` may be async or plain; a plain one runs in the event loop, so it should not wait.
+    """
+
+    prompt: ClassVar[str]
+    """The name of the system prompt in `prompts/`."""
+
+    def __init__(
+        self,
+        generate_fn: Generate | None = None,
+        *,
+        system_prompt: str | None = None,
+        normalize: bool = True,
+        length_penalty: LengthPenalty | None = None,
+    ) -> None:
+        """`system_prompt` replaces the shipped one. See `Autograder` for the rest."""
+        super().__init__(normalize=normalize, length_penalty=length_penalty)
+        self.generate_fn = generate_fn
+        self.system_prompt = shipped(self.prompt) if system_prompt is None else system_prompt
+
+    @abstractmethod
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score] | EvaluationReport:
+        """One score a criterion, or one report for the whole. Raises when nothing was answered."""
+
+    async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
+        """One report line a criterion, or one report for the whole. The first failure is raised."""
+        answer = await self.ask(to_grade, rubric, query, "raise")
+        if isinstance(answer, EvaluationReport):
+            return answer
+        return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
+
+    async def answer(
+        self,
+        to_grade: str,
+        criteria: list[Criterion],
+        query: str | None = None,
+        *,
+        on_error: OnError = "record",
+    ) -> list[Score] | EvaluationReport:
+        if overrides(self, ModelGrader, "judge", "aggregate", "grade"):
+            # A subclass with steps of its own gets whole results only, or an exception.
+            return await super().answer(to_grade, criteria, query, on_error=on_error)
+        answer = await self.ask(to_grade, criteria, query, on_error)
+        if self.length_penalty is None:
+            return answer
+        report = self.report_of(answer, criteria)
+        return penalised(report, to_grade, self.length_penalty, floor=self.normalize)
+
+    @property
+    def model(self) -> Any:
+        """`generate_fn`, which must be there by now."""
+        if self.generate_fn is None:
+            raise JudgeError(
+                f"{type(self).__name__} has no model to ask: pass generate_fn=, a function of "
+                "(system_prompt, user_prompt)"
+            )
+        return self.generate_fn
+
+    async def asked(self, user_prompt: str) -> Any:
+        """The model's reply to one prompt about everything."""
+        reply = self.model(self.system_prompt, user_prompt)
+        return await reply if isawaitable(reply) else reply
+
+
+def field_of(reply: object, name: str) -> Any:
+    """A field of a reply: an attribute, or a mapping's key; None when it has neither."""
+    value = getattr(reply, name, None)
+    if value is None and isinstance(reply, Mapping):
+        return cast("Mapping[str, Any]", reply).get(name)
+    return value
+
+
+def read_verdict(criterion: Criterion, reply: object) -> Score:
+    """The score in a reply: `criterion_status` or `choice`, and `explanation`."""
+    if type(reply) is PerCriterionOutput:
+        return verdict_score(criterion, reply.criterion_status, reply.explanation)
+    verdict = field_of(reply, "criterion_status")
+    if verdict is None:
+        verdict = field_of(reply, "choice")
+    if not isinstance(verdict, str):
+        return Score.failed(
+            JudgeError(
+                f"the reply {reply!r:.200} of type {type(reply).__name__} holds no verdict: return "
+                "a PerCriterionOutput, or a ChoiceOutput where labels are offered"
+            )
+        )
+    reason = field_of(reply, "explanation")
+    return verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
+
+
+def refuse_errors(criteria: Sequence[Criterion], scores: Sequence[Score]) -> None:
+    """Raise the first error among these scores."""
+    for criterion, score in zip(criteria, scores, strict=True):
+        if score.error is not None:
+            raise JudgeError(f"criterion {criterion.name!r} has no answer: {score.error}")

@@ -1,0 +1,92 @@
+"""Prompts: what a judge is asked. The response first and the criterion last.
+
+Every prompt about one response starts with the same bytes, so a provider can cache them. What
+others wrote is put in as it is, in one pass, but for the `<` of our own tags.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
+from assay.errors import JudgeError
+from assay.graders.tags import without_prompt_tags
+
+
+@cache
+def system_prompt(name: str) -> str:
+    """The system prompt in `prompts/`, as prose."""
+    path = files("assay.graders").joinpath("prompts", f"{name}.md")
+    return path.read_text(encoding="utf-8").strip()
+
+
+def opening(response: str, query: str | None = None) -> str:
+    """The part that all prompts about one response share.
+
+    >>> print(opening("4 </response>", "2+2?"))
+    <query>2+2?</query>
+    <BLANKLINE>
+    <response>
+    4 &lt;/response>
+    </response>
+    <BLANKLINE>
+    <BLANKLINE>
+    """
+    asked = f"<query>{without_prompt_tags(query)}</query>\n\n" if query else ""
+    return f"{asked}<response>\n{without_prompt_tags(response)}\n</response>\n\n"
+
+
+def one_criterion(criterion: Criterion) -> str:
+    """The end of a prompt about a single criterion."""
+    kind = "negative" if criterion.weight < 0 else "positive"
+    question = (
+        f"<criterion_type>{kind}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
+    )
+    labels = _labels(criterion)
+    return f"{question}\n<choices>\n{_joined(labels, chr(10))}\n</choices>" if labels else question
+
+
+def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False) -> str:
+    """The end of a prompt about all criteria: one numbered line each, with sign and weight.
+
+    `vetoes` tells what a failed required criterion leaves, for a judge that gives one number.
+    """
+    lines = [
+        f"{number}. [{_traits(criterion, vetoes=vetoes)}] {_indented(_requirement(criterion))}"
+        for number, criterion in enumerate(criteria, start=1)
+    ]
+    return f"<criteria>\n{chr(10).join(lines)}\n</criteria>"
+
+
+def _traits(criterion: Criterion, *, vetoes: bool) -> str:
+    traits = f"{'negative' if criterion.weight < 0 else 'positive'}, weight {criterion.weight:.12g}"
+    if labels := _labels(criterion):
+        traits += f", one of: {_joined(labels, ' | ')}"
+    if vetoes and criterion.required:
+        traits += f", required: if it fails, at most {100 * criterion.cap:.12g} overall"
+    return traits
+
+
+def _labels(criterion: Criterion) -> tuple[str, ...]:
+    """The labels to list; none when they are MET and UNMET, which every judge knows."""
+    if criterion.allow_na:
+        return (*criterion.choices, NOT_APPLICABLE)
+    return () if criterion.choices == BINARY else criterion.choices
+
+
+def _joined(labels: Sequence[str], between: str) -> str:
+    return without_prompt_tags(between.join(labels))
+
+
+def _requirement(criterion: Criterion) -> str:
+    if criterion.requirement is None:
+        raise JudgeError(
+            f"criterion {criterion.name!r} is answered by code, and has no words for a model to "
+            "judge: score it with a Rubric"
+        )
+    return without_prompt_tags(criterion.requirement)
+
+
+def _indented(requirement: str) -> str:
+    # A line break in a requirement must not start a numbered line of its own.
+    return requirement.replace("\n", "\n   ")

@@ -1,0 +1,414 @@
+"""The seven statements of the design, and what a rubric does with bad answers."""
+
+import asyncio
+import logging
+import math
+import pickle
+
+import pytest
+
+from assay import (
+    Criterion,
+    GradingError,
+    PerCriterionGrader,
+    Rollout,
+    Rubric,
+    RubricError,
+    Score,
+)
+from assay.testing import FakeModel, make_rollout, make_state
+
+
+def exact(completion, answer):
+    return completion == answer
+
+
+def judged_by(answer="MET"):
+    return PerCriterionGrader(generate_fn=FakeModel(answer))
+
+
+def test_anything_that_asks_a_question_is_a_criterion():
+    """Functions, criteria, mappings and rubrics mix in one list, and weights apply in order."""
+    inner = Rubric([exact], name="inner")
+    rubric = Rubric(
+        [exact, Criterion(requirement="Is kind", weight=3), {"requirement": "Is short"}, inner],
+        weights=[0.5, None, 2, 0],
+    )
+    assert [c.name for c in rubric.criteria] == ["exact", "is_kind", "is_short", "inner"]
+    assert [c.weight for c in rubric.criteria] == [0.5, 3.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("both", [{}, {"check": exact, "requirement": "Is kind"}])
+def test_a_criterion_is_answered_in_exactly_one_way(both):
+    """Construction says so."""
+    with pytest.raises(ValueError, match="exactly one way"):
+        Criterion(**both)
+
+
+def test_binary_is_the_smallest_scale():
+    """A verdict is worth its rank between 0 and 1."""
+    levels = Criterion(requirement="Depth", choices=["poor", "fair", "good"])
+    assert [levels.value_of(c) for c in levels.choices] == [0.0, 0.5, 1.0]
+    assert Criterion(requirement="Is kind").choices == ("UNMET", "MET")
+
+
+BAD_RESULTS = [math.nan, math.inf, -math.inf, None, "0.5", [1.0], {}, object(), 1j, Score()]
+
+
+@pytest.mark.parametrize("result", BAD_RESULTS, ids=lambda result: type(result).__name__)
+async def test_what_is_no_finite_number_is_an_error_and_never_zero(result):
+    """The line has no value, the others count, and the rollout is unscored."""
+    rubric = Rubric([lambda: result, lambda: 0.5])
+    [report] = await rubric.score([make_rollout()])
+    bad, good = report.report
+    assert bad.value is None
+    assert bad.error
+    assert good.value == 0.5
+    assert (report.raw_score, report.score, report.coverage) == (0.5, 0.5, 0.5)
+    assert not report.scored
+
+
+async def test_a_metric_that_is_nan_does_not_touch_the_reward():
+    """Zero times NaN is NaN in a peer; here it is an error on a line that does not count."""
+    rubric = Rubric([lambda: 1.0])
+    rubric.add_metric(lambda: math.nan)
+    state = make_state()
+    report = await rubric.score_rollout(state)
+    assert state["reward"] == 1.0
+    assert report.scored
+    assert list(state["errors"]) == ["check_2"]
+
+
+async def test_numbers_of_other_kinds_are_taken():
+    """Booleans set a verdict; integers, fractions and the like are numbers."""
+    from decimal import Decimal
+    from fractions import Fraction
+
+    rubric = Rubric([lambda: True, lambda: 2, lambda: Fraction(1, 2), lambda: Decimal("0.25")])
+    [report] = await rubric.score([make_rollout()])
+    assert [line.value for line in report.report] == [1.0, 2.0, 0.5, 0.25]
+    assert [line.verdict for line in report.report] == ["MET", None, None, None]
+
+
+async def test_a_check_may_return_a_score_or_a_choice():
+    """A reason travels with the number, and a choice on offer is worth its rank."""
+    rubric = Rubric(
+        [
+            lambda: Score(0.5, reason="two of four"),
+            Criterion(check=lambda: "fair", choices=["poor", "fair", "good"]),
+            lambda: Score.not_applicable("no table in it"),
+        ]
+    )
+    [report] = await rubric.score([make_rollout()])
+    assert [line.value for line in report.report] == [0.5, 0.5, None]
+    assert report.report[0].reason == "two of four"
+    assert report.report[2].verdict == "N/A"
+    assert report.scored
+    assert report.score == 0.5
+
+
+async def test_a_check_that_raises_leaves_a_line_in_report_state_and_log(caplog):
+    """Type, message and criterion are in all three places; the reward stays a float."""
+
+    def broken(completion):
+        raise KeyError("no such field")
+
+    rubric = Rubric([broken, exact], weights=[1.0, 2.0])
+    states = [make_state() | {"completion": "4"} for _ in range(3)]
+    with caplog.at_level(logging.ERROR, logger="assay"):
+        reports = await rubric.score_group(states)
+    assert reports[0].errors == {"broken": "KeyError: 'no such field'"}
+    assert states[0]["errors"] == {"broken": "KeyError: 'no such field'"}
+    assert states[0]["reward"] == 2.0
+    assert states[0]["metrics"] == {"exact": 1.0}
+    assert states[0]["advantage"] is None
+    assert len(caplog.records) == 1
+    assert "'broken' has no answer for 3 of 3 rollouts" in caplog.text
+
+
+async def test_on_error_raise_raises_the_original():
+    """For tests, and for those who would rather stop."""
+
+    def broken(completion):
+        raise KeyError("no such field")
+
+    async def broken_later(completion):
+        raise KeyError("no such field")
+
+    def broken_group(completions):
+        raise KeyError("no such field")
+
+    for check in (broken, broken_later, broken_group):
+        with pytest.raises(KeyError):
+            await Rubric([check], on_error="raise").score_group([make_state()])
+    with pytest.raises(RubricError, match="no answer"):
+        await Rubric([lambda: math.nan], on_error="raise").score_group([make_state()])
+
+
+async def test_a_check_that_raises_stop_iteration_does_not_shift_its_neighbours():
+    """The results after it stay with their own rollouts."""
+
+    def odd(completion):
+        if completion == "b":
+            raise StopIteration
+        return float(ord(completion))
+
+    [a, b, c] = await Rubric([odd]).score([make_rollout(t) for t in "abc"])
+    assert (a.raw_score, b.scored, c.raw_score) == (97.0, False, 99.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1.0], "1 numbers for 2 rollouts"),
+        ([1.0, 2.0, 3.0], "3 numbers for 2 rollouts"),
+        (1.0, "return a list of 2 numbers"),
+        ("ab", "return a list of 2 numbers"),
+        (None, "return a list of 2 numbers"),
+    ],
+)
+async def test_a_group_result_of_the_wrong_size_is_an_error_for_all(values, words):
+    """Nobody can tell whose number is missing."""
+
+    def group(completions):
+        return values
+
+    states = [make_state("a"), make_state("b")]
+    await Rubric([group]).score_group(states)
+    assert all(words in state["errors"]["group"] for state in states)
+    assert [state["advantage"] for state in states] == [None, None]
+
+
+async def test_a_bad_number_in_a_group_result_is_an_error_for_one():
+    """The others keep theirs."""
+
+    def group(completions):
+        return [1.0, math.nan, 3]
+
+    states = [make_state() for _ in range(3)]
+    await Rubric([group]).score_group(states)
+    assert [state["advantage"] for state in states] == [-1.0, None, 1.0]
+
+
+async def test_score_writes_nothing():
+    """Only the state doors write."""
+    state = {"seen": 1}
+    await Rubric([exact]).score([Rollout(completion="4", answer="4", state=state)])
+    assert state == {"seen": 1}
+
+
+async def test_scoring_twice_gives_the_same_numbers_and_times():
+    """Outputs are replaced, not added to, and the total counts the last scoring once."""
+    rubric = Rubric([lambda completion: 0.5])
+    state = make_state(timing={"generation_ms": 100.0, "scoring_ms": 0.0, "total_ms": 100.0})
+    await rubric.score_rollout(state)
+    first = dict(state["metrics"])
+    await rubric.score_rollout(state)
+    assert state["metrics"] == first
+    assert state["timing"]["total_ms"] == pytest.approx(100.0 + state["timing"]["scoring_ms"])
+
+
+async def test_stale_errors_are_cleared():
+    """A state that is scored again without errors shows none."""
+    outcome = [ValueError("no")]
+
+    def check():
+        if outcome:
+            raise outcome.pop()
+        return 1.0
+
+    state = make_state()
+    rubric = Rubric([check])
+    await rubric.score_rollout(state)
+    assert state["errors"]
+    await rubric.score_rollout(state)
+    assert not state["errors"]
+
+
+async def test_steps_without_a_reward_get_the_rollouts():
+    """Steps that have their own keep it."""
+    states = [
+        make_state(text, trajectory=[{"reward": None, "advantage": None}, {"reward": 9.0}])
+        for text in ("a", "abc")
+    ]
+    await Rubric([lambda completion: len(completion[-1]["content"])]).score_group(states)
+    assert states[0]["trajectory"] == [
+        {"reward": 1.0, "advantage": -1.0},
+        {"reward": 9.0, "advantage": -1.0},
+    ]
+
+
+async def test_states_need_no_timing_and_no_trajectory():
+    """A plain dict with a completion is enough."""
+    state = {"completion": "4", "answer": "4"}
+    await Rubric([exact]).score_rollout(state)
+    assert state["reward"] == 1.0
+    assert state["timing"]["scoring_ms"] >= 0
+
+
+async def test_an_empty_group_is_fine_and_an_empty_rubric_gives_zero_reward_in_a_group():
+    """Nothing to score is no error for `score_group`."""
+    assert list(await Rubric([exact]).score_group([])) == []
+    state = make_state()
+    [report] = await Rubric([]).score_group([state])
+    assert (state["reward"], state["metrics"]) == (0.0, {})
+    assert report.score is None
+
+
+def test_the_callers_lists_are_never_changed():
+    """Adding to a rubric does not reach into what it was built from."""
+    funcs, weights = [exact], [1.0]
+    rubric = Rubric(funcs, weights)
+    rubric.add_reward_func(exact)
+    rubric.funcs.append(exact)
+    assert (len(funcs), len(weights), len(rubric.funcs)) == (1, 1, 2)
+
+
+def test_names_are_resolved_once_and_never_twice_the_same():
+    """Numbered when equal; a lambda goes by its place."""
+    rubric = Rubric([exact, exact, lambda completion: 1.0])
+    assert rubric.get_reward_func_names() == ["exact", "exact_2", "check_3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"funcs": exact}, "put it in brackets"),
+        ({"funcs": "exact"}, "put it in brackets"),
+        ({"funcs": [42]}, "42 asks no question"),
+        ({"funcs": [exact], "weights": [math.nan]}, "finite number"),
+        ({"funcs": [exact], "weights": [math.inf]}, "finite number"),
+        ({"funcs": [exact], "on_error": "ignore"}, "'ignore'"),
+        ({"funcs": [exact], "aggregation": "median"}, "'median' is not known"),
+        ({"funcs": [{"requirement": " "}]}, "is blank"),
+        ({"funcs": [{"requirement": "x", "choices": ["a", "A"]}]}, "no scale"),
+        ({"funcs": [{"requirement": "x", "points": 3}]}, "points"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_the_value(arguments, words):
+    """Before anything is scored or paid for."""
+    with pytest.raises(ValueError, match=words):
+        Rubric(**arguments)
+
+
+async def test_a_judged_criterion_without_a_grader_is_refused():
+    """The sentence names the criterion and what to pass."""
+    rubric = Rubric([exact, Criterion(requirement="Cites a source")])
+    with pytest.raises(RubricError, match=r"criterion 2 \('Cites a source'\).*pass autograder="):
+        await rubric.grade("x")
+
+
+async def test_grade_raises_with_the_partial_report_when_a_line_is_missing():
+    """A number over half of the criteria would be a wrong number."""
+    model = FakeModel(["MET", TimeoutError("no reply")])
+    rubric = Rubric([{"requirement": "Is kind"}, {"requirement": "Is short"}])
+    with pytest.raises(GradingError, match="1 of 2 criteria have no answer") as caught:
+        await rubric.grade("x", autograder=PerCriterionGrader(generate_fn=model))
+    report = caught.value.report
+    assert [line.verdict for line in report.report] == ["MET", None]
+    assert report.errors == {"is_short": "TimeoutError: no reply"}
+
+
+async def test_code_and_model_answer_one_rubric():
+    """Facts by code, judgement by model, one sum: 1.0 + 0.5 · 1."""
+    rubric = Rubric(
+        [exact, Criterion(requirement="Explains each step", weight=0.5)],
+        autograder=judged_by("MET"),
+    )
+    report = await rubric.grade("4", answer="4")
+    assert report.raw_score == 1.5
+    assert report.score == 1.0
+    state = {"prompt": "2+2?", "completion": "5", "answer": "4"}
+    await rubric.score_rollout(state)
+    assert state["reward"] == 0.5
+    assert state["metrics"] == {"exact": 0.0, "explains_each_step": 1.0}
+
+
+def test_sync_doors_work_without_and_within_a_loop():
+    """A notebook has a loop running already."""
+    rubric = Rubric([exact])
+    assert rubric.grade_sync("4", answer="4").score == 1.0
+
+    async def notebook():
+        return rubric.grade_sync("4", answer="4").score, rubric.score_rollouts(["q"], ["4"], ["4"])
+
+    assert asyncio.run(notebook()) == (1.0, {"exact": [1.0], "reward": [1.0]})
+
+
+def test_columns_of_different_length_are_refused():
+    """Zipping them would score some and drop others."""
+    with pytest.raises(ValueError, match=r"2 prompts, 1 completions"):
+        Rubric([exact]).score_rollouts(["a", "b"], ["a"], ["a", "b"], [{}, {}])
+
+
+async def test_what_is_no_state_is_refused():
+    """With the value."""
+    with pytest.raises(TypeError, match="a state is 'text'"):
+        await Rubric([exact]).score_group([make_state(), "text"])
+
+
+async def test_rollouts_run_side_by_side_and_keep_their_order():
+    """Each waits for the next one's event, which only works side by side."""
+    events = [asyncio.Event() for _ in range(50)]
+
+    async def wait_for_next(place):
+        if place + 1 < len(events):
+            await events[place + 1].wait()
+        events[place].set()
+        return float(place)
+
+    rubric = Rubric([wait_for_next])
+    states = [make_state(place=place) for place in range(50)]
+    await asyncio.wait_for(rubric.score_group(states), timeout=20)
+    assert [state["reward"] for state in states] == [float(place) for place in range(50)]
+
+
+async def test_a_cancelled_task_stops_its_checks_and_writes_nothing():
+    """Cancelling is not an error line."""
+    started = asyncio.Event()
+    stopped = []
+
+    async def slow(place):
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.append(place)
+            raise
+
+    states = [make_state(place=place) for place in range(4)]
+    task = asyncio.create_task(Rubric([slow]).score_group(states))
+    await started.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(stopped) == [0, 1, 2, 3]
+    assert all("reward" not in state for state in states)
+
+
+def test_a_rubric_and_its_reports_can_be_pickled():
+    """To be sent to another process."""
+    rubric = pickle.loads(pickle.dumps(Rubric([exact], [0.5])))
+    report = rubric.grade_sync("4", answer="4")
+    assert pickle.loads(pickle.dumps(report)) == report
+    lambdas = Rubric([lambda: 1.0]).grade_sync("x")
+    assert pickle.loads(pickle.dumps(lambdas)) == lambdas
+
+
+async def test_huge_texts_and_lone_surrogates_are_scored():
+    """10 MB, and what cannot be encoded."""
+    rubric = Rubric([lambda completion: float(len(completion))])
+    assert rubric.score_rollout_sync(completion="x" * 10_000_000)["reward"] == 1e7
+    assert rubric.score_rollout_sync(completion="\ud800")["reward"] == 1.0
+    judged = Rubric([{"requirement": "Is long"}], autograder=judged_by())
+    assert (await judged.grade("x" * 10_000_000)).score == 1.0
+    assert (await judged.grade("\ud800")).score == 1.0
+
+
+async def test_a_hundred_thousand_criteria():
+    """Slow is fine, wrong is not."""
+    rubric = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(100_000)])
+    report = await rubric.grade("4", answer="4")
+    assert (report.raw_score, report.score, report.asked) == (100_000.0, 1.0, 100_000)
