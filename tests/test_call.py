@@ -50,7 +50,7 @@ def positional_only(completion, /, answer):
 
 
 def positional_only_and_all(completion, /, **kwargs):
-    return len(kwargs["completion"] if "completion" in kwargs else completion)
+    return len(kwargs.get("completion", completion))
 
 
 def defaulted(completion, threshold=0.25):

@@ -78,14 +78,13 @@ async def together(
     first: Coroutine[Any, Any, Item], second: Coroutine[Any, Any, Result]
 ) -> tuple[Item, Result]:
     """Both results. When one fails the other is cancelled, and waited for, before the error goes on."""
-    task = asyncio.get_running_loop().create_task(first)
     try:
-        result = await second
-        return await task, result
-    finally:
-        if not task.done():
-            task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(first)
+            result = await second
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return task.result(), result
 
 
 def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:

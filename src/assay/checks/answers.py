@@ -1,7 +1,6 @@
 """Checks of the answer that the rubric's parser reads."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from assay.checks.base import BuiltinCheck, unmet
@@ -83,13 +82,13 @@ class NumericEqual(BuiltinCheck):
     def __call__(
         self, completion: Messages, answer: Any, parser: Parser | None = None
     ) -> bool | Score:
-        expected = _expected(answer)
+        expected = exact(required(answer))
         found = read_answer(completion, parser)
         if found is None:
             return _NO_ANSWER
         try:
             number = last_number(found) if isinstance(found, str) else exact(found)
-        except (ValueError, ZeroDivisionError) as error:
+        except ValueError as error:
             return unmet(f"its number cannot be read: {error}")
         if number is None:
             return unmet("it holds no number")
@@ -110,10 +109,3 @@ def required(answer: Any) -> Any:
     if answer is None or (isinstance(answer, str) and not answer.strip()):
         raise ValueError("this rollout has no answer to compare with: give it an `answer`")
     return answer
-
-
-def _expected(answer: Any) -> Fraction:
-    try:
-        return exact(required(answer))
-    except ZeroDivisionError:
-        raise ValueError(f"the answer {answer!r:.100} divides by zero") from None

@@ -1,9 +1,10 @@
 """What the built-in checks share: a name, fields that are checked, and a form to stand in a file."""
 
 import re
+from copy import deepcopy
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -37,12 +38,12 @@ class BuiltinCheck:
         >>> JsonValid().spec(), Contains("Paris").spec()
         ('json_valid', {'contains': 'Paris'})
         """
-        first, *_ = (*fields(self), None)
         given = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if _differs(self, f)}
         if not given:
             return self.name
-        if first is not None and [*given] == [first.name] and not isinstance(given[first.name], dict):
-            return {self.name: given[first.name]}
+        first = fields(self)[0].name
+        if [*given] == [first] and not isinstance(given[first], dict):
+            return {self.name: given[first]}
         return {self.name: given}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -62,7 +63,7 @@ def met(reason: str) -> Score:
 
 @cache
 def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
-    return [(field.name, TypeAdapter(field.type)) for field in fields(kind)]
+    return [(field.name, TypeAdapter[Any](cast("Any", field.type))) for field in fields(kind)]
 
 
 def _differs(check: BuiltinCheck, field: Field[Any]) -> bool:
@@ -70,4 +71,5 @@ def _differs(check: BuiltinCheck, field: Field[Any]) -> bool:
 
 
 def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    """A copy of a field as a file holds it."""
+    return list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else deepcopy(value)

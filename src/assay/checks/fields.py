@@ -33,6 +33,7 @@ _ADVICE = (
     ("string_too_short", "it may not be empty"),
     ("too_short", "name at least one"),
     ("tuple_type", "give a list"),
+    ("dict_type", "give a mapping"),
     ("greater_than_equal", "give 0 or more"),
     ("greater_than", "give more than 0"),
 )

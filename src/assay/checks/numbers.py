@@ -4,11 +4,11 @@ import re
 from collections import deque
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
+from numbers import Rational, Real
 
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++"
 _REAL = rf"(?:{_DIGITS})(?:[eE][-+]?[0-9]++)?+"
-_NUMBER = re.compile(rf"(?<![\w.])([-+\u2212]?+)({_REAL})(?:[ ]?/[ ]?({_REAL}))?+(?![\w])")
+_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({_REAL})(?:[ ]?/[ ]?({_REAL}))?+")
 
 _MOST_DIGITS = 1000
 """Longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory."""
@@ -22,15 +22,18 @@ def exact(value: object) -> Fraction:
     >>> exact("1,000.5"), exact(0.1)
     (Fraction(2001, 2), Fraction(1, 10))
     """
-    if isinstance(value, Rational) and not isinstance(value, bool):
+    if isinstance(value, Rational) and not _is_bool(value):
         return Fraction(value)
-    if isinstance(value, str):
-        match = _NUMBER.fullmatch(value.strip())
-        if match is not None:
-            return _fraction(match)
-    if isinstance(value, float | Decimal):
-        return exact(str(value))
+    if isinstance(value, Real | Decimal) and not _is_bool(value):
+        value = str(value)
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is not None:
+        return _fraction(match)
     raise ValueError(f"{value!r:.100} is no number: write it as 12, 1,250.5, 3/4 or 6e23")
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
 
 
 def last_number(text: str) -> Fraction | None:
@@ -45,12 +48,15 @@ def last_number(text: str) -> Fraction | None:
 
 def _fraction(match: re.Match[str]) -> Fraction:
     sign, above, below = match.groups()
-    value = _real(above) / _real(below or "1")
+    divisor = _real(below or "1")
+    if not divisor:
+        raise ValueError(f"{match[0]!r:.100} divides by zero")
+    value = _real(above) / divisor
     return -value if sign in ("-", "\u2212") else value
 
 
 def _real(digits: str) -> Fraction:
-    mantissa, _, exponent = digits.lower().partition("e")
+    exponent = digits.lower().partition("e")[2]
     if len(digits) > _MOST_DIGITS or abs(int(exponent or 0)) > _MOST_DIGITS:
         raise ValueError(f"the number {digits[:20]}… is too large to compare exactly")
     return Fraction(digits.replace(",", ""))

@@ -36,7 +36,9 @@ class Regex(BuiltinCheck):
     @cached_property
     def _compiled(self) -> Any:
         letters = {"i": self.ignore_case, "m": self.multiline, "s": self.dot_all}
-        return compiled(self.pattern, "".join(letter for letter, is_set in letters.items() if is_set))
+        return compiled(
+            self.pattern, "".join(letter for letter, is_set in letters.items() if is_set)
+        )
 
     def __call__(self, completion: Messages) -> bool:
         return search(self._compiled, completion_text(completion), self.timeout_seconds)
@@ -52,10 +54,7 @@ def compiled(pattern: str, flags: str = "") -> Any:
     try:
         return regex.compile(pattern, sum(chosen, regex.V0))
     except regex.error as error:
-        position = "" if error.pos is None else f" at position {error.pos}"
-        raise RubricError(
-            f"the pattern {pattern!r} is no regular expression: {error.msg}{position}"
-        ) from None
+        raise RubricError(f"the pattern {pattern!r} is no regular expression: {error}") from None
     except (RecursionError, OverflowError):
         raise RubricError(f"the pattern {pattern!r:.100} is too deep or too large") from None
 

@@ -12,6 +12,7 @@ from assay.criterion import Score
 from assay.errors import RubricError
 from assay.messages import completion_text
 from assay.parsers import extract_code
+from assay.parsers.json_spans import json_spans
 from assay.types import Messages
 
 
@@ -34,6 +35,8 @@ class JsonValid(BuiltinCheck):
             read_json(completion_text(completion), fenced=self.fenced)
         except ValueError as error:
             return unmet(f"no JSON: {error}")
+        except RecursionError:
+            return True
         return True
 
 
@@ -48,7 +51,7 @@ class JsonSchema(BuiltinCheck):
     "at the top: 'verdict' is a required property"
     """
 
-    schema: dict[str, Any] | bool = field(hash=False)
+    schema: dict[str, Any] | Flag = field(hash=False)
     fenced: Flag = True
 
     def __post_init__(self) -> None:
@@ -70,15 +73,15 @@ class JsonSchema(BuiltinCheck):
             value = read_json(completion_text(completion), fenced=self.fenced)
         except ValueError as error:
             return unmet(f"no JSON: {error}")
-        try:
-            first = next(self._validator.iter_errors(value), None)
-        except RecursionError:
-            return unmet("it is nested too deep to compare with the schema")
+        first = next(self._validator.iter_errors(value), None)
         return first is None or unmet(f"at {place(first)}: {first.message:.300}")
 
 
 def read_json(text: str, *, fenced: bool) -> Any:
-    """The JSON that a text is, or that its last fenced block is; raises `ValueError` without one."""
+    """The JSON that a text is, or that its last fenced block is; raises `ValueError` without one.
+
+    Raises `RecursionError` when it is JSON, and nested too deep to be read.
+    """
     try:
         return _loaded(text)
     except ValueError:
@@ -92,7 +95,10 @@ def _loaded(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        whole = text.strip()
+        if json_spans(whole) != [(0, len(whole))]:
+            raise ValueError("its many brackets do not pair up") from None
+        raise
 
 
 def _refuse_constant(name: str) -> NoReturn:

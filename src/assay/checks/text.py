@@ -58,7 +58,7 @@ class MaxWords(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool | Score:
         words = len(completion_text(completion).split())
-        return words <= self.limit or unmet(f"{words} words, {self.limit} allowed")
+        return words <= self.limit or unmet(f"{_words(words)}, {self.limit} allowed")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class MinWords(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool | Score:
         words = len(completion_text(completion).split())
-        return words >= self.limit or unmet(f"{words} words, {self.limit} needed")
+        return words >= self.limit or unmet(f"{_words(words)}, {self.limit} needed")
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,7 @@ class CodeBlock(BuiltinCheck):
         blocks = fences(completion_text(completion))
         wanted = None if self.language is None else self.language.lower()
         return any(wanted is None or block.language == wanted for block in blocks)
+
+
+def _words(number: int) -> str:
+    return f"{number} word{'' if number == 1 else 's'}"

@@ -1,7 +1,8 @@
 """JSON Schema validators that fetch nothing, and whose patterns cannot hang."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from importlib import import_module
+from typing import Any, TypeAlias
 
 from assay.checks.pattern import compiled, search
 from assay.errors import MissingExtraError, RubricError
@@ -35,12 +36,11 @@ def place(error: Any) -> str:
 
 
 def _built(schema: Any) -> Any:
-    from jsonschema import validators
-    from jsonschema_specifications import REGISTRY
-    from referencing import Registry
-    from referencing.jsonschema import DRAFT202012, specification_with
+    from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY, specification_with
 
-    draft = cast("Any", schema).get("$schema") if isinstance(schema, dict) else None
+    validators: Any = import_module("jsonschema.validators")
+    specifications: Any = import_module("jsonschema_specifications")
+    draft: Any = None if schema in (True, False) else schema.get("$schema")
     known = {"$schema": draft} if isinstance(draft, str) else {}
     kind: Any = validators.validator_for(known, default=validators.Draft202012Validator)
     kind.check_schema(schema)
@@ -49,10 +49,10 @@ def _built(schema: Any) -> Any:
         schema = {key: value for key, value in schema.items() if key != "$schema"}
     dialect = specification_with(kind.META_SCHEMA["$schema"], default=DRAFT202012)
     resource: Any = dialect.create_resource(schema)
-    _refuse_unresolvable(resource, REGISTRY.resolver_with_root(resource))
-    safe: Any = validators.extend(kind, _safe_keywords(kind.VALIDATORS))
-    # An empty registry, since the usual one fetches what it does not know.
-    return safe(schema, registry=Registry())
+    _refuse_unresolvable(resource, specifications.REGISTRY.resolver_with_root(resource))
+    safe = validators.extend(kind, _safe_keywords(kind.VALIDATORS))
+    # A registry of our own, since the usual one fetches what it does not know.
+    return safe(schema, registry=EMPTY_REGISTRY)
 
 
 def _refuse_unresolvable(resource: Any, resolver: Any) -> None:
@@ -84,9 +84,7 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
         if validator.is_type(instance, "object"):
             for each, inner in value.items():
                 for key in (key for key in instance if _matches(each, key)):
-                    yield from validator.descend(
-                        instance[key], inner, path=key, schema_path=each
-                    )
+                    yield from validator.descend(instance[key], inner, path=key, schema_path=each)
 
     def additional(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         patterns = schema.get("patternProperties", {})

@@ -1,0 +1,85 @@
+"""The built-in checks by the name they have in rubric files."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any, cast
+
+from assay.checks.answers import ExactMatch, NumericEqual, OneOf
+from assay.checks.base import BuiltinCheck
+from assay.checks.fields import meant, shown
+from assay.checks.pattern import Regex
+from assay.checks.refusal import Refusal
+from assay.checks.similarity import Similarity
+from assay.checks.structure import JsonSchema, JsonValid
+from assay.checks.text import CodeBlock, Contains, MaxWords, MinWords
+from assay.errors import RubricError
+
+BUILTIN: dict[str, type[BuiltinCheck]] = {
+    check.name: check
+    for check in (
+        ExactMatch,
+        OneOf,
+        NumericEqual,
+        Contains,
+        Regex,
+        MaxWords,
+        MinWords,
+        CodeBlock,
+        JsonValid,
+        JsonSchema,
+        Similarity,
+        Refusal,
+    )
+}
+
+
+def check_of(spec: object) -> BuiltinCheck:
+    """The check that a rubric file names: `json_valid`, `{contains: Paris}`, `{max_words: {limit: 9}}`.
+
+    A mapping under the name gives fields by keyword; any other value is the first field.
+
+    >>> check_of({"max_words": 200})
+    MaxWords(limit=200)
+    """
+    if isinstance(spec, str):
+        return _made(_kind(spec), {})
+    named: Mapping[Any, Any] = cast("Any", spec) if isinstance(spec, Mapping) else {}
+    if len(named) != 1:
+        raise RubricError(
+            f"check is {shown(cast('object', spec))}: give one name, such as json_valid, or one name with its "
+            "fields, such as {max_words: 200}"
+        )
+    ((name, value),) = named.items()
+    kind = _kind(name)
+    if value is None:
+        return _made(kind, {})
+    if isinstance(value, Mapping):
+        return _made(kind, cast("Mapping[Any, Any]", value))
+    names = [field.name for field in fields(kind)]
+    if not names:
+        raise RubricError(f"{name} takes no fields, and was given {shown(value)}")
+    return _made(kind, {names[0]: value})
+
+
+def _kind(name: object) -> type[BuiltinCheck]:
+    if name in BUILTIN:
+        return BUILTIN[cast("str", name)]
+    raise RubricError(f"there is no built-in check {shown(name)}: {meant(name, BUILTIN)}")
+
+
+def _made(kind: type[BuiltinCheck], given: Mapping[Any, Any]) -> BuiltinCheck:
+    known = {field.name: field for field in fields(kind)}
+    for name in given:
+        if name not in known:
+            raise RubricError(
+                f"{kind.name} has no field {shown(name)}: {meant(name, known)}"
+                if known
+                else f"{kind.name} takes no fields, and was given {shown(name)}"
+            )
+    for name, field in known.items():
+        if field.default is MISSING and name not in given:
+            raise RubricError(
+                f"{kind.name} needs {name!r}: write {{{kind.name}: {{{name}: ...}}}} "
+                f"(its fields: {', '.join(known)})"
+            )
+    return kind(**given)

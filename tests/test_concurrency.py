@@ -1,0 +1,127 @@
+"""Side by side, in order, and stopped together."""
+
+import asyncio
+
+import pytest
+
+from assay.concurrency import run_sync, side_by_side, together
+
+
+async def test_results_come_in_order_whoever_finishes_first():
+    """The last item finishes first here."""
+    gates = [asyncio.Event() for _ in range(20)]
+
+    async def work(place):
+        if place < 19:
+            await gates[place + 1].wait()
+        gates[place].set()
+        return place * 10
+
+    assert await side_by_side(work, range(20)) == [place * 10 for place in range(20)]
+
+
+async def test_no_more_than_the_limit_are_under_way():
+    """And no fewer, once there is waiting to do."""
+    under_way, most = 0, 0
+
+    async def work(_):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        under_way -= 1
+
+    await side_by_side(work, range(100), limit=7)
+    assert most == 7
+
+
+async def test_work_that_never_waits_starts_no_task():
+    """Everything happens in the caller's own task."""
+    tasks = set()
+
+    async def work(_):
+        tasks.add(asyncio.current_task())
+
+    await side_by_side(work, range(50))
+    assert tasks == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("place", [0, 3, 9])
+async def test_the_first_error_cancels_the_rest_and_is_raised_as_it_is(place):
+    """In the caller's share and in anyone else's."""
+    cancelled = []
+
+    async def work(item):
+        try:
+            await asyncio.sleep(0 if item == place else 3600)
+        except asyncio.CancelledError:
+            cancelled.append(item)
+            raise
+        raise KeyError(item)
+
+    with pytest.raises(KeyError, match=str(place)):
+        await side_by_side(work, range(10))
+    assert place not in cancelled
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_work_that_cancels_itself_is_not_a_result():
+    """A missing result must not pass for None."""
+
+    async def work(item):
+        await asyncio.sleep(0)
+        if item == 5:
+            raise asyncio.CancelledError
+        return item
+
+    with pytest.raises(asyncio.CancelledError):
+        await side_by_side(work, range(10))
+
+
+async def test_nothing_to_do():
+    """No items, no results."""
+
+    async def work(item):
+        return item
+
+    assert await side_by_side(work, []) == []
+    assert await side_by_side(work, [1]) == [1]
+
+
+async def test_together_cancels_the_other_when_one_fails():
+    """Either way round."""
+    stopped = []
+
+    async def forever(name):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.append(name)
+            raise
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await together(forever("first"), fails())
+    with pytest.raises(KeyError):
+        await asyncio.wait_for(together(fails(), forever("second")), 10)
+    assert stopped == ["first", "second"]
+
+
+def test_run_sync_raises_what_the_coroutine_raises():
+    """Outside a loop and inside one."""
+
+    async def fails():
+        raise KeyError("x")
+
+    async def inside():
+        with pytest.raises(KeyError):
+            run_sync(fails())
+        return True
+
+    with pytest.raises(KeyError):
+        run_sync(fails())
+    assert asyncio.run(inside())

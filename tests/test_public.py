@@ -1,0 +1,70 @@
+"""The public names: all there, all documented, all listed once."""
+
+import importlib
+import inspect
+
+import pytest
+
+import assay
+
+
+@pytest.mark.parametrize("name", assay.__all__)
+def test_every_public_name_is_there(name):
+    """And can be found by `dir`."""
+    assert getattr(assay, name) is not None
+    assert name in dir(assay)
+
+
+@pytest.mark.parametrize("name", [n for n in assay.__all__ if inspect.isclass(getattr(assay, n))])
+def test_every_public_class_has_a_docstring(name):
+    """Its own, not one it inherits."""
+    assert getattr(assay, name).__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """As for any module."""
+    with pytest.raises(AttributeError, match="no attribute 'Rubrik'"):
+        _ = assay.Rubrik
+
+
+VERIFIERS = {
+    "": "Rubric RubricGroup Parser XMLParser ThinkParser MaybeThinkParser State Messages RewardFunc "
+    "GroupRewardFunc IndividualRewardFunc RolloutInput RolloutTiming RolloutScore RolloutScores "
+    "extract_boxed_answer extract_hash_answer setup_logging Error ModelError "
+    "InvalidModelResponseError EmptyModelResponseError OverlongPromptError ToolError "
+    "ToolParseError ToolCallError InfraError",
+    ".types": "State Messages RewardFunc GroupRewardFunc RolloutInput RolloutTiming",
+    ".errors": "Error ModelError ToolError InfraError",
+    ".parsers": "Parser XMLParser ThinkParser MaybeThinkParser",
+    ".parsers.parser": "Parser",
+    ".parsers.xml_parser": "XMLParser",
+    ".parsers.think_parser": "ThinkParser",
+    ".parsers.maybe_think_parser": "MaybeThinkParser",
+    ".rubrics": "Rubric RubricGroup",
+    ".rubrics.rubric": "Rubric",
+    ".rubrics.rubric_group": "RubricGroup",
+    ".utils.data_utils": "extract_boxed_answer extract_hash_answer BOXED_SYSTEM_PROMPT "
+    "THINK_BOXED_SYSTEM_PROMPT strip_non_numeric",
+    ".utils.async_utils": "maybe_await",
+}
+
+
+@pytest.mark.parametrize("module", VERIFIERS)
+def test_the_names_of_verifiers_stand_where_its_programs_look(module):
+    """Only the first word of the import changes."""
+    mirror = importlib.import_module(f"assay.compat.verifiers{module}")
+    for name in VERIFIERS[module].split():
+        assert hasattr(mirror, name), name
+
+
+async def test_a_program_for_verifiers_runs():
+    """Its error tree, its helpers and its scoring."""
+    vf = importlib.import_module("assay.compat.verifiers")
+    maybe_await = importlib.import_module("assay.compat.verifiers.utils.async_utils").maybe_await
+    assert issubclass(vf.EmptyModelResponseError, vf.ModelError)
+    assert await maybe_await(len, "abc") == 3
+    vf.setup_logging("WARNING")
+    rubric = vf.Rubric(funcs=[lambda completion, **kwargs: 1.0])
+    state: vf.State = {"prompt": "", "completion": "", "answer": "", "task": "", "timing": {}}
+    await rubric.score_rollout(state)
+    assert state["reward"] == 1.0
