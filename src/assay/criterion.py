@@ -1,6 +1,9 @@
 """Criterion, one weighted question about a rollout; Score, one answer to it."""
 
+import hashlib
+import json
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
@@ -129,15 +132,14 @@ class Criterion(BaseModel):
     @field_validator("when", mode="before")
     @classmethod
     def _read_conditions(cls, value: object) -> object:
-        if isinstance(value, str):
-            return (Condition(value),)
-        if isinstance(value, Mapping):
-            pairs = cast("Mapping[str, object]", value).items()
-            return tuple(
-                Condition(name, (v,) if isinstance(v, str) else tuple(cast("Any", v)))
-                for name, v in pairs
-            )
-        return () if value is None else value
+        if value is None:
+            return ()
+        if isinstance(value, str | Mapping | Condition):
+            value = (cast("object", value),)
+        if not isinstance(value, list | tuple):
+            return value
+        items = cast("Sequence[object]", value)
+        return tuple(condition for item in items for condition in _conditions(item))
 
     @field_validator("requirement")
     @classmethod
@@ -174,6 +176,47 @@ class Criterion(BaseModel):
             name = slug(self.requirement) if self.requirement else name_of(self.check)
             object.__setattr__(self, "name", name)
         return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The criterion as a rubric file holds it: only what differs from the defaults.
+
+        Raises `RubricError` when its check has no name that a file can give.
+
+        >>> Criterion(requirement="Cites a source", weight=2).to_dict()
+        {'requirement': 'Cites a source', 'weight': 2.0}
+        """
+        return self._written(_written_check)
+
+    @property
+    def content_hash(self) -> str:
+        """A SHA-256 of all it says, the same however it is spelled; order and defaults do not matter."""
+        return hash_of({"format": "assay.criterion/1", **self._written(_named_check)})
+
+    @property
+    def question_hash(self) -> str:
+        """As `content_hash`, of only what decides the answer: not its weight, and not its name."""
+        said = self._written(_named_check)
+        asked = ("requirement", "check", "rubric", "choices", "allow_na")
+        return hash_of(
+            {"format": "assay.question/1", **{key: said[key] for key in asked if key in said}}
+        )
+
+    def _written(self, written_check: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        fields = {
+            name: getattr(self, name)
+            for name, field in type(self).model_fields.items()
+            if name not in ("name", "check") and getattr(self, name) != field.default
+        }
+        if self.name != _derived_name(self):
+            fields = {"name": self.name, **fields}
+        if self.when:
+            fields["when"] = _written_conditions(self.when)
+        if self.check is not None:
+            fields |= written_check(self.check)
+        return {
+            key: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
+            for key, value in fields.items()
+        }
 
     @property
     def judged(self) -> bool:
@@ -222,3 +265,103 @@ def slug(requirement: str, limit: int = 48) -> str:
             break
         kept = longer[:limit]
     return kept
+
+
+def _conditions(item: object) -> Sequence[object]:
+    """The conditions that one entry of `when` stands for."""
+    if isinstance(item, str):
+        return [Condition(item)]
+    if not isinstance(item, Mapping):
+        return [item]
+    pairs = cast("Mapping[str, object]", item).items()
+    return [Condition(name, _verdicts(name, verdicts)) for name, verdicts in pairs]
+
+
+def _verdicts(name: str, verdicts: object) -> tuple[str, ...]:
+    if isinstance(verdicts, str):
+        return (verdicts,)
+    if verdicts is None or isinstance(verdicts, list | tuple):
+        return tuple(cast("Sequence[str]", verdicts or ()))
+    raise ValueError(f"when {name!r} is {verdicts!r}: give a verdict in quotes, or a list of them")
+
+
+def _written_conditions(when: Sequence[Condition]) -> object:
+    written = [
+        {name: verdicts[0] if len(verdicts) == 1 else list(verdicts)} if verdicts else name
+        for name, verdicts in when
+    ]
+    return written[0] if len(written) == 1 else written
+
+
+def _derived_name(criterion: Criterion) -> str:
+    """The name that a file need not give."""
+    if criterion.requirement is not None:
+        return slug(criterion.requirement)
+    if isinstance(criterion.check, Scorer):
+        return str(getattr(criterion.check, "name", "") or "rubric")
+    return name_of(criterion.check)
+
+
+def _written_check(check: Any) -> dict[str, Any]:
+    if isinstance(check, Scorer):
+        to_dict = getattr(check, "to_dict", None)
+        written = cast("dict[str, Any]", to_dict()) if callable(to_dict) else {}
+        if "criteria" not in written:
+            raise RubricError(f"{check!r} cannot be written as one criterion of a file")
+        return {"rubric": written}
+    spec = getattr(check, "spec", None)
+    return {"check": spec() if callable(spec) else reference_of(check)}
+
+
+def _named_check(check: Any) -> dict[str, Any]:
+    """As `_written_check`, with a name also for what a file cannot hold."""
+    if isinstance(check, Scorer):
+        own_hash = getattr(check, "content_hash", None)
+        return {"rubric": own_hash if isinstance(own_hash, str) else _path_of(type(check))}
+    spec = getattr(check, "spec", None)
+    return {"check": spec() if callable(spec) else _path_of(check)}
+
+
+def _path_of(thing: object) -> str:
+    while isinstance(thing, partial):
+        thing = cast("partial[Any]", thing).func
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}:{getattr(named, '__qualname__', '')}"
+
+
+def reference_of(function: object) -> str:
+    """The `package.module:function` that a file can name a function by.
+
+    >>> from assay.messages import completion_text
+    >>> reference_of(completion_text)
+    'assay.messages:completion_text'
+    """
+    reference = _path_of(function)
+    module, _, path = reference.partition(":")
+    found: object = sys.modules.get(module)
+    for step in path.split("."):
+        found = getattr(found, step, None)
+    # What is in `__main__` has that name in this program alone.
+    if module == "__main__" or found != function:
+        raise RubricError(
+            f"{function!r} cannot be written to a file: only built-in checks, and functions that "
+            "can be imported by name, can"
+        )
+    return reference
+
+
+def hash_of(value: object) -> str:
+    """The SHA-256 of a value of JSON, the same for every order of keys and spelling of numbers."""
+    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return {str(key): _canonical(inner) for key, inner in items}
+    if isinstance(value, list | tuple):
+        return [_canonical(inner) for inner in cast("Sequence[object]", value)]
+    return value

@@ -1,6 +1,7 @@
-"""Rubrics, and a table of hostile texts as parameters."""
+"""A way to make rubrics, a way to get at a partial report, and a table of hostile texts."""
 
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from assay import EvaluationReport, GradingError, Rubric
 from assay.graders import Autograder
 
 CASES = Path(__file__).parents[1] / "cases"
+
+RubricOf = Callable[..., Rubric]
+PartialReport = Callable[[Rubric, Autograder], Awaitable[EvaluationReport]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -23,16 +27,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
-def rubric_of(*weights: float, **options: Any) -> Rubric:
-    """A rubric of judged criteria with these weights: `Holds 1`, `Holds 2`, …"""
-    return Rubric(
-        [{"requirement": f"Holds {n}", "weight": w} for n, w in enumerate(weights, start=1)],
-        **options,
-    )
+@pytest.fixture
+def rubric_of() -> RubricOf:
+    """Makes a rubric of judged criteria with these weights, named `holds_1`, `holds_2`, …"""
+
+    def make(*weights: float, **options: Any) -> Rubric:
+        questions = [
+            {"requirement": f"Holds {n}", "weight": w} for n, w in enumerate(weights, start=1)
+        ]
+        return Rubric(questions, **options)
+
+    return make
 
 
-async def partial_report(rubric: Rubric, grader: Autograder) -> EvaluationReport:
-    """The report of a grading that did not find every answer."""
-    with pytest.raises(GradingError) as caught:
-        await rubric.grade("a text", autograder=grader)
-    return caught.value.report
+@pytest.fixture
+def partial_report() -> PartialReport:
+    """Grades, and returns the report of a grading that did not find every answer."""
+
+    async def grade(rubric: Rubric, grader: Autograder) -> EvaluationReport:
+        with pytest.raises(GradingError) as caught:
+            await rubric.grade("a text", autograder=grader)
+        return caught.value.report
+
+    return grade

@@ -73,8 +73,16 @@ class JsonSchema(BuiltinCheck):
             value = read_json(completion_text(completion), fenced=self.fenced)
         except ValueError as error:
             return unmet(f"no JSON: {error}")
-        first = next(self._validator.iter_errors(value), None)
+        except RecursionError:
+            raise ValueError(_TOO_DEEP) from None
+        try:
+            first = next(self._validator.iter_errors(value), None)
+        except RecursionError:
+            raise ValueError(_TOO_DEEP) from None
         return first is None or unmet(f"at {place(first)}: {first.message:.300}")
+
+
+_TOO_DEEP = "the JSON is nested too deep to compare with the schema"
 
 
 def read_json(text: str, *, fenced: bool) -> Any:

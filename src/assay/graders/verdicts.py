@@ -1,5 +1,8 @@
 """Verdicts: what a judge said, read as a `Score`. Only a verdict on offer counts."""
 
+import math
+from typing import Any, cast
+
 from assay.criterion import BINARY, Criterion, Score
 from assay.errors import JudgeError
 from assay.report import CriterionReport
@@ -26,18 +29,25 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
 def score_of(criterion: Criterion, answer: object) -> Score:
     """One answer of a judge as a `Score`: a verdict on offer, a number, a score or a report line."""
     if isinstance(answer, Score):
-        return answer
+        return answer if answer.value is None else _finite(answer)
     if isinstance(answer, str):
         return verdict_score(criterion, answer)
     if isinstance(answer, CriterionReport):
         if answer.value is None and answer.error is None and answer.verdict is not None:
             return verdict_score(criterion, answer.verdict, answer.reason)
-        return Score(answer.value, answer.reason, answer.verdict, answer.error)
+        return score_of(criterion, Score(answer.value, answer.reason, answer.verdict, answer.error))
     if isinstance(answer, bool):
         return verdict_score(criterion, criterion.choices[-1 if answer else 0])
     if isinstance(answer, int | float):
-        return Score(float(answer))
+        return _finite(Score(answer))
     return Score.failed(JudgeError(f"judge() answered {answer!r:.200}, which is no verdict"))
+
+
+def _finite(score: Score) -> Score:
+    value = cast("Any", score.value)
+    if isinstance(value, int | float) and math.isfinite(value):
+        return score._replace(value=float(value))
+    return Score.failed(JudgeError(f"a score of {value!r:.200} is no finite number"), score.reason)
 
 
 def with_value(line: CriterionReport) -> CriterionReport:

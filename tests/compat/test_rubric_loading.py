@@ -1,0 +1,162 @@
+"""What `rubric` loads, and the words of its complaints."""
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from assay.compat.rubric import Criterion, Rubric
+
+ONE = {"weight": 1.0, "requirement": "Names Paris"}
+TWO = {"weight": -2.5, "requirement": "Names Rome"}
+
+
+def listed(rubric: Rubric) -> list[dict[str, Any]]:
+    return [{"weight": c.weight, "requirement": c.requirement} for c in rubric.rubric]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [ONE, TWO],
+        [{"title": "A", "criteria": [ONE]}, {"criteria": [TWO], "notes": 3}],
+        [ONE, {"criteria": [TWO]}],
+        {"sections": [{"criteria": [ONE, TWO]}]},
+        {"sections": [ONE, TWO]},
+        {"rubric": [ONE, TWO]},
+        {"rubric": {"sections": [{"title": "A", "criteria": [ONE, TWO]}]}, "author": "me"},
+        [{**ONE, "id": "c1", "points": 5, "required": True, "name": "n", "check": "x"}, TWO],
+    ],
+)
+def test_shapes(data: Any) -> None:
+    """Lists, sections and both mixed; whatever else stands there is dropped."""
+    assert listed(Rubric.from_dict(data)) == [ONE, TWO]
+    assert listed(Rubric.from_json(json.dumps(data))) == [ONE, TWO]
+    assert listed(Rubric.from_yaml(json.dumps(data))) == [ONE, TWO]
+    assert Rubric.validate_and_create_criteria(data) == [Criterion(**ONE), Criterion(**TWO)]
+
+
+def test_a_known_key_is_dropped_too() -> None:
+    """A file written for `rubric` knows no veto, so `required` is a note there."""
+    [criterion] = Rubric.from_dict([{**ONE, "required": True, "choices": ["a", "b"]}]).rubric
+    assert (criterion.required, criterion.choices) == (False, ("UNMET", "MET"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "No criteria found"),
+        ([{"criteria": []}], "No criteria found"),
+        ({"sections": []}, "No criteria found"),
+        ({"criteria": [ONE]}, "Dict must contain either 'sections' or 'rubric' key"),
+        ({"rubric": {"criteria": [ONE]}}, "Dict must contain either 'sections' or 'rubric' key"),
+        ({"sections": "A"}, "Expected a list, got str"),
+        (3, "Expected a list, got int"),
+        (None, "Expected a list, got NoneType"),
+        ([ONE, "two"], "Invalid item at index 1: expected a dictionary, got str"),
+        ([{"criteria": "A"}], "Invalid section at index 0: 'criteria' must be a list"),
+        ([{"criteria": ["A"]}], "Invalid criterion at index 0: expected a dictionary, got str"),
+        ([ONE, {"weight": 1}], "Invalid criterion at index 1: requirement"),
+        ([ONE, {"requirement": "x"}], "Invalid criterion at index 1: weight"),
+        ([{**ONE, "weight": "heavy"}], "Invalid criterion at index 0: weight"),
+        ([{**ONE, "weight": math.nan}], "Invalid criterion at index 0: weight"),
+        ([{**ONE, "weight": math.inf}], "Invalid criterion at index 0: weight"),
+        ([{**ONE, "requirement": " "}], "Invalid criterion at index 0: requirement"),
+        ([{"criteria": [ONE]}, {"weight": 1}], "Invalid criterion at index 1"),
+    ],
+)
+def test_complaints(data: Any, message: str) -> None:
+    """A ValueError with the words that its tests look for."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is the next line
+        Rubric.from_dict(data)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", ["2.5", 2.5, True])
+def test_a_weight_is_read_as_a_number(weight: Any) -> None:
+    """Text and booleans are taken where they are one."""
+    assert Criterion(weight=weight, requirement="x").weight == float(weight)
+
+
+def test_a_criterion_needs_both_fields() -> None:
+    """It is frozen, can be a key, and drops what it does not know."""
+    criterion = Criterion(weight=1, requirement="x", id=5)
+    assert hash(criterion) == hash(Criterion(weight=1, requirement="x"))
+    with pytest.raises(ValidationError):
+        criterion.weight = 2
+    for fields in ({"weight": 1}, {"requirement": "x"}):
+        with pytest.raises(ValidationError):
+            Criterion(**fields)
+
+
+@pytest.mark.parametrize("name", ["r.json", "r.yaml", "r.yml", "R.JSON"])
+def test_files(tmp_path: Path, name: str) -> None:
+    """A path as text or Path, and an open file, of text or bytes; utf-8 whatever the locale."""
+    path = tmp_path / name
+    path.write_text(json.dumps([{**ONE, "requirement": "Nennt Köln"}], ensure_ascii=False), "utf-8")
+    with path.open(encoding="utf-8") as text, path.open("rb") as raw:
+        for source in (str(path), path, text, raw):
+            assert Rubric.from_file(source).rubric[0].requirement == "Nennt Köln"
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    """That is another kind of error."""
+    with pytest.raises(FileNotFoundError, match="File not found"):
+        Rubric.from_file(tmp_path / "none.json")
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    """The message lists what can be read."""
+    path = tmp_path / "r.txt"
+    path.write_text("[]")
+    with path.open() as opened:
+        for source in (path, opened):
+            with pytest.raises(
+                ValueError, match=r"Unsupported file format '\.txt'(.|\n)*Supported"
+            ):
+                Rubric.from_file(source)
+
+
+def test_a_file_without_a_name() -> None:
+    """Its kind cannot be told."""
+    for source in (io.StringIO("[]"), _named("rubric"), _named(3)):
+        with pytest.raises(ValueError, match="Cannot determine file format"):
+            Rubric.from_file(source)
+
+
+def _named(name: Any) -> io.StringIO:
+    source = io.StringIO("[]")
+    source.name = name
+    return source
+
+
+def test_no_source_at_all() -> None:
+    """A number is no file."""
+    with pytest.raises(ValueError, match="Invalid source type"):
+        Rubric.from_file(3)
+
+
+@pytest.mark.parametrize("text", ["{", "", "[1,]", "[" * 100_000])
+def test_broken_json(tmp_path: Path, text: str) -> None:
+    """The complaint names the format, from a text and from a file."""
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    for load in (lambda: Rubric.from_json(text), lambda: Rubric.from_file(path)):
+        with pytest.raises(ValueError, match="Failed to parse JSON"):
+            load()
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [", "- x: 1\n y: 2", "d: 2023-99-99", "!!python/object:os.x {}"]
+)
+def test_broken_yaml(tmp_path: Path, text: str) -> None:
+    """Tags that would run code are broken too."""
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    for load in (lambda: Rubric.from_yaml(text), lambda: Rubric.from_file(path)):
+        with pytest.raises(ValueError, match="Failed to parse YAML"):
+            load()
