@@ -130,6 +130,16 @@ def test_what_a_partial_was_given_is_left_alone():
     assert score(functools.partial(defaulted, threshold=0.5), threshold=0.75) == 0.5
 
 
+def test_a_partial_with_kwargs_keeps_what_it_was_given():
+    """By keyword and by position."""
+
+    def check(first, completion, threshold, **kwargs):
+        return first + threshold
+
+    bound = functools.partial(check, 1.0, threshold=0.5)
+    assert score(bound, threshold=0.75, first=9.0) == 1.5
+
+
 def test_class_objects_go_before_fields():
     """`add_class_object` wins over a field of the same name."""
     rubric = Rubric([lambda mark: mark])

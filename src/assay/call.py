@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from types import FunctionType, MethodType
-from typing import Any, cast, get_origin
+from typing import Any, NamedTuple, cast, get_origin
 
 from assay.errors import SignatureError
 from assay.rollout import ABSENT, ALWAYS, OUTPUTS, Batch, Gaps
@@ -14,7 +14,17 @@ SINGULAR = frozenset({"prompt", "completion", "answer", "task", "state", "info"}
 PLURALS = {f"{name}s": name for name in SINGULAR}
 
 _Parameter = inspect.Parameter
-_POSITIONAL = (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD)
+_VARIABLE = (_Parameter.VAR_POSITIONAL, _Parameter.VAR_KEYWORD)
+
+
+class Argument(NamedTuple):
+    """One parameter, and the field of a rollout that goes there."""
+
+    name: str
+    field: str
+    default: Any
+    """ABSENT when the function has none."""
+    positional_only: bool
 
 
 class Call:
@@ -24,14 +34,14 @@ class Call:
     """
 
     __slots__ = (
+        "arguments",
+        "bound",
         "by_position",
         "everything",
         "function",
         "is_async",
         "is_group",
         "label",
-        "needed",
-        "parameters",
         "positional_only",
     )
 
@@ -39,34 +49,21 @@ class Call:
         self.function = function
         self.label = label
         signature = _signature(function, label)
-        bound = _bound_keywords(function)
-        kinds = [p for p in signature.parameters.values() if p.name not in bound]
-        _refuse_outputs(kinds, label)
-        self.everything = any(p.kind is _Parameter.VAR_KEYWORD for p in kinds)
-        self.parameters = tuple(
-            p for p in kinds if p.kind not in (_Parameter.VAR_KEYWORD, _Parameter.VAR_POSITIONAL)
-        )
+        self.bound = _bound_names(function, signature)
+        named = [p for p in signature.parameters.values() if p.name not in self.bound]
+        self.everything = any(p.kind is _Parameter.VAR_KEYWORD for p in named)
+        named = [p for p in named if p.kind not in _VARIABLE]
+        _refuse_unsuppliable(named, label)
         self.is_async = _is_async(function)
-        self.is_group = _is_group(signature, self.parameters, label)
+        self.is_group = _is_group(signature, {p.name for p in named}, label)
+        self.arguments = tuple(_argument(p, self.is_group) for p in named)
+        self.positional_only = tuple(a.name for a in self.arguments if a.positional_only)
         # A wrapper may take keywords only, so arguments go by position to plain functions alone.
         self.by_position = (
             isinstance(function, FunctionType | MethodType)
             and not hasattr(function, "__wrapped__")
-            and all(p.kind in _POSITIONAL for p in self.parameters)
+            and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
         )
-        self.needed = tuple(
-            p.name
-            for p in self.parameters
-            if p.default is p.empty and self._field(p.name) not in ALWAYS
-        )
-        self.positional_only = tuple(
-            p.name for p in self.parameters if p.kind is _Parameter.POSITIONAL_ONLY
-        )
-        if any(p.name == "self" and p.default is p.empty for p in self.parameters):
-            raise SignatureError(
-                f"check {label!r} wants 'self', so it is a method of no object: "
-                "pass a bound method (object.method) or a method of the rubric's own class"
-            )
 
     def each(
         self, batch: Batch, objects: Mapping[str, Any], *, whole: Batch | None = None
@@ -81,8 +78,8 @@ class Call:
             return map(self._with_everything, batch.everything(objects))
         size = len(batch.rows)
         columns = [
-            repeat(objects[p.name], size) if p.name in objects else self._column(p, batch, whole)
-            for p in self.parameters
+            repeat(objects[a.name], size) if a.name in objects else self._column(a, batch, whole)
+            for a in self.arguments
         ]
         if self.by_position and columns and Gaps not in map(type, columns):
             return map(self.function, *columns)
@@ -90,40 +87,38 @@ class Call:
 
     def group(self, batch: Batch, objects: Mapping[str, Any]) -> Any:
         """What a group function returns for the whole batch."""
-        arguments: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if self.everything:
-            arguments = {plural: list(batch.usual(name)) for plural, name in PLURALS.items()}
-            arguments |= objects
-        for parameter in self.parameters:
-            name = parameter.name
-            if name in objects:
-                arguments[name] = objects[name]
-            elif parameter.default is parameter.empty or not batch.lacks(self._field(name)):
-                column = self._column(parameter, batch, batch)
+            values = {plural: list(batch.usual(name)) for plural, name in PLURALS.items()}
+            values |= objects
+        for argument in self.arguments:
+            if argument.name in objects:
+                values[argument.name] = objects[argument.name]
+            elif argument.default is ABSENT or not batch.lacks(argument.field):
+                column = self._column(argument, batch, batch)
                 if isinstance(column, Gaps):
-                    raise ValueError(f"rollout {column.index(ABSENT)} has no field for {name!r}")
-                arguments[name] = list(column)
-        return self._with_everything(arguments)
+                    place = next(i for i, value in enumerate(column) if value is ABSENT)
+                    raise ValueError(f"rollout {place} has no field for {argument.name!r}")
+                values[argument.name] = list(column)
+        return self._with_everything(values)
 
     def _refuse_missing(self, batch: Batch, objects: Mapping[str, Any]) -> None:
-        for name in self.needed:
-            if name not in objects and name not in batch.rows[0] and batch.lacks(name):
+        for name, field, default, _ in self.arguments:
+            if default is not ABSENT or field in ALWAYS or name in objects:
+                continue
+            if field not in batch.rows[0] and batch.lacks(field):
                 raise self._nothing_supplies(name, batch)
 
-    def _field(self, name: str) -> str:
-        return PLURALS.get(name, name) if self.is_group else name
-
-    def _column(self, parameter: _Parameter, batch: Batch, whole: Batch) -> Sequence[Any]:
+    def _column(self, argument: Argument, batch: Batch, whole: Batch) -> Sequence[Any]:
         """A field of every rollout, with the parameter's own default where one has none."""
-        field = self._field(parameter.name)
-        column = batch.column(field)
+        column = batch.column(argument.field)
         if type(column) is not Gaps:
             return column
-        if parameter.default is not parameter.empty:
-            return column.filled(lambda: parameter.default)
-        if field not in ALWAYS and whole.lacks(field):
-            raise self._nothing_supplies(parameter.name, whole)
-        return batch.usual(field)
+        if argument.default is not ABSENT:
+            return column.filled(lambda: argument.default)
+        if argument.field not in ALWAYS and whole.lacks(argument.field):
+            raise self._nothing_supplies(argument.name, whole)
+        return batch.usual(argument.field)
 
     def _nothing_supplies(self, name: str, batch: Batch) -> SignatureError:
         known = sorted({str(key) for key in batch.rows[0]} | {"state", "parser"})
@@ -133,56 +128,78 @@ class Call:
             f"state (there: {', '.join(known)})"
         )
 
-    def _by_keyword(self, _row: Any, *arguments: Any) -> Any:
+    def _by_keyword(self, _row: Any, *values: Any) -> Any:
         given: list[Any] = []
         named: dict[str, Any] = {}
-        for parameter, argument in zip(self.parameters, arguments, strict=True):
-            if argument is ABSENT:
-                raise SignatureError(f"this rollout has no field {parameter.name!r}")
-            if parameter.kind is _Parameter.POSITIONAL_ONLY:
-                given.append(argument)
+        for argument, value in zip(self.arguments, values, strict=True):
+            if value is ABSENT:
+                raise SignatureError(f"this rollout has no field {argument.name!r}")
+            if argument.positional_only:
+                given.append(value)
             else:
-                named[parameter.name] = argument
+                named[argument.name] = value
         return self.function(*given, **named)
 
-    def _with_everything(self, arguments: dict[str, Any]) -> Any:
-        if not self.positional_only:
-            return self.function(**arguments)
-        given = [arguments.pop(name) for name in self.positional_only]
-        return self.function(*given, **arguments)
+    def _with_everything(self, values: dict[str, Any]) -> Any:
+        if not self.bound and not self.positional_only:
+            return self.function(**values)
+        for name in self.bound:
+            values.pop(name, None)
+        given = [values.pop(name) for name in self.positional_only]
+        return self.function(*given, **values)
+
+
+def _argument(parameter: _Parameter, is_group: bool) -> Argument:
+    name = parameter.name
+    return Argument(
+        name=name,
+        field=PLURALS.get(name, name) if is_group else name,
+        default=ABSENT if parameter.default is parameter.empty else parameter.default,
+        positional_only=parameter.kind is _Parameter.POSITIONAL_ONLY,
+    )
 
 
 def _signature(function: Callable[..., Any], label: str) -> inspect.Signature:
     try:
-        signature = inspect.signature(function)
+        return inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise SignatureError(
             f"check {label!r} has no signature to read ({error}): wrap it, for example "
             f"`def {label}(completion): return ...`"
         ) from None
-    for parameter in signature.parameters.values():
-        opaque = parameter.kind is _Parameter.POSITIONAL_ONLY and parameter.name not in SINGULAR
-        if opaque and parameter.default is parameter.empty:
-            raise SignatureError(
-                f"check {label!r} takes {parameter.name!r} by position only, and we pass arguments "
-                f"by name: wrap it, for example `lambda completion: {label}(completion)`"
-            )
-    return signature
 
 
-def _refuse_outputs(parameters: list[_Parameter], label: str) -> None:
-    """A check that read what scoring wrote would give another number the second time."""
+def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:
+    """Say now what could never be supplied, or must not be."""
     for parameter in parameters:
-        if parameter.name in OUTPUTS:
+        name = parameter.name
+        if name in OUTPUTS:
+            # A check that read what scoring wrote would give another number the second time.
             raise SignatureError(
-                f"check {label!r} takes {parameter.name!r}, which is what scoring writes: "
+                f"check {label!r} takes {name!r}, which is what scoring writes: "
                 "take `state` and read it there if you must"
             )
+        if parameter.default is not parameter.empty:
+            continue
+        if name == "self":
+            raise SignatureError(
+                f"check {label!r} wants 'self', so it is a method of no object: "
+                "pass a bound method (object.method) or a method of the rubric's own class"
+            )
+        if parameter.kind is _Parameter.POSITIONAL_ONLY and name not in SINGULAR:
+            raise SignatureError(
+                f"check {label!r} takes {name!r} by position only, and we pass arguments "
+                f"by name: wrap it, for example `lambda completion: {label}(completion)`"
+            )
 
 
-def _bound_keywords(function: object) -> Mapping[str, Any]:
-    """What a partial has already been given by name: the caller's choice, which we leave alone."""
-    return cast("partial[Any]", function).keywords if isinstance(function, partial) else {}
+def _bound_names(function: object, signature: inspect.Signature) -> frozenset[str]:
+    """What a partial has been given already: the caller's choice, which we leave alone."""
+    if not isinstance(function, partial):
+        return frozenset()
+    bare = cast("partial[Any]", function)
+    given = inspect.signature(bare.func).parameters.keys() - signature.parameters.keys()
+    return frozenset(given | bare.keywords.keys())
 
 
 def _is_async(function: object) -> bool:
@@ -192,8 +209,7 @@ def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
-def _is_group(signature: inspect.Signature, parameters: tuple[_Parameter, ...], label: str) -> bool:
-    names = {parameter.name for parameter in parameters}
+def _is_group(signature: inspect.Signature, names: set[str], label: str) -> bool:
     plurals, singulars = names & PLURALS.keys(), names & SINGULAR
     if plurals and singulars:
         raise SignatureError(

@@ -202,7 +202,7 @@ def _what_is_missing(report: EvaluationReport) -> str:
 
 
 def _refuse_no_states(states: Sequence[object]) -> None:
-    for kind in set(map(type, states)):
+    for kind in set(map(type, states)) - {dict}:
         if not issubclass(kind, MutableMapping):
             state = next(state for state in states if type(state) is kind)
             raise TypeError(f"a state is {state!r:.100}: give a dict")

@@ -12,6 +12,7 @@ from assay.parsers.base import Parser, identity, mean_score
 from assay.parsers.tags import every_span, first_span, last_span
 from assay.types import Messages
 
+
 class _Missing(str):
     """An empty text that stands for a field which is not there."""
 
@@ -115,7 +116,11 @@ class XMLParser(Parser):
         >>> XMLParser(["answer"]).format(answer=4)
         '<answer>\\n4\\n</answer>'
         """
-        given = {name: value for name, value in values.items() if value is not None and value is not MISSING}
+        given = {
+            name: value
+            for name, value in values.items()
+            if value is not None and value is not MISSING
+        }
         for name in values:
             if name not in self._names:
                 raise ValueError(f"there is no field {name!r}{self._meant(name)}")
