@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test fast check fix docs bench clean
+.PHONY: help demo test fast check fix docs picture bench clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -35,6 +35,9 @@ fix: $(INSTALLED)  ## Format, and mend what ruff can mend
 
 docs: $(INSTALLED)  ## Run every fenced example and rewrite its printed output
 	$(BIN)/python -m pytest tests/test_docs.py -q --update-examples
+
+picture: $(INSTALLED)  ## Draw docs/demo.svg anew from the demo
+	$(BIN)/python docs/picture.py
 
 bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/core.py

@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -49,11 +50,17 @@ def test_every_link_leads_somewhere(page):
     assert not missing
 
 
-def test_every_example_program_runs_offline(capsys, monkeypatch):
-    """The demo, as `make demo` shows it."""
-    demo = ROOT / "examples" / "demo.py"
-    scope = {"__name__": "__main__", "__file__": str(demo)}
-    exec(compile(demo.read_text(encoding="utf-8"), str(demo), "exec"), scope)
+PRINTED = {
+    "demo": ["1 of 9 rollouts unscored", "the judge did not answer within 30 s"],
+    "rewards": ["1.300 +0.513", "1.059 +0.272"],
+    "filter": ["kept: '```python", "dropped: 0.25", "set aside: {'passes_tests': \"TypeError"],
+    "own_grader": ["MET Paris - 2 of 3 judges", "UNMET Lyon - 2 of 3 judges", "score 0.667"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
+def test_every_example_program_runs_offline(name, capsys):
+    """And prints what it is there to show."""
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     out = capsys.readouterr().out
-    assert "1 of 9 rollouts unscored" in out
-    assert "the judge did not answer within 30 s" in out
+    assert [words for words in PRINTED[name] if words not in out] == []

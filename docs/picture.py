@@ -1,0 +1,22 @@
+"""Draw docs/demo.svg, the picture in the README, from what `make demo` prints. `make picture` runs it."""
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "examples"))
+
+import demo  # noqa: E402
+
+if __name__ == "__main__":
+    console = Console(width=132, record=True, file=io.StringIO())
+    demo.show(console)
+    picture = console.export_svg(title="make demo", unique_id="demo")
+    # The exporter names web fonts by address; the reader's own monospace font will do.
+    picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+    picture = picture.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace")
+    (HERE / "demo.svg").write_text(picture, encoding="utf-8")
