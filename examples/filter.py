@@ -9,7 +9,9 @@ ROLLOUTS = [
     Rollout(prompt="Reverse a list.", completion="```python\nitems[::-1]\n```"),
     Rollout(prompt="Reverse a list.", completion="I'm sorry, but I can't help with that."),
     Rollout(prompt="Reverse a list.", completion="Use slicing. " * 40),
-    Rollout(prompt="Reverse a list.", completion="```python\nreversed(items)\n```", info={"tests": None}),
+    Rollout(
+        prompt="Reverse a list.", completion="```python\nreversed(items)\n```", info={"tests": None}
+    ),
 ]
 
 

@@ -2,7 +2,15 @@
 
 import pytest
 
-from assay import Criterion, PerCriterionGrader, Rubric, RubricError, Score
+from assay import (
+    Criterion,
+    PerCriterionGrader,
+    Rubric,
+    RubricAsJudgeGrader,
+    RubricError,
+    Score,
+)
+from assay.graders import LengthPenalty
 from assay.testing import FakeModel, make_rollout
 
 
@@ -121,6 +129,29 @@ class TestWhen:
         """A condition holds for single rollouts."""
         with pytest.raises(RubricError, match="whole group"):
             Rubric([fixed(1.0, name="a"), Criterion(check=lambda completions: [1.0], when="a")])
+
+
+async def test_a_condition_on_what_was_judged_as_a_whole_has_no_answer():
+    """One number for the whole does not say how the condition came out."""
+    rubric = Rubric(
+        [Criterion(requirement="Gives a figure"), fixed(1.0, name="unit", when="gives_a_figure")],
+        autograder=RubricAsJudgeGrader(generate_fn=FakeModel(80)),
+    )
+    report = await one(rubric)
+    assert "judged as part of the whole" in report.errors["unit"]
+    assert not report.scored
+
+
+async def test_a_length_penalty_survives_in_a_mixed_rubric():
+    """5 of 5 by code and 10 of 10 by the judge, less half of the judge's score: 10 of 15."""
+    grader = PerCriterionGrader(
+        generate_fn=FakeModel("MET"),
+        length_penalty=LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5),
+    )
+    rubric = Rubric([fixed(True, weight=5), {"requirement": "Is kind", "weight": 10}])
+    report = await rubric.grade("a b c", autograder=grader)
+    assert report.raw_score == 15.0
+    assert report.score == pytest.approx(10 / 15)
 
 
 async def test_tags_have_scores_of_their_own():

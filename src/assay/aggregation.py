@@ -86,6 +86,13 @@ def weighted_sums(weights: Sequence[float], columns: Sequence[Sequence[float]]) 
     return sums
 
 
+def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:
+    """The sum that comes to this score."""
+    if scale == "raw":
+        return score
+    return score * gain if gain > 0 else (score - 1) * loss
+
+
 def share_of(share: float, weights: Sequence[float]) -> Totals:
     """The totals of a rubric that was judged as a whole to be worth `share` (0…1) of its best."""
     gain, loss = stakes(weights)

@@ -116,6 +116,10 @@ class EvaluationReport:
     vetoed_by: tuple[str, ...] = ()
     """Required criteria that failed and capped the score."""
     scale: Scale = "unit"
+    reason: str = ""
+    """What a judge of the whole gave as its reason."""
+    worth: float | None = None
+    """The sum that `score` stands for, where a penalty or a grader's own formula moved it off `raw_score`."""
 
     @property
     def coverage(self) -> float:
@@ -161,7 +165,7 @@ class EvaluationReport:
         scale: Scale = self.scale if self.scale == other.scale else "unit"
         lines = [*self.lines, *other.lines]
         return EvaluationReport(
-            score=normalise(totals, scale),
+            score=normalise(totals._replace(raw=_worth(self) + _worth(other)), scale),
             raw_score=totals.raw,
             llm_raw_score=_only(self.llm_raw_score, other.llm_raw_score),
             report=None if self.report is None and other.report is None else lines,
@@ -171,6 +175,10 @@ class EvaluationReport:
             answered=self.answered + other.answered,
             vetoed_by=self.vetoed_by + other.vetoed_by,
             scale=scale,
+            reason=self.reason or other.reason,
+            worth=None
+            if self.worth is None and other.worth is None
+            else _worth(self) + _worth(other),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,6 +223,10 @@ def _tag_score(lines: Iterable[CriterionReport], tag: str, rule: Aggregation) ->
 
 def _totals(report: EvaluationReport) -> Totals:
     return Totals(report.raw_score or 0.0, report.gain, report.loss)
+
+
+def _worth(report: EvaluationReport) -> float:
+    return (report.raw_score or 0.0) if report.worth is None else report.worth
 
 
 def _only(first: float | None, second: float | None) -> float | None:

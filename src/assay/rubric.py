@@ -6,13 +6,13 @@ from typing import Any, cast
 from assay.aggregation import aggregation_of
 from assay.criterion import Criterion, Scorer
 from assay.doors import Doors
-from assay.engine import Engine, Findings, OnError, Plan, bound_to, named_apart
+from assay.engine import Engine, Findings, Plan, bound_to, named_apart
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.loading import Loadable
 from assay.parsers import Parser
 from assay.rollout import Batch
-from assay.types import RewardFunc
+from assay.types import OnError, RewardFunc
 
 
 class Rubric(Doors, Loadable):

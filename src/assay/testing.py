@@ -5,7 +5,7 @@ Fakes are for unit tests; nothing here pretends to be a model.
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import MissingExtraError
@@ -72,7 +72,8 @@ class FakeModel:
         if isinstance(answer, int | float) and not isinstance(answer, bool):
             return RubricAsJudgeOutput(explanation=self._reason, overall_score=answer)
         if isinstance(answer, tuple):
-            return OneShotOutput.model_validate({"criteria_evaluations": self._numbered(answer)})
+            verdicts = cast("tuple[Any, ...]", answer)
+            return OneShotOutput.model_validate({"criteria_evaluations": self._numbered(verdicts)})
         return answer
 
     def _numbered(self, verdicts: Sequence[Any]) -> list[dict[str, Any]]:

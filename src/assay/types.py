@@ -1,7 +1,7 @@
 """Shapes on the wire: messages, states, and the functions people hand us."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 Message: TypeAlias = Mapping[str, Any]
 """One chat message: `role`, `content` (text, parts or None), perhaps `tool_calls`."""
@@ -19,6 +19,9 @@ GroupRewardFunc: TypeAlias = Callable[..., Any]
 """Scores a group at once; takes the plurals (`completions`, `answers`, …) and returns `list[float]`."""
 
 RewardFunc: TypeAlias = IndividualRewardFunc | GroupRewardFunc
+
+OnError: TypeAlias = Literal["record", "raise"]
+"""What a failure becomes: an error on its line, or the exception itself."""
 
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
 """What a `State` reads from its `input` row when it does not hold the field itself."""

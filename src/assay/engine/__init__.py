@@ -8,14 +8,12 @@ answers   what was found, kept by column until somebody wants a report
 """
 
 from assay.engine.answers import Findings, Reports, Summed
-from assay.engine.checking import OnError
 from assay.engine.engine import Engine
 from assay.engine.plan import Plan, bound_to, named_apart
 
 __all__ = [
     "Engine",
     "Findings",
-    "OnError",
     "Plan",
     "Reports",
     "Summed",

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from assay.call import Call
 from assay.concurrency import side_by_side
@@ -15,8 +15,7 @@ from assay.engine.settle import as_answer, is_plain, one_a_rollout, score_of_rep
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.rollout import Batch
-
-OnError: TypeAlias = Literal["record", "raise"]
+from assay.types import OnError
 
 CHUNK = 512
 """Rollouts checked between two breaths of the event loop."""

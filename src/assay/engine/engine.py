@@ -8,13 +8,14 @@ from typing import Any
 from assay.concurrency import together
 from assay.criterion import Criterion, Score
 from assay.engine.answers import WHOLE, Answers, Column
-from assay.engine.checking import Checking, OnError
+from assay.engine.checking import Checking
 from assay.engine.judging import Judging
 from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.report import EvaluationReport
 from assay.rollout import Batch
+from assay.types import OnError
 
 logger = logging.getLogger("assay")
 
@@ -102,6 +103,10 @@ class Engine:
     ) -> Score | None:
         """None when the criterion is to be asked of this rollout, else the answer it has already."""
         for name, verdicts in criterion.when:
+            if found.columns[self.plan.index_of(name)][place] is WHOLE:
+                return Score.failed(
+                    f"JudgeError: it depends on {name!r}, which was judged as part of the whole"
+                )
             line = found.line(self.plan.index_of(name), place)
             if line.error is not None:
                 return Score.failed(f"JudgeError: it depends on {name!r}, which has no answer")

@@ -6,13 +6,13 @@ from typing import Any
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Score
-from assay.engine.checking import OnError
 from assay.engine.settle import finite
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.messages import completion_text, question_text
 from assay.report import EvaluationReport
 from assay.rollout import Batch
+from assay.types import OnError
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 from assay.aggregation import Scale
 from assay.criterion import Criterion, Score
@@ -12,9 +12,7 @@ from assay.graders.verdicts import score_of, with_value
 from assay.graders.views import ToGrade, view_of
 from assay.graders.whole import as_whole
 from assay.report import CriterionReport, EvaluationReport, Lines, aggregate
-
-OnError: TypeAlias = Literal["record", "raise"]
-"""What a failed call becomes: an error on its line, or the exception itself."""
+from assay.types import OnError
 
 
 class Autograder(ABC):

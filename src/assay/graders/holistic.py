@@ -5,11 +5,11 @@ import math
 from assay.aggregation import normalise, share_of
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import OnError
 from assay.graders.generate import RubricAsJudgeGenerateFn
 from assay.graders.model import ModelGrader, field_of
 from assay.graders.prompting import all_criteria, opening
 from assay.report import EvaluationReport
+from assay.types import OnError
 
 
 class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
@@ -38,7 +38,8 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
         if not criteria:
             return EvaluationReport(scale=self.scale or "unit")
         user_prompt = opening(to_grade, query) + all_criteria(criteria, vetoes=True)
-        number = _number(await self.asked(user_prompt))
+        reply = await self.asked(user_prompt)
+        number, reason = _number(reply), field_of(reply, "explanation")
         counted = [criterion.weight for criterion in criteria if criterion.counts]
         totals = share_of(min(1.0, max(0.0, number / 100)), counted)
         return EvaluationReport(
@@ -50,6 +51,7 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
             asked=len(counted),
             answered=len(counted),
             scale=self.scale or "unit",
+            reason=reason if isinstance(reason, str) else "",
         )
 
 

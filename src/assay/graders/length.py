@@ -5,6 +5,7 @@ from typing import Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from assay.aggregation import sum_behind
 from assay.graders.sections import thinking_and_rest
 from assay.graders.views import ThinkingOutputDict
 from assay.report import EvaluationReport
@@ -71,4 +72,6 @@ def penalised(
     if penalty is None or report.score is None:
         return report
     score = report.score - compute_length_penalty(thinking_and_rest(text), penalty)
-    return report.model_copy(update={"score": max(0.0, score) if floor else score})
+    score = max(0.0, score) if floor else score
+    worth = sum_behind(score, report.gain, report.loss, report.scale)
+    return report.model_copy(update={"score": score, "worth": worth})

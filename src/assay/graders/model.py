@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from assay.criterion import Criterion, Score
 from assay.errors import JudgeError
-from assay.graders.base import Autograder, OnError, overrides
+from assay.graders.base import Autograder, overrides
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.prompting import system_prompt as shipped
 from assay.graders.schemas import PerCriterionOutput
 from assay.graders.verdicts import verdict_score
 from assay.report import EvaluationReport, line_of
+from assay.types import OnError
 
 Generate = TypeVar("Generate")
 

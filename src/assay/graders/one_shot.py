@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from assay.criterion import Criterion, Score
 from assay.errors import JudgeError
-from assay.graders.base import OnError
 from assay.graders.generate import OneShotGenerateFn
 from assay.graders.model import ModelGrader, field_of, read_verdict, refuse_errors
 from assay.graders.prompting import all_criteria, opening
+from assay.types import OnError
 
 
 class PerCriterionOneShotGrader(ModelGrader[OneShotGenerateFn]):

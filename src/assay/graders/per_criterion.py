@@ -4,10 +4,10 @@ from inspect import isawaitable
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Score
-from assay.graders.base import OnError
 from assay.graders.generate import PerCriterionGenerateFn
 from assay.graders.model import ModelGrader, read_verdict, refuse_errors
 from assay.graders.prompting import one_criterion, opening
+from assay.types import OnError
 
 
 class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):

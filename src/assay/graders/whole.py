@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from assay.aggregation import Scale, Totals, normalise, share_of, stakes
+from assay.aggregation import Scale, Totals, share_of, stakes, sum_behind
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.verdicts import score_of
@@ -28,6 +28,9 @@ def as_whole(
     scale = scale or report.scale
     counted = [criterion for criterion in criteria if criterion.counts]
     totals = _totals_behind(report, [criterion.weight for criterion in counted], scale)
+    totals_worth = (
+        None if report.score is None else sum_behind(report.score, totals.gain, totals.loss, scale)
+    )
     lines = _completed(report.report, criteria)
     unanswered = sum(line.counted and not line.answered for line in lines or ())
     nothing = report.score is None and report.raw_score is None
@@ -39,6 +42,7 @@ def as_whole(
             "asked": len(counted),
             "answered": 0 if nothing else max(0, len(counted) - unanswered),
             "report": lines,
+            "worth": totals_worth,
             "scale": scale,
         }
     )
@@ -49,12 +53,7 @@ def _totals_behind(report: EvaluationReport, weights: Sequence[float], scale: Sc
     raw, score = report.raw_score, report.score
     if raw is None and score is not None:
         return Totals(score, *stakes(weights)) if scale == "raw" else share_of(score, weights)
-    totals = Totals(raw or 0.0, *stakes(weights))
-    usual = normalise(totals, scale)
-    explained = usual is not None and score is not None and math.isclose(usual, score, abs_tol=1e-9)
-    if explained or not (raw and score and raw / score > 0):
-        return totals
-    return Totals(totals.raw, raw / score)
+    return Totals(raw or 0.0, *stakes(weights))
 
 
 def _completed(

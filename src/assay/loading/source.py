@@ -10,10 +10,7 @@ from typing import Any, Final
 from assay.errors import RubricFileError
 from assay.loading import lines
 from assay.loading.lines import Node
-from assay.loading.yaml_text import YamlProblem, load_yaml, yaml_marks
-
-MOST_DEPTH: Final = 200
-"""How deep lists and mappings of a file may be nested; parsers recurse, and some crash."""
+from assay.loading.yaml_text import YamlError, load_yaml, yaml_marks
 
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
@@ -40,7 +37,7 @@ class Source:
             return None
         try:
             return lines.line_of(path, self._nodes())
-        except YamlProblem:
+        except YamlError:
             return None
 
     def _nodes(self) -> Iterator[Node]:
@@ -50,17 +47,11 @@ class Source:
         return lines.nodes(marks(self.text))
 
     def refuse_repeated(self) -> None:
-        """Raise when a mapping has a key twice, or the nesting is too deep."""
+        """Raise where a mapping has a key twice."""
         for node in self._nodes():
             if node.repeated:
-                raise RubricFileError(
-                    f"the key {node.key!r:.80} stands twice in one mapping: drop one of them",
-                    path=self.path,
-                    line=node.line,
-                    field=str(node.key),
-                )
-            if node.depth > MOST_DEPTH:
-                raise self.unreadable(f"it is nested more than {MOST_DEPTH} deep", node.line)
+                said = f"the key {node.key!r:.80} stands twice in one mapping: drop one of them"
+                raise self.unreadable(said, node.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +150,9 @@ def _read_json(source: Source) -> Any:
 
 def _read_yaml(source: Source) -> Any:
     try:
-        source.refuse_repeated()
         return load_yaml(source.text)
-    except YamlProblem as problem:
-        raise source.unreadable(str(problem), problem.line) from None
-    except (RecursionError, ValueError) as error:
-        if isinstance(error, RubricFileError):
-            raise
-        raise source.unreadable(f"{error}") from None
+    except YamlError as error:
+        raise source.unreadable(str(error), error.line) from None
 
 
 def _read_toml(source: Source) -> Any:
