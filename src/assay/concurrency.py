@@ -55,10 +55,11 @@ class _Walk:
         self.broken = False
 
     async def on(self) -> None:
+        work, results = self.work, self.results
         try:
             for index, item in self.queue:
                 self.left -= 1
-                self.results[index] = await self.work(item)
+                results[index] = await work(item)
         except BaseException:
             # A task group passes over a cancelled member; a missing result must not be passed over.
             self.broken, self.left = True, 0

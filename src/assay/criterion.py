@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -202,21 +202,19 @@ class Criterion(BaseModel):
         )
 
     def _written(self, written_check: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        fields = {
-            name: getattr(self, name)
-            for name, field in type(self).model_fields.items()
-            if name not in ("name", "check") and getattr(self, name) != field.default
-        }
+        written: dict[str, Any] = {}
         if self.name != _derived_name(self):
-            fields = {"name": self.name, **fields}
-        if self.when:
-            fields["when"] = _written_conditions(self.when)
+            written["name"] = self.name
         if self.check is not None:
-            fields |= written_check(self.check)
-        return {
-            key: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
-            for key, value in fields.items()
-        }
+            written |= written_check(self.check)
+        for key, field in type(self).model_fields.items():
+            if key not in ("name", "check", "when") and getattr(self, key) != field.default:
+                written[key] = getattr(self, key)
+        for key in written.keys() & {"choices", "tags"}:
+            written[key] = list(written[key])
+        if self.when:
+            written["when"] = _written_conditions(self.when)
+        return written
 
     @property
     def judged(self) -> bool:
@@ -228,12 +226,14 @@ class Criterion(BaseModel):
         """Whether an answer changes the score: it has weight, or a veto."""
         return (self.weight != 0 or self.required) and not self.report_only
 
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """What each verdict on offer is worth: its rank between 0 (worst) and 1 (best)."""
+        return {choice: rank / (len(self.choices) - 1) for rank, choice in enumerate(self.choices)}
+
     def value_of(self, verdict: str) -> float | None:
-        """What a verdict is worth: its rank between 0 (worst) and 1 (best); None when not on offer."""
-        try:
-            return self.choices.index(verdict) / (len(self.choices) - 1)
-        except ValueError:
-            return None
+        """What a verdict is worth; None when it is not on offer."""
+        return self.values.get(verdict)
 
     def passes(self, value: float) -> bool:
         """Whether this value is good news: met, or for a fault (negative weight) not met."""
@@ -317,12 +317,12 @@ def _named_check(check: Any) -> dict[str, Any]:
     """As `_written_check`, with a name also for what a file cannot hold."""
     if isinstance(check, Scorer):
         own_hash = getattr(check, "content_hash", None)
-        return {"rubric": own_hash if isinstance(own_hash, str) else _path_of(type(check))}
+        return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
     spec = getattr(check, "spec", None)
-    return {"check": spec() if callable(spec) else _path_of(check)}
+    return {"check": spec() if callable(spec) else path_of(check)}
 
 
-def _path_of(thing: object) -> str:
+def path_of(thing: object) -> str:
     while isinstance(thing, partial):
         thing = cast("partial[Any]", thing).func
     named = thing if hasattr(thing, "__qualname__") else type(thing)
@@ -336,7 +336,7 @@ def reference_of(function: object) -> str:
     >>> reference_of(completion_text)
     'assay.messages:completion_text'
     """
-    reference = _path_of(function)
+    reference = path_of(function)
     module, _, path = reference.partition(":")
     found: object = sys.modules.get(module)
     for step in path.split("."):

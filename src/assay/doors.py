@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from assay.advantage import advantages
 from assay.concurrency import run_sync
-from assay.engine import Findings, Reports
+from assay.engine import Findings, Found, Reports
 from assay.errors import GradingError
 from assay.graders.base import Autograder
 from assay.graders.views import ToGrade, view_of
@@ -20,7 +20,7 @@ class Doors(ABC):
     """Every way into a rubric. A subclass says how a batch is answered, and what it may refuse."""
 
     @abstractmethod
-    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+    def _find(self, batch: Batch, autograder: Autograder | None = None) -> Found:
         """What is found about every rollout of a batch."""
 
     @abstractmethod

@@ -2,12 +2,16 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from assay.criterion import Criterion
 from assay.engine import Findings, Summed
 from assay.errors import RubricError
 from assay.graders.base import Autograder
+from assay.loading import inner_options
+from assay.loading.read import group_parts, is_group
+from assay.loading.source import Place
+from assay.loading.write import group_hash
 from assay.rollout import Batch
 from assay.rubric import Rubric
 from assay.types import RewardFunc
@@ -55,6 +59,27 @@ class RubricGroup(Rubric):
         """Let the checks of the first rubric name `obj`."""
         self._warn_first("class object")
         self.rubrics[0].add_class_object(name, obj)
+
+    @classmethod
+    def _read(cls, place: Place, allow_code: bool, options: dict[str, Any]) -> Self:
+        """A group from a mapping with `rubrics`, a list in which each is a rubric or a group."""
+        parts, given = group_parts(place)
+        inner = inner_options(options)
+        kinds = [RubricGroup if is_group(part) else Rubric for part in parts]
+        rubrics = [
+            kind._read(part, allow_code, inner) for kind, part in zip(kinds, parts, strict=True)
+        ]
+        return cls(rubrics, **given | options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The group as `from_dict` reads it back: its rubrics, each as it would write itself."""
+        name = {"name": self.name} if self.name else {}
+        return {**name, "rubrics": [child.to_dict() for child in self._children()]}
+
+    @property
+    def content_hash(self) -> str:
+        """A SHA-256 of its name and its rubrics in order."""
+        return group_hash(self.name, [child.content_hash for child in self._children()])
 
     def _warn_first(self, what: str) -> None:
         logger.warning("the %s goes to the first rubric of the group only", what)

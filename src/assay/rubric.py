@@ -6,7 +6,7 @@ from typing import Any, cast
 from assay.aggregation import aggregation_of
 from assay.criterion import Criterion, Scorer
 from assay.doors import Doors
-from assay.engine import Engine, Findings, Plan, bound_to, named_apart
+from assay.engine import Engine, Found, Plan, bound_to, named_apart
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.loading import Loadable
@@ -96,9 +96,9 @@ class Rubric(Doors, Loadable):
         title = f" {self.name}" if self.name else ""
         return f"<{type(self).__name__}{title} [{names}{more}]>"
 
-    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+    def _find(self, batch: Batch, autograder: Autograder | None = None) -> Found:
         grader = autograder if autograder is not None else self.autograder
-        return await Engine(self._plan, self.class_objects, grader, self.on_error).answer(batch)
+        return Engine(self._plan, self.class_objects, grader, self.on_error).answer(batch)
 
     def _refuse_alone(self) -> None:
         if not self._plan.questions:

@@ -39,7 +39,7 @@ class FakeModel:
     """
 
     def __init__(self, answer: Any = "MET", *, reason: str = "because the rule says so") -> None:
-        self._answer = answer
+        self._answer: object = answer
         self._reason = reason
         self.calls: list[tuple[str, str]] = []
         """The system and user prompt of every call, in order."""
@@ -52,16 +52,17 @@ class FakeModel:
         return self._whole(answer)
 
     async def _next(self, system_prompt: str, user_prompt: str) -> Any:
-        answer: Any = self._answer
+        answer = self._answer
         if isinstance(answer, list):
-            if len(self.calls) > len(answer):  # pyright: ignore[reportUnknownArgumentType]
-                raise AssertionError(
-                    f"FakeModel was asked {len(self.calls)} times: give more answers"
-                )
-            answer = answer[len(self.calls) - 1]
+            answer = self._listed(cast("list[object]", answer))
         if callable(answer):
             answer = answer(system_prompt, user_prompt)
         return await answer if inspect.isawaitable(answer) else answer
+
+    def _listed(self, answers: list[object]) -> object:
+        if len(self.calls) > len(answers):
+            raise AssertionError(f"FakeModel was asked {len(self.calls)} times: give more answers")
+        return answers[len(self.calls) - 1]
 
     def _whole(self, answer: Any) -> Any:
         """A bare verdict, list of verdicts or number as the reply the grader expects."""

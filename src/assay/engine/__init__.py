@@ -7,13 +7,14 @@ settle    whatever came back, as answers
 answers   what was found, kept by column until somebody wants a report
 """
 
-from assay.engine.answers import Findings, Reports, Summed
+from assay.engine.answers import Findings, Found, Reports, Summed
 from assay.engine.engine import Engine
 from assay.engine.plan import Plan, bound_to, named_apart
 
 __all__ = [
     "Engine",
     "Findings",
+    "Found",
     "Plan",
     "Reports",
     "Summed",

@@ -1,6 +1,6 @@
 """Answers: what was found about a batch, kept by column until somebody wants a report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, cast, overload
 
 from assay.aggregation import Scale, Totals, normalise, weighted_sum, weighted_sums
 from assay.criterion import Criterion, Score
-from assay.engine.plan import Plan
+from assay.engine.plan import Plan, Question
 from assay.report import (
     CriterionReport,
     EvaluationReport,
@@ -38,6 +38,10 @@ class Findings(Protocol):
     def report(self, place: int) -> EvaluationReport: ...
 
 
+Found: TypeAlias = Coroutine[Any, Any, Findings]
+"""Findings, once they are awaited."""
+
+
 @dataclass
 class Answers:
     """One column a criterion. Plain columns are summed at once; anything else goes by report."""
@@ -52,14 +56,34 @@ class Answers:
 
     @classmethod
     def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
-        """No answers yet."""
-        return cls(plan, [[_UNASKED] * size for _ in plan.questions], size, scale)
+        """No answers yet. Later phases fill their columns bit by bit, so those must be there."""
+        later = size if len(plan.phases) > 1 else 0
+        return cls(plan, [[_UNASKED] * later for _ in plan.questions], size, scale)
+
+    def scores(
+        self, place: int, answer: Sequence[Score] | EvaluationReport, questions: Sequence[Question]
+    ) -> Sequence[Score]:
+        """A grader's answer as one score a question; a report for the whole is set aside."""
+        if type(answer) is not EvaluationReport:
+            return cast("Sequence[Score]", answer)
+        self.wholes[place] = self.wholes.get(place, EvaluationReport()) + answer
+        return [WHOLE] * len(questions)
 
     def settle(self) -> None:
         """Look whether every answer is a number under a plain rule, so that no report is needed."""
-        self.plain = self.plan.plain and not self.wholes
-        if self.plain:
-            self.plain = not any(Score in set(map(type, column)) for column in self.columns)
+        self.plain = (
+            self.plan.plain
+            and not self.plan.judged
+            and not any(Score in set(map(type, column)) for column in self.columns)
+        )
+
+    def failed(self) -> bool:
+        """Whether anything has no answer."""
+        return any(
+            type(answer) is Score and answer.error is not None
+            for column in self.columns
+            for answer in column
+        )
 
     @cached_property
     def reports(self) -> list[EvaluationReport]:

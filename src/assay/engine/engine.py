@@ -13,7 +13,6 @@ from assay.engine.judging import Judging
 from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
 from assay.graders.base import Autograder
-from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.types import OnError
 
@@ -33,24 +32,23 @@ class Engine:
         """Every answer, one column a criterion."""
         self._refuse_without_grader()
         found = Answers.unasked(self.plan, len(batch), self.grader.scale if self.grader else None)
-        if len(batch):
-            for depth, phase in enumerate(self.plan.phases):
-                await (self._ask_all if depth == 0 else self._ask_some)(phase, batch, found)
-            found.settle()
-            if not found.plain:
-                for question in self.plan.questions:
-                    self._report_errors(question.criterion, found.columns[question.index])
+        if not len(batch):
+            return found
+        for depth, phase in enumerate(self.plan.phases):
+            if depth:
+                await self._ask_some(phase, batch, found)
+            elif not phase.judged:
+                await self._check(phase, batch, found)
+            elif not phase.by_code:
+                await self._judge(phase, batch, found)
+            else:
+                # The model is asked while the checks run.
+                await together(self._judge(phase, batch, found), self._check(phase, batch, found))
+        found.settle()
+        if not found.plain and found.failed():
+            for question in self.plan.questions:
+                self._report_errors(question.criterion, found.columns[question.index])
         return found
-
-    async def _ask_all(self, phase: Phase, batch: Batch, found: Answers) -> None:
-        if not phase.judged:
-            await self._check(phase, batch, found)
-        elif not phase.by_code:
-            await self._judge([phase.judged] * len(batch), batch, found)
-        else:
-            # The model is asked while the checks run.
-            asked = [phase.judged] * len(batch)
-            await together(self._judge(asked, batch, found), self._check(phase, batch, found))
 
     async def _ask_some(self, phase: Phase, batch: Batch, found: Answers) -> None:
         """Ask each question where its `when` holds; elsewhere it is not applicable."""
@@ -69,7 +67,7 @@ class Engine:
             elif places:
                 await self._check_at(question, places, batch, found)
         if any(asked):
-            await self._judge(asked, batch, found)
+            await self._judge_some(asked, batch, found)
 
     async def _check(self, phase: Phase, batch: Batch, found: Answers) -> None:
         checking = Checking(self.objects, self.on_error, self.grader)
@@ -85,17 +83,25 @@ class Engine:
         for place, answer in zip(places, answers, strict=True):
             found.columns[question.index][place] = answer
 
-    async def _judge(
+    async def _judge(self, phase: Phase, batch: Batch, found: Answers) -> None:
+        """Ask the grader about every rollout, all criteria at once."""
+        assert self.grader is not None
+        judging = Judging(self.grader, self.on_error)
+        answers = await judging.answers([phase.criteria] * len(batch), batch)
+        rows = [found.scores(place, answer, phase.judged) for place, answer in enumerate(answers)]
+        for question, column in zip(phase.judged, zip(*rows, strict=True), strict=True):
+            found.columns[question.index] = list(column)
+
+    async def _judge_some(
         self, asked: Sequence[Sequence[Question]], batch: Batch, found: Answers
     ) -> None:
+        """Ask the grader about each rollout what is asked of that one."""
         assert self.grader is not None
         criteria = [[question.criterion for question in questions] for questions in asked]
         answers = await Judging(self.grader, self.on_error).answers(criteria, batch)
         for place, (questions, answer) in enumerate(zip(asked, answers, strict=True)):
-            if isinstance(answer, EvaluationReport):
-                found.wholes[place] = found.wholes.get(place, EvaluationReport()) + answer
-                answer = [WHOLE] * len(questions)
-            for question, score in zip(questions, answer, strict=True):
+            scores = found.scores(place, answer, questions)
+            for question, score in zip(questions, scores, strict=True):
                 found.columns[question.index][place] = score
 
     def _settled_by_condition(

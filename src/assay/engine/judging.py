@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Score
-from assay.engine.settle import finite
+from assay.engine.settle import finite, is_plain
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.messages import completion_text, question_text
@@ -23,30 +23,27 @@ class Judging:
     on_error: OnError
 
     async def answers(
-        self, asked: Sequence[Sequence[Criterion]], batch: Batch
+        self, asked: Sequence[list[Criterion]], batch: Batch
     ) -> list[Sequence[Score] | EvaluationReport]:
         """For each rollout one score a criterion asked of it, or one report for the whole."""
 
         async def judge(place: int) -> Sequence[Score] | EvaluationReport:
-            return await self._judge(asked[place], batch, place) if asked[place] else ()
+            criteria = asked[place]
+            if not criteria:
+                return ()
+            try:
+                answer = await self.grader.answer(
+                    _view(batch, place), criteria, _query(batch, place), on_error=self.on_error
+                )
+            except Exception as error:
+                if self.on_error == "raise":
+                    raise
+                return [Score.failed(error)] * len(criteria)
+            if isinstance(answer, EvaluationReport) or is_plain([s.value for s in answer]):
+                return answer
+            return [finite(score) for score in answer]
 
         return await side_by_side(judge, range(len(batch)))
-
-    async def _judge(
-        self, criteria: Sequence[Criterion], batch: Batch, place: int
-    ) -> Sequence[Score] | EvaluationReport:
-        try:
-            answer = await self.grader.answer(
-                _view(batch, place),
-                list(criteria),
-                _query(batch, place),
-                on_error=self.on_error,
-            )
-        except Exception as error:
-            if self.on_error == "raise":
-                raise
-            return [Score.failed(error)] * len(criteria)
-        return answer if isinstance(answer, EvaluationReport) else [finite(s) for s in answer]
 
 
 def _view(batch: Batch, place: int) -> str:

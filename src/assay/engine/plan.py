@@ -34,12 +34,14 @@ class Phase:
     judged: tuple[Question, ...]
     runs: tuple[tuple[Question, ...], ...]
     """Those for code, cut wherever the whole batch must be done before going on."""
+    criteria: list[Criterion]
+    """Those for a model, as a grader is given them."""
 
     @classmethod
     def of(cls, questions: Sequence[Question]) -> "Phase":
         by_code = tuple(question for question in questions if not question.criterion.judged)
         judged = tuple(question for question in questions if question.criterion.judged)
-        return cls(by_code, judged, runs_of(by_code))
+        return cls(by_code, judged, runs_of(by_code), [q.criterion for q in judged])
 
 
 def runs_of(questions: Sequence[Question]) -> tuple[tuple[Question, ...], ...]:

@@ -97,7 +97,10 @@ def field_of(reply: object, name: str) -> Any:
 def read_verdict(criterion: Criterion, reply: object) -> Score:
     """The score in a reply: `criterion_status` or `choice`, and `explanation`."""
     if type(reply) is PerCriterionOutput:
-        return verdict_score(criterion, reply.criterion_status, reply.explanation)
+        verdict = reply.criterion_status
+        value = criterion.values.get(verdict)
+        if value is not None:
+            return Score(value, reply.explanation, verdict)
     verdict = field_of(reply, "criterion_status")
     if verdict is None:
         verdict = field_of(reply, "choice")

@@ -1,6 +1,7 @@
 """PerCriterionGrader: one call a criterion, side by side."""
 
 from inspect import isawaitable
+from typing import Any
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Score
@@ -31,22 +32,23 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
     ) -> list[Score]:
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
-        generate, system_prompt, shared = self.model, self.system_prompt, opening(to_grade, query)
+        generate, system_prompt = self.model, self.system_prompt
+        shared = opening(to_grade, query)
 
         async def asked(criterion: Criterion) -> Score:
             try:
-                reply = generate(
+                reply: Any = generate(
                     system_prompt=system_prompt, user_prompt=shared + one_criterion(criterion)
                 )
                 if isawaitable(reply):
                     reply = await reply
                 score = read_verdict(criterion, reply)
-                if score.error is not None and on_error == "raise":
-                    refuse_errors([criterion], [score])
             except Exception as error:
                 if on_error == "raise":
                     raise
                 return Score.failed(error)
+            if score.error is not None and on_error == "raise":
+                refuse_errors([criterion], [score])
             return score
 
         return await side_by_side(asked, criteria)

@@ -12,7 +12,7 @@ _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 
 def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score:
     """The score of a verdict; an error when it was not on offer."""
-    value = criterion.value_of(verdict)
+    value = criterion.values.get(verdict)
     if value is not None:
         return Score(value, reason, verdict)
     folded = verdict.strip().casefold()

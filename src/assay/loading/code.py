@@ -24,10 +24,11 @@ def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
         )
     module, _, path = reference.partition(":")
     try:
+        # Importing a module runs it, so anything may be raised.
         found: Any = import_module(module)
         for step in path.split("."):
             found = getattr(found, step)
-    except Exception as error:  # noqa: BLE001 - importing a module runs it, which may raise anything
+    except Exception as error:
         raise RubricError(
             f"{reference!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error

@@ -31,6 +31,8 @@ class Entry:
 
     def criterion(self, nested: Callable[[Place, str], Scorer], *, allow_code: bool) -> Criterion:
         """The criterion. `nested` makes the rubric that stands under `rubric`."""
+        if not self.place.is_mapping:
+            raise self.error(f"expected a dictionary, and this is {shown(self.place.data)}")
         given: dict[Any, Any] = dict(self.place.data)
         self._refuse_keys(given)
         self._refuse_kinds(given)
@@ -77,7 +79,7 @@ class Entry:
                 raise self.error(f"{key} is {shown(value)}: give true or false", key)
 
     def _check(self, spec: Any, allow_code: bool) -> Any:
-        if callable(spec):
+        if callable(spec) or isinstance(spec, Scorer):
             return spec
         try:
             if isinstance(spec, str) and is_reference(spec):

@@ -19,6 +19,10 @@ HOLDERS: Final = ("criteria", "sections", "rubric")
 """The keys that the criteria of a rubric stand under; one of them."""
 
 RUBRIC_KEYS: Final = (*HOLDERS, "name", "description", "aggregation", "$schema")
+GROUP_KEYS: Final = ("rubrics", "name", "description", "$schema")
+_NAMERS: Final = ("criterion", "check", "the `when` of")
+"""How an error begins that goes on to name a criterion."""
+
 SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 
 
@@ -50,7 +54,7 @@ class Reader:
     def _opened(self, place: Place, level: int) -> tuple[Place, dict[str, Any]]:
         """The list of entries of a rubric, and its options, through any `rubric:` around it."""
         options: dict[str, Any] = {}
-        while isinstance(place.data, Mapping):
+        while place.is_mapping:
             level += 1
             _refuse_deep(place, level)
             options |= self._options(place)
@@ -86,10 +90,26 @@ class Reader:
         )
 
 
+def is_group(place: Place) -> bool:
+    """Whether several rubrics stand at a place, and not one."""
+    return place.is_mapping and "rubrics" in place.data
+
+
+def group_parts(place: Place) -> tuple[list[Place], dict[str, Any]]:
+    """The rubrics of a group, and its options."""
+    if not is_group(place) or not isinstance(place.data["rubrics"], list):
+        raise place.error("a group of rubrics is a mapping with a list of them under 'rubrics'")
+    _refuse_unknown(place, GROUP_KEYS)
+    _refuse_deep(place, len(place.path) // 2)
+    holder = place.at("rubrics")
+    options = {"name": _text(place, "name")} if "name" in place.data else {}
+    return [holder.at(index) for index in range(len(holder.data))], options
+
+
 def _holder(place: Place) -> str:
     """The key of a mapping that its criteria stand under."""
     found = [key for key in HOLDERS if key in place.data]
-    if not found and "rubrics" in place.data:
+    if not found and is_group(place):
         raise place.error("this is a group of rubrics: load it as a RubricGroup", "rubrics")
     if not found:
         raise place.error("Dict must contain either 'sections' or 'rubric' key, or 'criteria'")
@@ -106,7 +126,9 @@ def _holder(place: Place) -> str:
 
 def _entries(holder: Place, level: int, inside: str) -> Iterator[Entry]:
     for index, (place, tags) in enumerate(_flat(holder, (), level)):
-        yield Entry(place, f"Invalid criterion at index {index}{inside}", tags)
+        in_section = len(place.path) > len(holder.path) + 1
+        what = "criterion" if place.is_mapping or in_section else "item"
+        yield Entry(place, f"Invalid {what} at index {index}{inside}", tags)
 
 
 def _flat(
@@ -114,13 +136,9 @@ def _flat(
 ) -> Iterator[tuple[Place, tuple[str, ...]]]:
     """Every criterion in a list, those of its sections too, with the titles above it."""
     _refuse_deep(holder, level)
-    for index, item in enumerate(holder.data):
+    for index in range(len(holder.data)):
         place = holder.at(index)
-        if not isinstance(item, Mapping):
-            raise place.error(
-                f"Invalid item at index {index}: expected a dictionary, and this is {shown(item)}"
-            )
-        if "criteria" not in item:
+        if not place.is_mapping or "criteria" not in place.data:
             yield place, tags
             continue
         title = _title(place, f"Invalid section at index {index}: ")
@@ -176,6 +194,7 @@ def _located(error: Exception, criteria: list[Criterion], entries: list[Entry]) 
     if isinstance(error, RubricFileError):
         return error
     for criterion, entry in zip(criteria, entries, strict=True):
-        if f"{criterion.name!r}" in str(error).split(":")[0]:
+        openings = tuple(f"{what} {criterion.name!r}" for what in _NAMERS)
+        if str(error).startswith(openings):
             return entry.error(str(error), "when" if criterion.when else "")
     return error

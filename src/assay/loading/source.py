@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -61,6 +61,10 @@ class Place:
     data: Any
     source: Source = Source()
     path: lines.Path = ()
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.data, Mapping)
 
     def at(self, key: str | int) -> "Place":
         """What stands under a key or at a place of a list."""

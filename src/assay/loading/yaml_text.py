@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from assay.errors import RubricError
 from assay.loading.lines import Mark
@@ -94,6 +94,7 @@ class _Open:
     """A list or mapping that is still being read."""
 
     held: Any
+    is_mapping: bool
     anchor: str | None
     before: int
     """Values read before it began, for its size."""
@@ -115,7 +116,7 @@ class _Tree:
         if kind == "end":
             self._close(line)
         elif kind != "value":
-            self._open({} if kind == "mapping" else [], event, line)
+            self._open(kind == "mapping", event, line)
         elif hasattr(event, "value"):
             value = _scalar(event, line)
             self._add(value, 1, line)
@@ -130,8 +131,8 @@ class _Tree:
             self.root = value
             return
         top = self._opened[-1]
-        if type(top.held) is list:
-            cast("list[Any]", top.held).append(value)
+        if not top.is_mapping:
+            top.held.append(value)
             return
         if top.at_key:
             _refuse_key(value, top.held, line)
@@ -142,11 +143,11 @@ class _Tree:
             top.held[top.key] = value
         top.at_key = not top.at_key
 
-    def _open(self, held: Any, event: Any, line: int) -> None:
+    def _open(self, is_mapping: bool, event: Any, line: int) -> None:
         _refuse_tag(event, line)
-        before = self._total
-        self._add(held, 1, line)
-        self._opened.append(_Open(held, event.anchor, before))
+        opened = _Open({} if is_mapping else [], is_mapping, event.anchor, self._total)
+        self._add(opened.held, 1, line)
+        self._opened.append(opened)
         if len(self._opened) > MOST_DEPTH:
             raise YamlError(f"it is nested more than {MOST_DEPTH} deep", line)
 

@@ -1,0 +1,175 @@
+"""The JSON Schema of rubric files, made from the models. `rubric.schema.json` is a saved copy."""
+
+import ast
+import inspect
+import json
+from dataclasses import MISSING, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import TypeAdapter
+
+from assay.aggregation import AGGREGATIONS
+from assay.checks import BUILTIN, BuiltinCheck
+from assay.criterion import Criterion
+from assay.loading.code import REFERENCE
+
+SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
+"""The saved schema, for editors."""
+
+_NUMBER_TEXT: Final = {
+    "type": "string",
+    "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$",
+}
+_TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
+_REFERENCE: Final = {"type": "string", "pattern": REFERENCE}
+_KINDS: Final[dict[Any, Any]] = {
+    float: {"$ref": "#/$defs/number"},
+    bool: {"type": "boolean"},
+    str: _TEXT,
+    str | None: {"type": "string", "pattern": r"\S"},
+}
+_OWN: Final[dict[str, Any]] = {
+    "check": {"$ref": "#/$defs/check"},
+    "choices": {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 2},
+    "tags": {"anyOf": [_TEXT, _TEXTS]},
+    "when": {"$ref": "#/$defs/when"},
+}
+"""Fields that a file may write in more ways than the model has types."""
+
+
+def rubric_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of rubric files."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:assay:rubric-file",
+        "title": "A rubric: weighted criteria whose answers add up",
+        "$ref": "#/$defs/file",
+        "$defs": {
+            "file": {"anyOf": [{"$ref": "#/$defs/rubric"}, _group()]},
+            "rubric": {"anyOf": [{"$ref": "#/$defs/list"}, _rubric()]},
+            "list": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "if": {"required": ["criteria"]},
+                    "then": {"$ref": "#/$defs/section"},
+                    "else": {"$ref": "#/$defs/criterion"},
+                },
+            },
+            "section": _section(),
+            "criterion": _criterion(),
+            "when": _when(),
+            "check": _check(),
+            "number": {"anyOf": [{"type": "number"}, _NUMBER_TEXT]},
+        },
+    }
+
+
+def schema_text() -> str:
+    """The schema as it is saved."""
+    return json.dumps(rubric_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _mapping(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False, **more}
+
+
+def _rubric() -> dict[str, Any]:
+    holders = {
+        "criteria": {"$ref": "#/$defs/list"},
+        "sections": {"$ref": "#/$defs/list"},
+        "rubric": {"$ref": "#/$defs/rubric"},
+    }
+    properties = {
+        **holders,
+        "name": _TEXT,
+        "description": True,
+        "aggregation": {"anyOf": [{"enum": [*AGGREGATIONS]}, _REFERENCE]},
+        "$schema": True,
+    }
+    return _mapping(properties, oneOf=[{"required": [holder]} for holder in holders])
+
+
+def _group() -> dict[str, Any]:
+    parts = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/file"}}
+    properties = {"rubrics": parts, "name": _TEXT, "description": True, "$schema": True}
+    return _mapping(properties, required=["rubrics"])
+
+
+def _section() -> dict[str, Any]:
+    titles = {"title": _TEXT, "name": _TEXT, "description": True}
+    return _mapping({**titles, "criteria": {"$ref": "#/$defs/list"}}, required=["criteria"])
+
+
+def _criterion() -> dict[str, Any]:
+    said = _said_about(Criterion)
+    properties: dict[str, Any] = {
+        name: {**_OWN.get(name, _KINDS.get(field.annotation, {})), "description": said[name]}
+        for name, field in Criterion.model_fields.items()
+    }
+    properties["rubric"] = {
+        "$ref": "#/$defs/rubric",
+        "description": "A whole rubric, as one line that is worth its score.",
+    }
+    ways = ("requirement", "check", "rubric")
+    return _mapping(properties, oneOf=[{"required": [way]} for way in ways])
+
+
+def _when() -> dict[str, Any]:
+    verdicts = {"anyOf": [_TEXT, {"type": "null"}, _TEXTS]}
+    one = {"anyOf": [_TEXT, {"type": "object", "additionalProperties": verdicts}]}
+    return {"anyOf": [*one["anyOf"], {"type": "array", "items": one}]}
+
+
+def _check() -> dict[str, Any]:
+    bare = [name for name, kind in BUILTIN.items() if not _needed(kind)]
+    named = {name: _fields(kind) for name, kind in BUILTIN.items()}
+    return {
+        "anyOf": [
+            {"enum": bare},
+            _REFERENCE,
+            _mapping(named, minProperties=1, maxProperties=1),
+        ]
+    }
+
+
+def _needed(kind: type[BuiltinCheck]) -> list[str]:
+    return [field.name for field in fields(kind) if field.default is MISSING]
+
+
+def _fields(kind: type[BuiltinCheck]) -> dict[str, Any]:
+    """What may stand under the name of a check: its fields, or the first of them alone."""
+    described = {
+        field.name: _numbers(TypeAdapter(cast("Any", field.type)).json_schema())
+        for field in fields(kind)
+    }
+    needed = _needed(kind)
+    forms = [_mapping(described, **({"required": needed} if needed else {}))]
+    if described:
+        first = described[fields(kind)[0].name]
+        forms.append({"allOf": [{"not": {"type": "object"}}, first]})
+    if not needed:
+        forms.append({"type": "null"})
+    return {"description": (inspect.getdoc(kind) or "").split("\n")[0], "anyOf": forms}
+
+
+def _numbers(schema: Any) -> Any:
+    """The schema of a field, with numbers that may also be written as texts."""
+    if schema.get("type") != "number":
+        return schema
+    bounds = {key: value for key, value in schema.items() if key != "type"}
+    return {"anyOf": [{"type": "number", **bounds}, _NUMBER_TEXT]}
+
+
+def _said_about(model: type[Any]) -> dict[str, str]:
+    """The docstring under each field of a class."""
+    body = cast("ast.ClassDef", ast.parse(inspect.getsource(model)).body[0]).body
+    said: dict[str, str] = {}
+    for statement, following in pairwise(body):
+        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+            field = cast("ast.Name", statement.target).id
+            said[field] = str(cast("ast.Constant", following.value).value)
+    return said
