@@ -49,7 +49,7 @@ def mark(line: CriterionReport) -> Text:
 
 def rollout_table(states: list[dict[str, Any]], reports: list[EvaluationReport]) -> Table:
     table = Table(title="Nine rollouts, three to a prompt", title_justify="left", expand=False)
-    table.add_column("prompt")
+    table.add_column("prompt", no_wrap=True)
     for line in reports[0].lines:
         table.add_column(f"{line.name.replace('_', ' ')}\n{line.weight:+g}", justify="center")
     for name in ("reward", "score", "advantage"):
@@ -61,8 +61,8 @@ def rollout_table(states: list[dict[str, Any]], reports: list[EvaluationReport])
             if advantage is None
             else (f"{state['reward']:+.1f}", f"{report.score:.2f}", f"{advantage:+.2f}")
         )
-        question = state["prompt"][0]["content"].split("?")[0]
-        table.add_row(f"{question[:26]}…", *map(mark, report.lines), *numbers)
+        question = state["prompt"][0]["content"]
+        table.add_row(f"{question[:19]}…", *map(mark, report.lines), *numbers)
     return table
 
 
@@ -111,7 +111,8 @@ async def score() -> tuple[list[dict[str, Any]], list[EvaluationReport]]:
 
 
 def show(console: Console) -> None:
-    """Print the three parts."""
+    """Print the three parts. The log is silent, since the errors are in the table."""
+    logging.getLogger("assay").setLevel(logging.CRITICAL)
     states, reports = asyncio.run(score())
     console.print(rollout_table(states, reports))
     console.print(criterion_table(reports))
@@ -119,6 +120,5 @@ def show(console: Console) -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("assay").setLevel(logging.CRITICAL)  # the errors are in the table
     show(Console(width=132))
     print("The judged criteria were answered by rules in examples/demo.py, not by a model.")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from assay.checks.fields import plainly
+from assay.checks.fields import Flag, plainly
 from assay.criterion import BINARY, Score
 from assay.errors import RubricError
 
@@ -41,10 +41,19 @@ class BuiltinCheck:
         given = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if _differs(self, f)}
         if not given:
             return self.name
-        first = fields(self)[0].name
-        if [*given] == [first] and not isinstance(given[first], dict):
-            return {self.name: given[first]}
+        lone = self.lone_field()
+        if lone is not None and [*given] == [lone] and not isinstance(given[lone], dict):
+            return {self.name: given[lone]}
         return {self.name: given}
+
+    @classmethod
+    def lone_field(cls) -> str | None:
+        """The field that a value by itself stands for in a file, as in `max_words: 200`.
+
+        None when that would mislead: `exact_match: true` does not say "ignore case".
+        """
+        first = next(iter(fields(cls)), None)
+        return None if first is None or first.type == Flag else first.name
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew from its fields, so that what it has compiled need not be pickled.

@@ -30,6 +30,7 @@ _ADVICE = (
     ("int_", "give a whole number"),
     ("bool_", "give true or false"),
     ("string_type", "give a text, in quotes"),
+    ("string_unicode", "it holds half a character, a lone surrogate: mend the text"),
     ("string_too_short", "it may not be empty"),
     ("too_short", "name at least one"),
     ("tuple_type", "give a list"),

@@ -36,7 +36,8 @@ BUILTIN: dict[str, type[BuiltinCheck]] = {
 def check_of(spec: object) -> BuiltinCheck:
     """The check that a rubric file names: `json_valid`, `{contains: Paris}`, `{max_words: {limit: 9}}`.
 
-    A mapping under the name gives fields by keyword; any other value is the first field.
+    A mapping under the name gives fields by keyword; any other value is the first field, unless
+    that is true or false.
 
     >>> check_of({"max_words": 200})
     MaxWords(limit=200)
@@ -55,10 +56,12 @@ def check_of(spec: object) -> BuiltinCheck:
         return _made(kind, {})
     if isinstance(value, Mapping):
         return _made(kind, cast("Mapping[Any, Any]", value))
-    names = [field.name for field in fields(kind)]
-    if not names:
-        raise RubricError(f"{name} takes no fields, and was given {shown(value)}")
-    return _made(kind, {names[0]: value})
+    lone = kind.lone_field()
+    if lone is None:
+        known = ", ".join(field.name for field in fields(kind))
+        takes = f"its fields by name ({known})" if known else "no fields"
+        raise RubricError(f"{name} takes {takes}, and was given {shown(value)}")
+    return _made(kind, {lone: value})
 
 
 def _kind(name: object) -> type[BuiltinCheck]:

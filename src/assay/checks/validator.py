@@ -58,9 +58,8 @@ def _built(schema: Any) -> Any:
 def _refuse_unresolvable(resource: Any, resolver: Any) -> None:
     from referencing.exceptions import Unresolvable
 
-    contents = resource.contents
-    references = [contents.get(k) for k in ("$ref", "$dynamicRef")] if contents else []
-    for reference in references:
+    contents: dict[str, Any] = {} if resource.contents in (True, False) else resource.contents
+    for reference in (contents.get("$ref"), contents.get("$dynamicRef")):
         try:
             _ = resolver.lookup(reference) if isinstance(reference, str) else None
         except Unresolvable:

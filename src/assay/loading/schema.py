@@ -141,16 +141,16 @@ def _needed(kind: type[BuiltinCheck]) -> list[str]:
 
 
 def _fields(kind: type[BuiltinCheck]) -> dict[str, Any]:
-    """What may stand under the name of a check: its fields, or the first of them alone."""
+    """What may stand under the name of a check: its fields, or the one that stands for itself."""
     described = {
         field.name: _numbers(TypeAdapter(cast("Any", field.type)).json_schema())
         for field in fields(kind)
     }
     needed = _needed(kind)
     forms = [_mapping(described, **({"required": needed} if needed else {}))]
-    if described:
-        first = described[fields(kind)[0].name]
-        forms.append({"allOf": [{"not": {"type": "object"}}, first]})
+    lone = kind.lone_field()
+    if lone is not None:
+        forms.append({"allOf": [{"not": {"type": "object"}}, described[lone]]})
     if not needed:
         forms.append({"type": "null"})
     return {"description": (inspect.getdoc(kind) or "").split("\n")[0], "anyOf": forms}

@@ -138,7 +138,8 @@ class _Tree:
             _refuse_key(value, top.held, line)
             top.key = value
         elif top.key == "<<":
-            top.merged += value if isinstance(value, list) else [value]
+            _refuse_merge(value, line)
+            top.merged.append(value)
         else:
             top.held[top.key] = value
         top.at_key = not top.at_key
@@ -153,10 +154,10 @@ class _Tree:
 
     def _close(self, line: int) -> None:
         closed = self._opened.pop()
-        for mapping in closed.merged:
-            if not isinstance(mapping, dict):
-                raise YamlError("<< takes a mapping, or a list of them", line)
-            closed.held.update({**mapping, **closed.held})
+        for value in closed.merged:
+            for mapping in value if isinstance(value, list) else [value]:
+                _refuse_merge([] if isinstance(mapping, list) else mapping, line)
+                closed.held.update({**mapping, **closed.held})
         if closed.anchor:
             self._named[closed.anchor] = (closed.held, self._total - closed.before)
 
