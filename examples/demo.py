@@ -103,7 +103,8 @@ async def score() -> tuple[list[dict[str, Any]], list[EvaluationReport]]:
     rubric = Rubric.from_file(
         HERE / "rubric.yaml", parser=XMLParser(["think", "answer"]), autograder=RuleJudge()
     )
-    states = [json.loads(line) for line in (HERE / "rollouts.jsonl").open(encoding="utf-8")]
+    rows = (HERE / "rollouts.jsonl").read_text(encoding="utf-8").splitlines()
+    states = [json.loads(row) for row in rows]
     reports: list[EvaluationReport] = []
     for _, group in groupby(states, key=lambda state: state["example_id"]):
         reports += await rubric.score_group(list(group))

@@ -1,10 +1,11 @@
 """Files may name functions, when the caller says so."""
 
 import sys
+from functools import partial
 
 import pytest
 
-from assay import Rubric, RubricError, RubricFileError
+from assay import Parser, Rubric, RubricError, RubricFileError
 from assay.checks import Contains
 
 
@@ -91,14 +92,19 @@ def test_a_function_with_a_wrong_signature_is_an_error_of_the_file(monkeypatch):
         return reward
 
     monkeypatch.setattr(sys.modules["own_checks"], "wrong", wrong, raising=False)
-    with pytest.raises(RubricFileError, match="<yaml>:2: .*takes 'reward'"):
+    with pytest.raises(RubricFileError, match=r"<yaml>:2: .*takes 'reward'"):
         Rubric.from_yaml("- requirement: A\n- check: own_checks:wrong", allow_code=True)
 
 
 @pytest.mark.parametrize(
     "check",
-    [lambda completion: 1.0, "ab".startswith, Rubric([lambda completion: 1.0])],
-    ids=["lambda", "method", "rubric with a lambda"],
+    [
+        lambda completion: 1.0,
+        Parser().format_score,
+        partial(shows_work),
+        Rubric([lambda completion: 1.0]),
+    ],
+    ids=["lambda", "method", "partial", "rubric with a lambda"],
 )
 def test_what_has_no_name_cannot_be_written(check):
     """But it can be hashed."""

@@ -1,5 +1,7 @@
 """Hashes of what criteria and rubrics say."""
 
+import hashlib
+
 import pytest
 
 from assay import Criterion, Rubric, RubricGroup
@@ -16,13 +18,30 @@ JUDGED = Criterion(
 
 def test_hashes_stay_as_they_are():
     """In every version: results that are stored under them must be found again."""
-    assert JUDGED.content_hash == "JUDGED_CONTENT"
-    assert JUDGED.question_hash == "JUDGED_QUESTION"
+    assert JUDGED.content_hash == "c1c1d22bf82fa0e8716ba2646d944eccda076cd84bc8a5774a24c81785bffe70"
+    assert (
+        JUDGED.question_hash == "cd0b7c9f1091ae53a33dbdff973532332d0ff08f09f7b83bb82bc7384295645c"
+    )
     checked = Criterion(check=Contains(["a", "b"], any_of=True), weight=0.5, name="ab")
-    assert checked.content_hash == "CHECKED_CONTENT"
+    assert (
+        checked.content_hash == "40c1ce1c5fc2c5728e1d38ec39a9dbba00923bf6bcf360a20836b244199bc79a"
+    )
     rubric = Rubric([checked, {"requirement": "B"}], aggregation="mean", name="r")
-    assert rubric.content_hash == "RUBRIC_CONTENT"
-    assert RubricGroup([rubric], name="g").content_hash == "GROUP_CONTENT"
+    assert rubric.content_hash == "6afa75496b380be42c44fb871aee67426d3e5e744b49d13ed4fbea3d6ee594a0"
+    assert (
+        RubricGroup([rubric], name="g").content_hash
+        == "8ce17e1e0b977c34348d93787a496a7e2d5d241c8e43cc96e54525ff93c3da6a"
+    )
+
+
+def test_a_hash_is_of_sorted_json():
+    """So that another language can work it out."""
+    text = (
+        '{"choices":["no","partly","yes"],"format":"assay.criterion/1",'
+        '"requirement":"Cites a source","tags":["facts"],"weight":2,'
+        '"when":{"shows_work":["MET","N/A"]}}'
+    )
+    assert hashlib.sha256(text.encode()).hexdigest() == JUDGED.content_hash
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_toml_bombs_are_refused():
     with pytest.raises(RubricFileError, match="Failed to parse TOML: it is nested too deep"):
         Rubric.from_toml("a = " + "[" * DEEP + "]" * DEEP)
     with pytest.raises(RubricFileError, match="Dict must contain"):
-        Rubric.from_toml("a." * 10_000 + "b = 1")
+        Rubric.from_toml("a." * 2_000 + "b = 1")
 
 
 WRAPPERS = {
@@ -79,7 +79,7 @@ def test_groups_may_not_be_nested_without_end():
     with pytest.raises(RubricFileError, match="nested more than 50 deep"):
         RubricGroup.from_dict(data)
     rubric = Rubric([{"requirement": "A"}])
-    for _ in range(2_000):
+    for _ in range(400):
         rubric = Rubric([rubric])
     with pytest.raises(RubricError, match="nested too deep to be written"):
         rubric.to_dict()

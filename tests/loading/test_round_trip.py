@@ -124,7 +124,6 @@ def test_a_rubric_is_read_back_from_json_and_yaml(rubric):
     """Whatever its texts hold."""
     same(Rubric.from_json(rubric.to_json()), rubric)
     same(Rubric.from_yaml(rubric.to_yaml()), rubric)
-    same(Rubric.from_yaml(rubric.to_json().replace("\x7f", "\\u007f")), rubric)
 
 
 @given(st.lists(flat, min_size=1, max_size=3), words)

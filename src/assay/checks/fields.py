@@ -19,8 +19,8 @@ def _no_bool(value: object) -> object:
 
 Flag: TypeAlias = Annotated[bool, Strict()]
 Count: TypeAlias = Annotated[int, Strict(), Ge(0)]
-Number: TypeAlias = Annotated[float, BeforeValidator(_no_bool), AllowInfNan(False), Ge(0)]
-Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_bool), AllowInfNan(False), Gt(0)]
+Number: TypeAlias = Annotated[float, AllowInfNan(False), Ge(0), BeforeValidator(_no_bool)]
+Seconds: TypeAlias = Annotated[float, AllowInfNan(False), Gt(0), BeforeValidator(_no_bool)]
 Text: TypeAlias = Annotated[str, MinLen(1)]
 Texts: TypeAlias = Annotated[tuple[Text, ...], MinLen(1)]
 

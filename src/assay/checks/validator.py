@@ -10,7 +10,8 @@ from assay.errors import MissingExtraError, RubricError
 Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any]]
 """How `jsonschema` asks about one keyword: validator, its value, the instance, the schema."""
 
-_PATTERN_SECONDS = 1.0
+PATTERN_SECONDS = 1.0
+"""How long one match of a schema's pattern may take."""
 
 
 def validator_of(schema: Any) -> Any:
@@ -105,4 +106,4 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return search(compiled(pattern), text, _PATTERN_SECONDS)
+    return search(compiled(pattern), text, PATTERN_SECONDS)

@@ -20,10 +20,10 @@ HOLDERS: Final = ("criteria", "sections", "rubric")
 
 RUBRIC_KEYS: Final = (*HOLDERS, "name", "description", "aggregation", "$schema")
 GROUP_KEYS: Final = ("rubrics", "name", "description", "$schema")
+SECTION_KEYS: Final = ("title", "name", "description", "criteria")
+
 _NAMERS: Final = ("criterion", "check", "the `when` of")
 """How an error begins that goes on to name a criterion."""
-
-SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,8 @@ def _refuse_together(criteria: list[Criterion], entries: list[Entry], holder: Pl
     first: dict[str, int] = {}
     for index, entry in enumerate(entries):
         name = criteria[index].name
-        if "name" in entry.place.data and first.setdefault(name, index) != index:
+        # A name that was taken would be numbered, and the file's own name would not hold.
+        if first.setdefault(name, index) != index and "name" in entry.place.data:
             raise entry.error(
                 f"name is {name!r}, as for the criterion at index {first[name]}: give each its own",
                 "name",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from assay.errors import RubricError
 from assay.loading.lines import Mark
@@ -100,7 +100,8 @@ class _Open:
     """Values read before it began, for its size."""
     key: Any = None
     at_key: bool = True
-    merged: list[Any] = field(default_factory=list[Any])
+    merged: list[tuple[Any, int]] = field(default_factory=list[tuple[Any, int]])
+    """What stands under `<<`, and on which line."""
 
 
 class _Tree:
@@ -114,7 +115,7 @@ class _Tree:
 
     def take(self, kind: str, event: Any, line: int) -> None:
         if kind == "end":
-            self._close(line)
+            self._close()
         elif kind != "value":
             self._open(kind == "mapping", event, line)
         elif hasattr(event, "value"):
@@ -138,8 +139,7 @@ class _Tree:
             _refuse_key(value, top.held, line)
             top.key = value
         elif top.key == "<<":
-            _refuse_merge(value, line)
-            top.merged.append(value)
+            top.merged.append((value, line))
         else:
             top.held[top.key] = value
         top.at_key = not top.at_key
@@ -152,11 +152,13 @@ class _Tree:
         if len(self._opened) > MOST_DEPTH:
             raise YamlError(f"it is nested more than {MOST_DEPTH} deep", line)
 
-    def _close(self, line: int) -> None:
+    def _close(self) -> None:
         closed = self._opened.pop()
-        for value in closed.merged:
-            for mapping in value if isinstance(value, list) else [value]:
-                _refuse_merge([] if isinstance(mapping, list) else mapping, line)
+        for value, line in closed.merged:
+            mappings = cast("list[Any]", value if isinstance(value, list) else [value])
+            for mapping in mappings:
+                if not isinstance(mapping, dict):
+                    raise YamlError("<< takes a mapping, or a list of them", line)
                 closed.held.update({**mapping, **closed.held})
         if closed.anchor:
             self._named[closed.anchor] = (closed.held, self._total - closed.before)
