@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay import Criterion, Rubric, RubricError, RubricGroup
@@ -110,6 +110,7 @@ def same(one, other):
     assert one.content_hash == other.content_hash
 
 
+@settings(deadline=None)
 @given(nested)
 def test_a_rubric_is_read_back_from_its_data(rubric):
     """And writes the same data again."""
@@ -119,6 +120,7 @@ def test_a_rubric_is_read_back_from_its_data(rubric):
     assert again.to_dict() == data
 
 
+@settings(deadline=None)
 @given(nested)
 def test_a_rubric_is_read_back_from_json_and_yaml(rubric):
     """Whatever its texts hold."""
@@ -126,6 +128,7 @@ def test_a_rubric_is_read_back_from_json_and_yaml(rubric):
     same(Rubric.from_yaml(rubric.to_yaml()), rubric)
 
 
+@settings(deadline=None)
 @given(st.lists(flat, min_size=1, max_size=3), words)
 def test_a_group_is_read_back(rubrics, name):
     """With every rubric in it."""
@@ -136,6 +139,7 @@ def test_a_group_is_read_back(rubrics, name):
     assert (again.name, again.content_hash) == (group.name, group.content_hash)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_survives_yaml(text):
     """Words that look like numbers, control characters, odd line breaks."""

@@ -25,6 +25,7 @@ WHOLE = Score(reason="judged as part of the whole")
 """Stands in a column where the grader gave one report for all of its criteria."""
 
 
+_NO_COLUMN: Column = []
 _UNASKED = Score(error="RuntimeError: the question was never asked")
 
 
@@ -57,8 +58,9 @@ class Answers:
     @classmethod
     def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
         """No answers yet. Later phases fill their columns bit by bit, so those must be there."""
-        later = size if len(plan.phases) > 1 else 0
-        return cls(plan, [[_UNASKED] * later for _ in plan.questions], size, scale)
+        if len(plan.phases) > 1:
+            return cls(plan, [[_UNASKED] * size for _ in plan.questions], size, scale)
+        return cls(plan, [_NO_COLUMN] * len(plan.questions), size, scale)
 
     def scores(
         self, place: int, answer: Sequence[Score] | EvaluationReport, questions: Sequence[Question]
@@ -102,19 +104,26 @@ class Answers:
 
     def metrics(self) -> list[dict[str, float]]:
         """The values by name of every rollout; without those that have no answer."""
-        if not self.plain:
-            return [report.metrics for report in self.reports]
         # Filled by column: copying a dict that has its keys is cheaper than building one.
-        empty = dict.fromkeys(self.plan.names, 0.0)
+        empty = dict.fromkeys(self.plan.names, 0.0) if self.plain else {}
         rows = [empty.copy() for _ in range(self.size)]
         for name, column in zip(self.plan.names, self.columns, strict=True):
-            for row, value in zip(rows, _as_floats(column), strict=True):
-                row[name] = value
+            values = _as_floats(column) if self.plain else map(_value_of, column)
+            for row, value in zip(rows, values, strict=True):
+                if value is not None:
+                    row[name] = value
         return rows
 
     def errors(self) -> list[dict[str, str]] | None:
         """What went wrong by name, a rollout each; None when nothing did."""
-        return None if self.plain else [report.errors for report in self.reports]
+        if self.plain or not self.failed():
+            return None
+        rows: list[dict[str, str]] = [{} for _ in range(self.size)]
+        for name, column in zip(self.plan.names, self.columns, strict=True):
+            for row, answer in zip(rows, column, strict=True):
+                if type(answer) is Score and answer.error is not None:
+                    row[name] = answer.error
+        return rows
 
     def scored(self) -> list[bool] | None:
         """Whether each rollout has all of its counted answers; None when all have."""
@@ -161,6 +170,10 @@ def values_of(answers: Sequence[float | Score]) -> list[float] | None:
     """The number in every answer; None when one has none."""
     values = [answer.value if type(answer) is Score else answer for answer in answers]
     return None if None in values else cast("list[float]", values)
+
+
+def _value_of(answer: float | Score) -> float | None:
+    return answer.value if isinstance(answer, Score) else float(answer)
 
 
 def _as_floats(column: Column) -> Column:
