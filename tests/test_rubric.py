@@ -412,3 +412,34 @@ async def test_a_hundred_thousand_criteria():
     rubric = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(100_000)])
     report = await rubric.grade("4", answer="4")
     assert (report.raw_score, report.score, report.asked) == (100_000.0, 1.0, 100_000)
+
+
+def test_a_mapping_is_read_as_a_rubric_file_would_have_it():
+    """Built-in checks by name, nested rubrics, and the same sentences for what is wrong."""
+    rubric = Rubric(
+        [
+            {"check": "json_valid"},
+            {"check": {"max_words": 1}, "weight": 0},
+            {"rubric": [{"check": {"contains": "1"}}], "weight": 0.5, "name": "inner"},
+        ]
+    )
+    assert rubric.score_rollout_sync(completion="[1]") == {
+        "json_valid": 1.0,
+        "max_words": 1.0,
+        "inner": 1.0,
+        "reward": 1.5,
+    }
+    with pytest.raises(RubricError, match=r"index 0: 'wieght' is no field: did you mean 'weight'"):
+        Rubric([{"requirement": "Is kind", "wieght": 2}])
+
+
+async def test_a_check_that_says_no_gets_the_worst_choice_on_offer():
+    """With a reason or without one."""
+    rubric = Rubric(
+        [
+            Criterion(check=lambda: False, choices=["bad", "fair", "good"]),
+            Criterion(check=lambda: Score(True, "all of it"), choices=["bad", "fair", "good"]),
+        ]
+    )
+    [report] = await rubric.score([make_rollout()])
+    assert [line.verdict for line in report.report] == ["bad", "good"]

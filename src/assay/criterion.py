@@ -1,16 +1,13 @@
 """Criterion, one weighted question about a rollout; Score, one answer to it."""
 
-import hashlib
-import json
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from assay.errors import RubricError
+from assay.identity import hash_of, name_of, path_of, reference_of, slug
 
 BINARY = ("UNMET", "MET")
 NOT_APPLICABLE = "N/A"
@@ -103,11 +100,9 @@ class Criterion(BaseModel):
 
     @classmethod
     def of(cls, question: object, weight: float | None = None) -> "Criterion":
-        """The criterion that a function, mapping, rubric or criterion stands for."""
+        """The criterion that a function, rubric or criterion stands for."""
         if isinstance(question, Criterion):
             criterion = question
-        elif isinstance(question, Mapping):
-            criterion = cls.model_validate(dict(cast("Mapping[str, Any]", question)))
         elif callable(question) or isinstance(question, Scorer):
             criterion = cls(check=question)
         else:
@@ -240,33 +235,6 @@ class Criterion(BaseModel):
         return (value >= self.pass_at) is (self.weight >= 0)
 
 
-def name_of(check: object) -> str:
-    """The name a check goes by; empty for a lambda, which has none."""
-    while isinstance(check, partial):
-        check = cast("partial[Any]", check).func
-    own = getattr(check, "name", None)
-    if isinstance(own, str) and own:
-        return own
-    name = getattr(check, "__name__", None) or type(check).__name__
-    return "" if name == "<lambda>" else str(name)
-
-
-def slug(requirement: str, limit: int = 48) -> str:
-    """A requirement as a short key: lower-case words joined by underscores, cut between words.
-
-    >>> slug("States Q4 2023 base margin as 17.2%")
-    'states_q4_2023_base_margin_as_17_2'
-    """
-    words = re.findall(r"\w+", requirement[:1000].casefold())
-    kept = ""
-    for word in words:
-        longer = f"{kept}_{word}" if kept else word
-        if len(longer) > limit and kept:
-            break
-        kept = longer[:limit]
-    return kept
-
-
 def _conditions(item: object) -> Sequence[object]:
     """The conditions that one entry of `when` stands for."""
     if isinstance(item, str):
@@ -320,48 +288,3 @@ def _named_check(check: Any) -> dict[str, Any]:
         return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
     spec = getattr(check, "spec", None)
     return {"check": spec() if callable(spec) else path_of(check)}
-
-
-def path_of(thing: object) -> str:
-    while isinstance(thing, partial):
-        thing = cast("partial[Any]", thing).func
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}:{getattr(named, '__qualname__', '')}"
-
-
-def reference_of(function: object) -> str:
-    """The `package.module:function` that a file can name a function by.
-
-    >>> from assay.messages import completion_text
-    >>> reference_of(completion_text)
-    'assay.messages:completion_text'
-    """
-    reference = path_of(function)
-    module, _, path = reference.partition(":")
-    found: object = sys.modules.get(module)
-    for step in path.split("."):
-        found = getattr(found, step, None)
-    # What is in `__main__` has that name in this program alone.
-    if module == "__main__" or found != function:
-        raise RubricError(
-            f"{function!r} cannot be written to a file: only built-in checks, and functions that "
-            "can be imported by name, can"
-        )
-    return reference
-
-
-def hash_of(value: object) -> str:
-    """The SHA-256 of a value of JSON, the same for every order of keys and spelling of numbers."""
-    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _canonical(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, object]", value).items()
-        return {str(key): _canonical(inner) for key, inner in items}
-    if isinstance(value, list | tuple):
-        return [_canonical(inner) for inner in cast("Sequence[object]", value)]
-    return value

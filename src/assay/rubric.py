@@ -9,7 +9,7 @@ from assay.doors import Doors
 from assay.engine import Engine, Found, Plan, bound_to, named_apart
 from assay.errors import RubricError
 from assay.graders.base import Autograder
-from assay.loading import Loadable
+from assay.loading import Loadable, criterion_of
 from assay.parsers import Parser
 from assay.rollout import Batch
 from assay.types import OnError, RewardFunc
@@ -70,7 +70,8 @@ class Rubric(Doors, Loadable):
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""
-        self._plan = self._planned([*self.criteria, Criterion.of(func, weight)])
+        _refuse_ring(self, func)
+        self._plan = self._planned([*self.criteria, *_weighed([func], [weight])])
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
         """Add a check that is reported and, with weight 0, never counted."""
@@ -117,7 +118,6 @@ class Rubric(Doors, Loadable):
             check = bound_to(self, criterion.check)
             same = check is criterion.check
             bound.append(criterion if same else criterion.with_fields(check=check))
-            _refuse_ring(self, check)
         return Plan.of(named_apart(bound), self.aggregation)
 
     # The names of the systems it grew from.
@@ -165,14 +165,20 @@ def _listed(funcs: Any) -> list[Any]:
 
 
 def _weighed(questions: list[Any], weights: Sequence[float | None] | None) -> list[Criterion]:
-    if not weights:
-        return [Criterion.of(question) for question in questions]
+    weights = weights or [None] * len(questions)
     if len(weights) != len(questions):
         raise RubricError(
             f"Number of weights ({len(weights)}) must match number of functions ({len(questions)})"
         )
-    pairs = zip(questions, weights, strict=True)
-    return [Criterion.of(question, weight) for question, weight in pairs]
+    pairs = enumerate(zip(questions, weights, strict=True))
+    return [Criterion.of(_read(index, question), weight) for index, (question, weight) in pairs]
+
+
+def _read(index: int, question: Any) -> Any:
+    """A mapping as a rubric file would have it; anything else as it is."""
+    if not isinstance(question, Mapping):
+        return question
+    return criterion_of(cast("Mapping[str, Any]", question), index, Rubric)
 
 
 def _refuse_ring(rubric: object, check: object) -> None:

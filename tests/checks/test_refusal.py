@@ -33,7 +33,7 @@ def test_a_stock_refusal_is_told(text):
     """In nine languages, whatever the apostrophe."""
     result = Refusal()(text)
     assert isinstance(result, Score)
-    assert (result.value, result.verdict) == (1.0, "MET")
+    assert result.value is True
     assert result.reason.startswith("it says '")
 
 

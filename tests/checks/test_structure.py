@@ -45,14 +45,14 @@ def test_json_is_the_whole_text_or_its_last_block(text):
 def test_what_is_no_json_says_where(text, reason):
     """As a no with a reason."""
     result = JsonValid()(text)
-    assert (result.value, result.verdict) == (0.0, "UNMET")
+    assert result.value is False
     assert reason in result.reason
 
 
 def test_blocks_can_be_left_out():
     """Then the whole text must be JSON."""
-    assert JsonValid(fenced=False)("```json\n1\n```").verdict == "UNMET"
-    assert JsonSchema(True, fenced=False)("```json\n1\n```").verdict == "UNMET"
+    assert JsonValid(fenced=False)("```json\n1\n```").value is False
+    assert JsonSchema(True, fenced=False)("```json\n1\n```").value is False
 
 
 SCHEMA = {

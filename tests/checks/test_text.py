@@ -61,5 +61,5 @@ def test_yes_and_no(check, text, expected):
     ],
 )
 def test_a_no_says_why(check, text, reason):
-    """As a verdict with a reason."""
-    assert check(text) == Score(0.0, reason, "UNMET")
+    """With a reason."""
+    assert check(text) == Score(False, reason)

@@ -190,7 +190,7 @@ def test_only_what_differs_is_written():
 def test_a_criterion_is_read_back_from_its_data():
     """The same mapping that stands in a file."""
     criterion = Criterion(requirement="A", when=["b", {"c": "MET"}], tags="t", cap=0.5)
-    assert Criterion.of(criterion.to_dict()) == criterion
+    assert Criterion.model_validate(criterion.to_dict()) == criterion
 
 
 def test_a_group_inside_a_criterion_cannot_be_written():

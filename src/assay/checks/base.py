@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from assay.checks.fields import Flag, plainly
-from assay.criterion import BINARY, Score
+from assay.criterion import Score
 from assay.errors import RubricError
 
 
@@ -62,12 +62,12 @@ class BuiltinCheck:
 
 def unmet(reason: str) -> Score:
     """No, and why."""
-    return Score(0.0, reason, BINARY[0])
+    return Score(False, reason)
 
 
 def met(reason: str) -> Score:
     """Yes, and why."""
-    return Score(1.0, reason, BINARY[-1])
+    return Score(True, reason)
 
 
 @cache

@@ -81,7 +81,7 @@ class Answers:
 
     def failed(self) -> bool:
         """Whether anything has no answer."""
-        return any(
+        return any(not whole.scored for whole in self.wholes.values()) or any(
             type(answer) is Score and answer.error is not None
             for column in self.columns
             for answer in column
@@ -112,6 +112,8 @@ class Answers:
             for row, value in zip(rows, values, strict=True):
                 if value is not None:
                     row[name] = value
+        for place, whole in self.wholes.items():
+            rows[place] |= whole.metrics
         return rows
 
     def errors(self) -> list[dict[str, str]] | None:
@@ -123,6 +125,8 @@ class Answers:
             for row, answer in zip(rows, column, strict=True):
                 if type(answer) is Score and answer.error is not None:
                     row[name] = answer.error
+        for place, whole in self.wholes.items():
+            rows[place] |= whole.errors
         return rows
 
     def scored(self) -> list[bool] | None:

@@ -41,7 +41,7 @@ class Judging:
                 return [Score.failed(error)] * len(criteria)
             if isinstance(answer, EvaluationReport) or is_plain([s.value for s in answer]):
                 return answer
-            return [finite(score) for score in answer]
+            return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
 
         return await side_by_side(judge, range(len(batch)))
 

@@ -1,5 +1,6 @@
 """Plan: the criteria of a rubric made ready, so that what can fail at construction fails there."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static
@@ -173,13 +174,14 @@ def _refuse_negative(criteria: Sequence[Criterion]) -> None:
 def named_apart(criteria: Sequence[Criterion]) -> list[Criterion]:
     """The criteria with a name each and no name twice: `length`, `length_2`; a lambda is `check_1`."""
     taken: set[str] = set()
+    seen: Counter[str] = Counter()
     named: list[Criterion] = []
     for place, criterion in enumerate(criteria, start=1):
         base = criterion.name or f"{'criterion' if criterion.judged else 'check'}_{place}"
-        name, number = base, 1
+        name = base
         while name in taken:
-            number += 1
-            name = f"{base}_{number}"
+            seen[base] += 1
+            name = f"{base}_{seen[base] + 1}"
         taken.add(name)
         named.append(criterion if name == criterion.name else criterion.with_fields(name=name))
     return named

@@ -20,7 +20,7 @@ def is_plain(values: Sequence[Any]) -> bool:
 def as_answer(criterion: Criterion, value: Any) -> float | Score:
     """A check's result as an answer; what is no finite number is an error that says so."""
     if isinstance(value, Score):
-        return finite(value)
+        return finite(criterion, value)
     if isinstance(value, str) and criterion.value_of(value) is not None:
         return verdict_score(criterion, value)
     if isinstance(value, bool):
@@ -36,13 +36,17 @@ def as_answer(criterion: Criterion, value: Any) -> float | Score:
     return number
 
 
-def finite(score: Score) -> Score:
+def finite(criterion: Criterion, score: Score) -> Score:
+    """A score whose value is a finite number; otherwise an error that says what it is instead."""
     value: Any = score.value
     if value is None:
         if score.error is None and score.applies:
             return score._replace(error="ValueError: no value and no reason why")
         return score
-    if isinstance(value, bool) or (isinstance(value, int | float) and math.isfinite(value)):
+    if isinstance(value, bool):
+        verdict = score.verdict or criterion.choices[-1 if value else 0]
+        return score._replace(value=float(value), verdict=verdict)
+    if isinstance(value, int | float) and math.isfinite(value):
         return score if type(value) is float else score._replace(value=float(value))
     return Score.failed(
         f"ValueError: a score of {value!r:.200} is not a finite number", score.reason

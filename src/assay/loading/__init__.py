@@ -1,15 +1,17 @@
 """Rubric files to criteria and back."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from assay.aggregation import Aggregation
 from assay.criterion import Criterion
+from assay.loading.entry import Entry
 from assay.loading.read import Reader
 from assay.loading.source import Place, place_of_file, place_of_text
 from assay.loading.write import as_json, as_yaml, rubric_data, rubric_hash
 
-__all__ = ["Loadable"]
+__all__ = ["Loadable", "criterion_of"]
 
 _OUTER = ("weights", "autograder", "aggregation", "name")
 """Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
@@ -91,6 +93,16 @@ class Loadable:
     def content_hash(self) -> str:
         """A SHA-256 of its name, aggregation and criteria in order; the same however it is spelled."""
         return rubric_hash(self.name, self.aggregation, self.criteria)
+
+
+def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
+    """The criterion that a mapping describes, as an entry of a file would."""
+
+    def nested(place: Place, label: str) -> Any:
+        return Reader(lambda criteria, given, _: build(criteria, **given)).rubric(place, level=1)
+
+    entry = Entry(Place(dict(data)), f"Invalid criterion at index {index}")
+    return entry.criterion(nested, allow_code=False)
 
 
 def inner_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.aggregation import AGGREGATIONS, Aggregation
-from assay.criterion import Criterion, hash_of, path_of, reference_of
+from assay.criterion import Criterion
 from assay.errors import RubricError
+from assay.identity import hash_of, path_of, reference_of
 from assay.loading.yaml_text import dump_yaml
 
 
