@@ -1,7 +1,7 @@
 """Grade texts with one subject, the judge answering at once, and print the cost as a JSON line.
 
 Started in a fresh process by `subjects.py`; its only argument is the task as JSON:
-`subject`, `responses`, `repeats`. A judge without latency leaves the library's own cost.
+`subject`, `responses`, `repeats`, `door`. A judge without latency leaves the library's own cost.
 """
 
 import asyncio
@@ -16,22 +16,28 @@ from gauges import cpu_seconds
 from workloads import CRITERIA, QUERY, build_responses, expected_score
 
 Grade = Callable[[str], Awaitable[Any]]
+GradeAll = Callable[[list[str], list[float | None]], Awaitable[None]]
 
 REASON = "The response says so in its second sentence."
 # A model of litellm's price list: an unknown one makes every cost look-up fail, and slower.
 AUTORUBRIC_MODEL = "gpt-4o-mini"
 
 
-def per_criterion_grade(package: str, graders: str) -> Grade:
-    """`rubric` and `assay` spell their grading alike; the graders' module differs."""
-    module = importlib.import_module(package)
+def per_criterion(module: Any, graders: Any) -> tuple[Any, Any]:
+    """A grader whose judge answers at once, and a rubric to grade by."""
     answer = module.PerCriterionOutput(criterion_status="MET", explanation=REASON)
 
     async def judge(system_prompt: str, user_prompt: str) -> Any:
         return answer
 
-    grader = importlib.import_module(graders).PerCriterionGrader(generate_fn=judge)
-    rubric = module.Rubric.from_dict([dict(criterion) for criterion in CRITERIA])
+    grader = graders.PerCriterionGrader(generate_fn=judge)
+    return grader, module.Rubric.from_dict([dict(criterion) for criterion in CRITERIA])
+
+
+def per_criterion_grade(package: str, graders: str) -> Grade:
+    """`rubric` and `assay` spell their grading alike; the graders' module differs."""
+    modules = importlib.import_module(package), importlib.import_module(graders)
+    grader, rubric = per_criterion(*modules)
     return lambda text: rubric.grade(text, autograder=grader, query=QUERY)
 
 
@@ -64,20 +70,38 @@ SUBJECTS: dict[str, Callable[[], Grade]] = {
 }
 
 
-async def grade_all(grade: Grade, texts: list[str], scores: list[float | None]) -> None:
-    """All texts side by side, as a batch job grades them."""
-    reports = await asyncio.gather(*(grade(text) for text in texts))
-    scores.extend(report.score for report in reports)
+def one_by_one(grade: Grade) -> GradeAll:
+    """All texts side by side, one call of `grade` each."""
+
+    async def grade_all(texts: list[str], scores: list[float | None]) -> None:
+        reports = await asyncio.gather(*(grade(text) for text in texts))
+        scores.extend(report.score for report in reports)
+
+    return grade_all
+
+
+def all_at_once() -> GradeAll:
+    """assay's own door for many texts; the peers have none."""
+    assay: Any = importlib.import_module("assay")
+    grader, rubric = per_criterion(assay, assay)
+
+    async def grade_all(texts: list[str], scores: list[float | None]) -> None:
+        rollouts = [assay.Rollout(prompt=QUERY, completion=text) for text in texts]
+        reports = await rubric.score(rollouts, autograder=grader)
+        scores.extend(report.score for report in reports)
+
+    return grade_all
 
 
 async def measure(task: dict[str, Any]) -> dict[str, float]:
     """The cheapest of several rounds over the same texts."""
-    grade = SUBJECTS[task["subject"]]()
+    at_once = task["door"] == "score"
+    grade_all = all_at_once() if at_once else one_by_one(SUBJECTS[task["subject"]]())
     texts = build_responses(task["responses"])
     costs: list[float] = []
     for _ in range(task["repeats"]):
         scores: list[float | None] = []
-        costs.append(await cpu_seconds(grade_all(grade, texts, scores)))
+        costs.append(await cpu_seconds(grade_all(texts, scores)))
         assert_graded(scores, count=len(texts))
     return {"cpu_seconds": min(costs), "criteria": len(texts) * len(CRITERIA)}
 

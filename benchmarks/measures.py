@@ -102,17 +102,28 @@ def measure_import(subjects: Subjects, sizes: Sizes) -> list[Row]:
 
 def measure_grade(subjects: Subjects, sizes: Sizes) -> list[Row]:
     """Grading with a judge that answers at once: what the library itself costs per criterion."""
-    ours, rubric, autorubric = (
+    ours, at_once, rubric, autorubric = (
         subjects.measure(
-            subject, "grade_worker.py", responses=sizes.responses, repeats=sizes.repeats
+            subject,
+            "grade_worker.py",
+            responses=sizes.responses,
+            repeats=sizes.repeats,
+            door=door,
         )
-        for subject in ("assay", "rubric", "autorubric")
+        for subject, door in (
+            ("assay", "grade"),
+            ("assay", "score"),
+            ("rubric", "grade"),
+            ("autorubric", "grade"),
+        )
     )
     label = f"grade, {sizes.responses} texts x 10 criteria, instant judge"
+    three, ten = Target(3, "at least"), Target(10, "at least")
     return [
-        _rate_row(label, ours, rubric, "rubric", count="criteria", target=Target(3, "at least")),
+        _rate_row(label, ours, rubric, "rubric", count="criteria", target=three),
+        _rate_row(label, ours, autorubric, "autorubric", count="criteria", target=ten),
         _rate_row(
-            label, ours, autorubric, "autorubric", count="criteria", target=Target(10, "at least")
+            f"{label}, assay by score()", at_once, rubric, "rubric", count="criteria", target=three
         ),
     ]
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from operator import length_hint
 from typing import Any, TypeVar, cast
 
 Item = TypeVar("Item")
@@ -15,63 +16,74 @@ SIDE_BY_SIDE = 1024
 async def side_by_side(
     work: Callable[[Item], Awaitable[Result]], items: Sequence[Item], *, limit: int = SIDE_BY_SIDE
 ) -> list[Result]:
-    """The results of `work` on each item, in order. The first exception cancels the rest.
-
-    The caller itself walks through the items; further walkers join only once it has to wait, so
-    work that never waits costs no task at all.
-    """
+    """The results of `work` on each item, in order. The first exception cancels the rest."""
     if len(items) == 1:
         return [await work(items[0])]
-    walk = _Walk(work, items, limit)
+    results: list[Any] = [None] * len(items)
+
+    async def walk(places: Iterator[int]) -> None:
+        for place in places:
+            results[place] = await work(items[place])
+
+    await walk_together(walk, len(items), limit=limit)
+    return results
+
+
+async def walk_together(
+    walk: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
+    count: int,
+    *,
+    limit: int = SIDE_BY_SIDE,
+) -> None:
+    """Have `walk` take every place from 0 to `count`, by as many walkers as there is waiting to do.
+
+    The caller itself takes places one by one; further walkers join, on the same places, only once
+    it has to wait. So work that never waits costs no task at all.
+    """
+    walkers = _Walkers(walk, count, limit)
     try:
-        async with asyncio.TaskGroup() as walk.group:
-            joining = asyncio.get_running_loop().call_soon(walk.join)
-            await walk.on()
+        async with asyncio.TaskGroup() as walkers.group:
+            joining = asyncio.get_running_loop().call_soon(walkers.join)
+            await walkers.walk_on()
             joining.cancel()
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    if walk.broken:
+    if walkers.broken:
         raise asyncio.CancelledError
-    return walk.results
 
 
-class _Walk:
-    """Items that several walkers take one by one from a shared queue."""
+class _Walkers:
+    """Walkers that share the places they take."""
 
-    __slots__ = ("broken", "group", "left", "limit", "queue", "results", "walkers", "work")
+    __slots__ = ("broken", "group", "limit", "number", "places", "walk")
 
     group: asyncio.TaskGroup
 
     def __init__(
-        self, work: Callable[[Any], Awaitable[Any]], items: Sequence[Any], limit: int
+        self, walk: Callable[[Iterator[int]], Coroutine[Any, Any, None]], count: int, limit: int
     ) -> None:
-        self.work = work
-        self.queue = iter(enumerate(items))
-        self.results: list[Any] = [None] * len(items)
-        self.left = len(items)
-        """Items that nobody has taken yet."""
-        self.limit = min(limit, len(items))
-        self.walkers = 1
+        self.walk = walk
+        self.places = iter(range(count))
+        self.limit = min(limit, count)
+        self.number = 1
         self.broken = False
 
-    async def on(self) -> None:
-        work, results = self.work, self.results
+    async def walk_on(self) -> None:
         try:
-            for index, item in self.queue:
-                self.left -= 1
-                results[index] = await work(item)
+            await self.walk(self.places)
         except BaseException:
             # A task group passes over a cancelled member; a missing result must not be passed over.
-            self.broken, self.left = True, 0
+            self.broken = True
             raise
 
     def join(self) -> None:
         """Double the walkers; again as soon as all of them wait."""
-        more = min(self.walkers, self.limit - self.walkers, self.left)
+        left = 0 if self.broken else length_hint(self.places)
+        more = min(self.number, self.limit - self.number, left)
         for _ in range(more):
-            self.group.create_task(self.on())
-        self.walkers += more
-        if self.left and self.walkers < self.limit:
+            self.group.create_task(self.walk_on())
+        self.number += more
+        if left and self.number < self.limit:
             asyncio.get_running_loop().call_soon(self.join)
 
 

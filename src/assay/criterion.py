@@ -32,6 +32,11 @@ class Score(NamedTuple):
     """The report lines of a nested rubric."""
 
     @classmethod
+    def given(cls, value: float, reason: str, verdict: str) -> "Score":
+        """A verdict and what it is worth. The constructor's defaults cost more than the rest."""
+        return cast("Score", tuple.__new__(cls, (value, reason, verdict, None, ())))  # pyright: ignore[reportUnknownMemberType]
+
+    @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
         """No answer, and why."""
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
@@ -225,6 +230,11 @@ class Criterion(BaseModel):
     def values(self) -> dict[str, float]:
         """What each verdict on offer is worth: its rank between 0 (worst) and 1 (best)."""
         return {choice: rank / (len(self.choices) - 1) for rank, choice in enumerate(self.choices)}
+
+    @cached_property
+    def memo(self) -> dict[str, str]:
+        """Room for what a grader works out about the question once and asks many times."""
+        return {}
 
     def value_of(self, verdict: str) -> float | None:
         """What a verdict is worth; None when it is not on offer."""

@@ -167,13 +167,20 @@ def _write_states(
             state["errors"] = {} if errors is None else errors[place]
         if in_group:
             state["advantage"] = baseline[place]
-        timing = state.setdefault("timing", {})
-        # Scoring again replaces the time of scoring before, in the total too.
-        earlier = timing.get("scoring_ms") or 0.0
-        timing["scoring_ms"] = elapsed_ms
-        timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
+        timing = state.get("timing")
+        if timing is None:
+            timing = state["timing"] = {}
+        if isinstance(timing, MutableMapping):
+            _write_timing(cast("MutableMapping[str, Any]", timing), elapsed_ms)
         if state.get("trajectory"):
             _write_steps(state, rewards[place], baseline[place])
+
+
+def _write_timing(timing: MutableMapping[str, Any], elapsed_ms: float) -> None:
+    # Scoring again replaces the time of scoring before, in the total too.
+    earlier = timing.get("scoring_ms") or 0.0
+    timing["scoring_ms"] = elapsed_ms
+    timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
 
 
 def _where(scored: Sequence[bool], rewards: Sequence[float]) -> list[float | None]:

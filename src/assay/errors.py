@@ -12,6 +12,7 @@ A check or judge that fails while scoring is none of these: it becomes an error 
 report, where it can be seen and counted.
 """
 
+from functools import partial
 from typing import Any
 
 
@@ -60,5 +61,10 @@ class MissingExtraError(AssayError, ImportError):
             f"{purpose} needs the package {package!r}, which is not installed: "
             f"pip install 'assay[{extra}]'"
         )
+        self.purpose = purpose
         self.package = package
         self.extra = extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is made again from its message alone, and this one takes keywords.
+        return partial(MissingExtraError, package=self.package, extra=self.extra), (self.purpose,)

@@ -93,7 +93,7 @@ class Lines(Sequence[CriterionReport]):
         return list, (self._all(),)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EvaluationReport:
     """What was found about one rollout. `raw_score` is the reward, `score` its normalised view."""
 
@@ -214,6 +214,28 @@ class EvaluationReport:
 
 
 _FIELDS = tuple(field.name for field in fields(EvaluationReport))
+
+
+def full_report(
+    totals: Totals, lines: Lines, scale: Scale, *, counted: int, judged: bool
+) -> EvaluationReport:
+    """The report on a rollout whose counted lines are all answered, under a plain rule."""
+    report = object.__new__(EvaluationReport)
+    # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
+    report.__dict__.update(
+        score=normalise(totals, scale) if counted else None,
+        raw_score=totals.raw,
+        llm_raw_score=totals.raw if judged else None,
+        report=lines,
+        gain=totals.gain,
+        loss=totals.loss,
+        asked=counted,
+        answered=counted,
+        scale=scale,
+    )
+    return report
+
+
 _EMPTY = EvaluationReport()
 
 

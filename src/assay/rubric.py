@@ -165,7 +165,9 @@ def _listed(funcs: Any) -> list[Any]:
 
 
 def _weighed(questions: list[Any], weights: Sequence[float | None] | None) -> list[Criterion]:
-    weights = weights or [None] * len(questions)
+    # By length: an array of one zero is false, and longer ones have no truth value.
+    if weights is None or len(weights) == 0:
+        weights = [None] * len(questions)
     if len(weights) != len(questions):
         raise RubricError(
             f"Number of weights ({len(weights)}) must match number of functions ({len(questions)})"

@@ -1,7 +1,7 @@
 """Shapes on the wire: messages, states, and the functions people hand us."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, Self, TypeAlias, cast
 
 Message: TypeAlias = Mapping[str, Any]
 """One chat message: `role`, `content` (text, parts or None), perhaps `tool_calls`."""
@@ -93,3 +93,11 @@ class State(dict[str, Any]):
     def update(self, *args: Any, **kwargs: Any) -> None:
         for key, value in dict[str, Any](*args, **kwargs).items():
             self[key] = value
+
+    def __ior__(self, other: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.update(other)
+        return self
+
+    def copy(self) -> "State":
+        """A State again, over the same input row."""
+        return State(self)

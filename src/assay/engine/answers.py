@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol, TypeAlias, cast, overload
 
-from assay.aggregation import Scale, Totals, normalise, weighted_sum, weighted_sums
+from assay.aggregation import Scale, Totals, weighted_sum, weighted_sums
 from assay.criterion import Criterion, Score
 from assay.engine.plan import Plan, Question
 from assay.report import (
@@ -14,6 +14,7 @@ from assay.report import (
     EvaluationReport,
     Lines,
     aggregate,
+    full_report,
     line_of,
     sum_reports,
 )
@@ -54,6 +55,8 @@ class Answers:
     wholes: dict[int, EvaluationReport] = field(default_factory=dict[int, EvaluationReport])
     """Reports of graders that judge as a whole, by place."""
     plain: bool = False
+    clean: bool = True
+    """Whether every answer of a judge is known to be a number."""
 
     @classmethod
     def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
@@ -81,6 +84,8 @@ class Answers:
 
     def failed(self) -> bool:
         """Whether anything has no answer."""
+        if self.clean and not self.plan.by_code and not self.wholes:
+            return False
         return any(not whole.scored for whole in self.wholes.values()) or any(
             type(answer) is Score and answer.error is not None
             for column in self.columns
@@ -155,19 +160,10 @@ class Answers:
         if values is None or not self.plan.plain or len(values) < len(self.columns):
             rule = self.plan.aggregation
             return aggregate(lines, criteria, aggregation=rule, scale=self.scale)
-        scale = self.scale or self.plan.aggregation.scale
-        totals = Totals(weighted_sum(self.plan.weights, values), *self.plan.stakes)
-        return EvaluationReport(
-            score=normalise(totals, scale) if self.plan.counted else None,
-            raw_score=totals.raw,
-            llm_raw_score=totals.raw if self.plan.judged else None,
-            report=lines,
-            gain=totals.gain,
-            loss=totals.loss,
-            asked=self.plan.counted,
-            answered=self.plan.counted,
-            scale=scale,
-        )
+        plan = self.plan
+        totals = Totals(weighted_sum(plan.weights, values), *plan.stakes)
+        scale = self.scale or plan.aggregation.scale
+        return full_report(totals, lines, scale, counted=plan.counted, judged=plan.judged)
 
 
 def values_of(answers: Sequence[float | Score]) -> list[float] | None:

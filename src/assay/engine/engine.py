@@ -88,6 +88,7 @@ class Engine:
         assert self.grader is not None
         judging = Judging(self.grader, self.on_error)
         answers = await judging.answers([phase.criteria] * len(batch), batch)
+        found.clean = judging.clean
         rows = [found.scores(place, answer, phase.judged) for place, answer in enumerate(answers)]
         for question, column in zip(phase.judged, zip(*rows, strict=True), strict=True):
             found.columns[question.index] = list(column)
@@ -99,6 +100,7 @@ class Engine:
         assert self.grader is not None
         criteria = [[question.criterion for question in questions] for questions in asked]
         answers = await Judging(self.grader, self.on_error).answers(criteria, batch)
+        found.clean = False
         for place, (questions, answer) in enumerate(zip(asked, answers, strict=True)):
             scores = found.scores(place, answer, questions)
             for question, score in zip(questions, scores, strict=True):

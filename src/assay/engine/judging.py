@@ -21,6 +21,8 @@ class Judging:
 
     grader: Autograder
     on_error: OnError
+    clean: bool = True
+    """Whether every answer so far was a number."""
 
     async def answers(
         self, asked: Sequence[list[Criterion]], batch: Batch
@@ -38,9 +40,11 @@ class Judging:
             except Exception as error:
                 if self.on_error == "raise":
                     raise
+                self.clean = False
                 return [Score.failed(error)] * len(criteria)
             if isinstance(answer, EvaluationReport) or is_plain([s.value for s in answer]):
                 return answer
+            self.clean = False
             return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
 
         return await side_by_side(judge, range(len(batch)))

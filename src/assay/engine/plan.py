@@ -80,6 +80,8 @@ class Plan:
     """How many criteria count."""
     judged: bool
     """Whether a model answers any."""
+    by_code: bool
+    """Whether code answers any."""
 
     @classmethod
     def of(cls, criteria: Sequence[Criterion], aggregation: Aggregation) -> "Plan":
@@ -99,6 +101,7 @@ class Plan:
             stakes=stakes([criterion.weight for criterion in criteria]),
             counted=sum(criterion.counts for criterion in criteria),
             judged=any(criterion.judged for criterion in criteria),
+            by_code=not all(criterion.judged for criterion in criteria),
         )
 
     def index_of(self, name: str) -> int:

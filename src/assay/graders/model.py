@@ -100,7 +100,7 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
         verdict = reply.criterion_status
         value = criterion.values.get(verdict)
         if value is not None:
-            return Score(value, reply.explanation, verdict)
+            return Score.given(value, reply.explanation, verdict)
     verdict = field_of(reply, "criterion_status")
     if verdict is None:
         verdict = field_of(reply, "choice")

@@ -1,14 +1,19 @@
 """PerCriterionGrader: one call a criterion, side by side."""
 
+from collections.abc import Iterator
 from inspect import isawaitable
+from types import CoroutineType
 from typing import Any
 
-from assay.concurrency import side_by_side
+from assay.concurrency import walk_together
 from assay.criterion import Criterion, Score
 from assay.graders.generate import PerCriterionGenerateFn
 from assay.graders.model import ModelGrader, read_verdict, refuse_errors
 from assay.graders.prompting import one_criterion, opening
 from assay.types import OnError
+
+_COROUTINE: Any = CoroutineType
+_UNASKED = Score(error="RuntimeError: the question was never asked")
 
 
 class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
@@ -34,21 +39,24 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
         generate, system_prompt = self.model, self.system_prompt
         shared = opening(to_grade, query)
+        scores: list[Score] = [_UNASKED] * len(criteria)
 
-        async def asked(criterion: Criterion) -> Score:
-            try:
-                reply: Any = generate(
-                    system_prompt=system_prompt, user_prompt=shared + one_criterion(criterion)
-                )
-                if isawaitable(reply):
-                    reply = await reply
-                score = read_verdict(criterion, reply)
-            except Exception as error:
-                if on_error == "raise":
-                    raise
-                return Score.failed(error)
-            if score.error is not None and on_error == "raise":
-                refuse_errors([criterion], [score])
-            return score
+        async def walk(places: Iterator[int]) -> None:
+            for place in places:
+                criterion = criteria[place]
+                try:
+                    reply: Any = generate(
+                        system_prompt=system_prompt, user_prompt=shared + one_criterion(criterion)
+                    )
+                    if type(reply) is _COROUTINE or isawaitable(reply):
+                        reply = await reply
+                    scores[place] = score = read_verdict(criterion, reply)
+                    if score.error is not None and on_error == "raise":
+                        refuse_errors([criterion], [score])
+                except Exception as error:
+                    if on_error == "raise":
+                        raise
+                    scores[place] = Score.failed(error)
 
-        return await side_by_side(asked, criteria)
+        await walk_together(walk, len(criteria))
+        return scores

@@ -5,7 +5,7 @@ others wrote is put in as it is, in one pass, but for the `<` of our own tags.
 """
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
@@ -38,18 +38,18 @@ def opening(response: str, query: str | None = None) -> str:
 
 def one_criterion(criterion: Criterion) -> str:
     """The end of a prompt about a single criterion."""
-    return _one(_words(criterion), criterion.weight < 0, criterion.choices, criterion.allow_na)
+    ending = criterion.memo.get("one_criterion")
+    if ending is None:
+        ending = criterion.memo["one_criterion"] = _one(criterion)
+    return ending
 
 
-@lru_cache(maxsize=4096)
-def _one(words: str, negative: bool, choices: tuple[str, ...], allow_na: bool) -> str:
-    # Remembered: the same few questions are asked about every response.
-    kind = "negative" if negative else "positive"
+def _one(criterion: Criterion) -> str:
+    kind = "negative" if criterion.weight < 0 else "positive"
     question = (
-        f"<criterion_type>{kind}</criterion_type>\n"
-        f"<criterion>{without_prompt_tags(words)}</criterion>"
+        f"<criterion_type>{kind}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
     )
-    labels = _labels(choices, allow_na)
+    labels = _labels(criterion)
     return f"{question}\n<choices>\n{_joined(labels, chr(10))}\n</choices>" if labels else question
 
 
@@ -59,7 +59,7 @@ def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False) -> str:
     `vetoes` tells what a failed required criterion leaves, for a judge that gives one number.
     """
     lines = [
-        f"{number}. [{_traits(criterion, vetoes=vetoes)}] {_indented(without_prompt_tags(_words(criterion)))}"
+        f"{number}. [{_traits(criterion, vetoes=vetoes)}] {_indented(_requirement(criterion))}"
         for number, criterion in enumerate(criteria, start=1)
     ]
     return f"<criteria>\n{chr(10).join(lines)}\n</criteria>"
@@ -67,31 +67,31 @@ def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False) -> str:
 
 def _traits(criterion: Criterion, *, vetoes: bool) -> str:
     traits = f"{'negative' if criterion.weight < 0 else 'positive'}, weight {criterion.weight:.12g}"
-    if labels := _labels(criterion.choices, criterion.allow_na):
+    if labels := _labels(criterion):
         traits += f", one of: {_joined(labels, ' | ')}"
     if vetoes and criterion.required:
         traits += f", required: if it fails, at most {100 * criterion.cap:.12g} overall"
     return traits
 
 
-def _labels(choices: tuple[str, ...], allow_na: bool) -> tuple[str, ...]:
+def _labels(criterion: Criterion) -> tuple[str, ...]:
     """The labels to list; none when they are MET and UNMET, which every judge knows."""
-    if allow_na:
-        return (*choices, NOT_APPLICABLE)
-    return () if choices == BINARY else choices
+    if criterion.allow_na:
+        return (*criterion.choices, NOT_APPLICABLE)
+    return () if criterion.choices == BINARY else criterion.choices
 
 
 def _joined(labels: Sequence[str], between: str) -> str:
     return without_prompt_tags(between.join(labels))
 
 
-def _words(criterion: Criterion) -> str:
+def _requirement(criterion: Criterion) -> str:
     if criterion.requirement is None:
         raise JudgeError(
             f"criterion {criterion.name!r} is answered by code, and has no words for a model to "
             "judge: score it with a Rubric"
         )
-    return criterion.requirement
+    return without_prompt_tags(criterion.requirement)
 
 
 def _indented(requirement: str) -> str:
