@@ -153,30 +153,31 @@ def _write_states(
     in_group: bool,
 ) -> None:
     """The one place that writes into states: everything at once, from the total."""
-    rewards, metrics = findings.rewards(), findings.metrics()
-    errors, scored = findings.errors(), findings.scored()
+    rewards, errors, scored = findings.rewards(), findings.errors(), findings.scored()
+    baseline: Sequence[float | None] = [None] * len(states)
     if in_group:
-        usable = rewards if scored is None else _where(scored, rewards)
-        baseline = advantages(usable)
-    else:
-        baseline = [None] * len(states)
+        baseline = advantages(rewards if scored is None else _where(scored, rewards))
+    rows = zip(states, rewards, findings.metrics(), baseline, strict=True)
+    for state, reward, metrics, advantage in rows:
+        state["reward"] = reward
+        state["metrics"] = metrics
+        if in_group:
+            state["advantage"] = advantage
+        timing = state.get("timing")
+        if type(timing) is dict or isinstance(timing, MutableMapping | None):
+            _write_timing(state, cast("MutableMapping[str, Any] | None", timing), elapsed_ms)
+        if state.get("trajectory"):
+            _write_steps(state, reward, advantage)
     for place, state in enumerate(states):
-        state["reward"] = rewards[place]
-        state["metrics"] = metrics[place]
         if errors is not None or "errors" in state:
             state["errors"] = {} if errors is None else errors[place]
-        if in_group:
-            state["advantage"] = baseline[place]
-        timing = state.get("timing")
-        if timing is None:
-            timing = state["timing"] = {}
-        if isinstance(timing, MutableMapping):
-            _write_timing(cast("MutableMapping[str, Any]", timing), elapsed_ms)
-        if state.get("trajectory"):
-            _write_steps(state, rewards[place], baseline[place])
 
 
-def _write_timing(timing: MutableMapping[str, Any], elapsed_ms: float) -> None:
+def _write_timing(
+    state: MutableMapping[str, Any], timing: MutableMapping[str, Any] | None, elapsed_ms: float
+) -> None:
+    if timing is None:
+        timing = state["timing"] = {}
     # Scoring again replaces the time of scoring before, in the total too.
     earlier = timing.get("scoring_ms") or 0.0
     timing["scoring_ms"] = elapsed_ms
