@@ -120,11 +120,11 @@ def test_a_group_refuses_what_it_cannot_hold():
     """Itself, other things, and criteria of its own."""
     group = RubricGroup([Rubric([lambda: 1.0])])
     group.rubrics.append(group)
-    with pytest.raises(RubricError, match="cannot hold itself"):
+    with pytest.raises(RubricError, match="cannot be inside itself"):
         group.score_rollout_sync()
     outer = RubricGroup([RubricGroup([Rubric([lambda: 1.0])])])
     outer.rubrics[0].rubrics.append(outer)
-    with pytest.raises(RubricError, match="cannot hold itself"):
+    with pytest.raises(RubricError, match="cannot be inside itself"):
         outer.score_rollout_sync()
     with pytest.raises(RubricError, match="takes rubrics"):
         RubricGroup([len])

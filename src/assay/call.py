@@ -1,6 +1,7 @@
 """Call a user's function with just the arguments it names. Signatures are read once."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
@@ -54,15 +55,17 @@ class Call:
         self.everything = any(p.kind is _Parameter.VAR_KEYWORD for p in named)
         named = [p for p in named if p.kind not in _VARIABLE]
         _refuse_unsuppliable(named, label)
+        if signature.parameters and not named and not self.everything and not self.bound:
+            raise SignatureError(
+                f"check {label!r} takes *args alone, and we pass arguments by name: name them, "
+                "for example `completion`"
+            )
         self.is_async = _is_async(function)
         self.is_group = _is_group(signature, {p.name for p in named}, label)
         self.arguments = tuple(_argument(p, self.is_group) for p in named)
         self.positional_only = tuple(a.name for a in self.arguments if a.positional_only)
-        # A wrapper may take keywords only, so arguments go by position to plain functions alone.
-        self.by_position = (
-            isinstance(function, FunctionType | MethodType)
-            and not hasattr(function, "__wrapped__")
-            and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
+        self.by_position = _takes_positions(function) and all(
+            p.kind is not _Parameter.KEYWORD_ONLY for p in named
         )
 
     def each(
@@ -179,17 +182,15 @@ def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:
                 f"check {label!r} takes {name!r}, which is what scoring writes: "
                 "take `state` and read it there if you must"
             )
-        if parameter.default is not parameter.empty:
-            continue
-        if name == "self":
-            raise SignatureError(
-                f"check {label!r} wants 'self', so it is a method of no object: "
-                "pass a bound method (object.method) or a method of the rubric's own class"
-            )
         if parameter.kind is _Parameter.POSITIONAL_ONLY and name not in SINGULAR:
             raise SignatureError(
                 f"check {label!r} takes {name!r} by position only, and we pass arguments "
                 f"by name: wrap it, for example `lambda completion: {label}(completion)`"
+            )
+        if name == "self" and parameter.default is parameter.empty:
+            raise SignatureError(
+                f"check {label!r} wants 'self', so it is a method of no object: "
+                "pass a bound method (object.method) or a method of the rubric's own class"
             )
 
 
@@ -200,6 +201,19 @@ def _bound_names(function: object, signature: inspect.Signature) -> frozenset[st
     bare = cast("partial[Any]", function)
     given = inspect.signature(bare.func).parameters.keys() - signature.parameters.keys()
     return frozenset(given | bare.keywords.keys())
+
+
+def _takes_positions(function: object) -> bool:
+    """Whether arguments may go by position: to a plain function, or a wrapper that passes them on.
+
+    A wrapper may also take keywords alone, whatever the function it wraps says.
+    """
+    if not isinstance(function, FunctionType | MethodType):
+        return False
+    if not hasattr(function, "__wrapped__"):
+        return True
+    own = inspect.signature(function, follow_wrapped=False).parameters.values()
+    return any(parameter.kind is _Parameter.VAR_POSITIONAL for parameter in own)
 
 
 def _is_async(function: object) -> bool:
@@ -221,7 +235,7 @@ def _is_group(signature: inspect.Signature, names: set[str], label: str) -> bool
         return True
     annotation = signature.return_annotation
     if isinstance(annotation, str):
-        returns_list = annotation.replace("typing.", "").lower().startswith("list")
+        returns_list = re.match(r"(typing\.)?[Ll]ist(\[|$)", annotation) is not None
     else:
         returns_list = annotation is list or get_origin(annotation) is list
     if returns_list and singulars:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextvars import copy_context
 from operator import length_hint
 from typing import Any, TypeVar, cast
 
@@ -11,6 +12,17 @@ Result = TypeVar("Result")
 
 SIDE_BY_SIDE = 1024
 """How many pieces of work are under way at once unless said otherwise."""
+
+
+FAILURES = (Exception, asyncio.CancelledError)
+"""What somebody else's code may fail with; look at `is_stop` before making light of one."""
+
+
+def is_stop(error: BaseException) -> bool:
+    """Whether an error means that we are being cancelled, and not that something inside was."""
+    task = asyncio.current_task()
+    stopping = task is not None and task.cancelling() > 0
+    return isinstance(error, asyncio.CancelledError) and stopping
 
 
 async def side_by_side(
@@ -111,10 +123,11 @@ def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
 def _run_in_thread(coroutine: Coroutine[Any, Any, Result]) -> Result:
     outcome: dict[str, Any] = {}
+    context = copy_context()
 
     def target() -> None:
         try:
-            outcome["result"] = asyncio.run(coroutine)
+            outcome["result"] = context.run(asyncio.run, coroutine)
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             outcome["error"] = error
 

@@ -2,15 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from assay.errors import RubricError
 from assay.identity import hash_of, name_of, path_of, reference_of, slug
+from assay.wording import described, plainly
 
 BINARY = ("UNMET", "MET")
 NOT_APPLICABLE = "N/A"
+LARGEST = 1e100
+"""The largest weight or value, so that no sum of products can overflow."""
 
 
 class Score(NamedTuple):
@@ -39,8 +49,7 @@ class Score(NamedTuple):
     @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
         """No answer, and why."""
-        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        return cls(error=text, reason=reason)
+        return cls(error=error if isinstance(error, str) else described(error), reason=reason)
 
     @classmethod
     def not_applicable(cls, reason: str = "") -> "Score":
@@ -52,11 +61,15 @@ class Score(NamedTuple):
         return self.verdict != NOT_APPLICABLE
 
 
-@runtime_checkable
 class Scorer(Protocol):
     """Anything with rollouts in and reports out: a rubric, here or elsewhere."""
 
     async def score(self, rollouts: Sequence[Any]) -> Any: ...
+
+
+def is_scorer(thing: object) -> TypeGuard[Scorer]:
+    """Whether this is a rubric of some kind. What can be called is a function, whatever else it has."""
+    return not callable(thing) and callable(getattr(thing, "score", None))
 
 
 Check: TypeAlias = Callable[..., Any] | Scorer
@@ -82,7 +95,7 @@ class Criterion(BaseModel):
     """What must hold, in words, for a model to judge."""
     check: Any = Field(default=None, exclude=True)
     """A function, or a whole rubric, that answers by code."""
-    weight: float = Field(default=1.0, allow_inf_nan=False)
+    weight: float = Field(default=1.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
     """What a full answer adds to the sum. Negative: a fault to avoid. 0: a metric."""
     name: str = ""
     """Its key in metrics and reports; taken from the check or the requirement when not given."""
@@ -92,9 +105,9 @@ class Criterion(BaseModel):
     """Whether a judge may say that the question does not apply (`N/A`)."""
     required: bool = False
     """A veto: when it fails, the whole score is capped at `cap`."""
-    cap: float = Field(default=0.0, allow_inf_nan=False)
+    cap: float = Field(default=0.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
     """The highest score left when this required criterion fails."""
-    pass_at: float = Field(default=1.0, allow_inf_nan=False)
+    pass_at: float = Field(default=1.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
     """The value from which it counts as met, for `required`, `when`, `all_pass` and `any_pass`."""
     when: tuple[Condition, ...] = ()
     """Asked only when all of these hold; otherwise not applicable."""
@@ -108,7 +121,7 @@ class Criterion(BaseModel):
         """The criterion that a function, rubric or criterion stands for."""
         if isinstance(question, Criterion):
             criterion = question
-        elif callable(question) or isinstance(question, Scorer):
+        elif callable(question) or is_scorer(question):
             criterion = cls(check=question)
         else:
             raise RubricError(
@@ -122,7 +135,10 @@ class Criterion(BaseModel):
     def with_fields(self, **changes: Any) -> "Criterion":
         """A copy with some fields changed, checked anew."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**(fields | changes))
+        try:
+            return type(self)(**(fields | changes))
+        except ValidationError as error:
+            raise RubricError(f"criterion {self.name!r}: {plainly(error)[1]}") from None
 
     @field_validator("choices", "tags", mode="before")
     @classmethod
@@ -170,7 +186,7 @@ class Criterion(BaseModel):
                 f"{'both check and requirement' if both else 'neither check nor requirement'}: "
                 f"{'drop one of them' if both else 'give one of them'}"
             )
-        if self.check is not None and not (callable(self.check) or isinstance(self.check, Scorer)):
+        if self.check is not None and not (callable(self.check) or is_scorer(self.check)):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
         if not self.name:
             name = slug(self.requirement) if self.requirement else name_of(self.check)
@@ -275,13 +291,13 @@ def _derived_name(criterion: Criterion) -> str:
     """The name that a file need not give."""
     if criterion.requirement is not None:
         return slug(criterion.requirement)
-    if isinstance(criterion.check, Scorer):
+    if is_scorer(criterion.check):
         return str(getattr(criterion.check, "name", "") or "rubric")
     return name_of(criterion.check)
 
 
 def _written_check(check: Any) -> dict[str, Any]:
-    if isinstance(check, Scorer):
+    if is_scorer(check):
         to_dict = getattr(check, "to_dict", None)
         written = cast("dict[str, Any]", to_dict()) if callable(to_dict) else {}
         if "criteria" not in written:
@@ -293,7 +309,7 @@ def _written_check(check: Any) -> dict[str, Any]:
 
 def _named_check(check: Any) -> dict[str, Any]:
     """As `_written_check`, with a name also for what a file cannot hold."""
-    if isinstance(check, Scorer):
+    if is_scorer(check):
         own_hash = getattr(check, "content_hash", None)
         return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
     spec = getattr(check, "spec", None)

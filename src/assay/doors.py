@@ -14,6 +14,7 @@ from assay.graders.views import ToGrade, view_of
 from assay.report import EvaluationReport
 from assay.rollout import Batch, Rollout
 from assay.types import Messages
+from assay.wording import shown
 
 
 class Doors(ABC):
@@ -31,9 +32,15 @@ class Doors(ABC):
     def _get_reward_func_names(self) -> list[str]: ...
 
     async def score(
-        self, rollouts: Sequence[Rollout], *, autograder: Autograder | None = None
+        self,
+        rollouts: Sequence[Rollout | Mapping[str, Any]],
+        *,
+        autograder: Autograder | None = None,
     ) -> list[EvaluationReport]:
-        """One report a rollout, in order. Writes nothing; group functions see all of them at once."""
+        """One report a rollout, or a state, in order. Writes nothing.
+
+        Group functions see all of them at once.
+        """
         findings = await self._find(Batch.of_rollouts(rollouts), autograder)
         return list(Reports(findings, len(rollouts)))
 
@@ -163,21 +170,19 @@ def _write_states(
         state["metrics"] = metrics
         if in_group:
             state["advantage"] = advantage
-        timing = state.get("timing")
-        if type(timing) is dict or isinstance(timing, MutableMapping | None):
-            _write_timing(state, cast("MutableMapping[str, Any] | None", timing), elapsed_ms)
-        if state.get("trajectory"):
-            _write_steps(state, reward, advantage)
+        timing: Any = state.get("timing")
+        if timing is None:
+            timing = state["timing"] = {}
+        if type(timing) is dict or isinstance(timing, MutableMapping):
+            _write_timing(cast("MutableMapping[str, Any]", timing), elapsed_ms)
+        if type(steps := state.get("trajectory")) in (list, tuple):
+            _write_steps(cast("Sequence[object]", steps), reward, advantage)
     for place, state in enumerate(states):
         if errors is not None or "errors" in state:
             state["errors"] = {} if errors is None else errors[place]
 
 
-def _write_timing(
-    state: MutableMapping[str, Any], timing: MutableMapping[str, Any] | None, elapsed_ms: float
-) -> None:
-    if timing is None:
-        timing = state["timing"] = {}
+def _write_timing(timing: MutableMapping[str, Any], elapsed_ms: float) -> None:
     # Scoring again replaces the time of scoring before, in the total too.
     earlier = timing.get("scoring_ms") or 0.0
     timing["scoring_ms"] = elapsed_ms
@@ -188,9 +193,9 @@ def _where(scored: Sequence[bool], rewards: Sequence[float]) -> list[float | Non
     return [r if counts else None for r, counts in zip(rewards, scored, strict=True)]
 
 
-def _write_steps(state: MutableMapping[str, Any], reward: float, advantage: float | None) -> None:
+def _write_steps(steps: Sequence[object], reward: float, advantage: float | None) -> None:
     """Steps of a trajectory that have no reward or advantage of their own get the rollout's."""
-    for step in state["trajectory"]:
+    for step in steps:
         if isinstance(step, MutableMapping):
             own = cast("MutableMapping[str, Any]", step)
             if own.get("reward") is None:
@@ -210,10 +215,12 @@ def _what_is_missing(report: EvaluationReport) -> str:
 
 
 def _refuse_no_states(states: Sequence[object]) -> None:
+    if not hasattr(states, "__len__") or isinstance(states, Mapping):
+        raise TypeError(f"score_group takes a list of states, and this is {shown(states)}")
     for kind in set(map(type, states)) - {dict}:
         if not issubclass(kind, MutableMapping):
             state = next(state for state in states if type(state) is kind)
-            raise TypeError(f"a state is {state!r:.100}: give a dict")
+            raise TypeError(f"a state is {shown(state)}: give a dict")
 
 
 def _refuse_uneven(columns: Mapping[str, Sequence[Any]]) -> None:

@@ -13,8 +13,9 @@ from assay.loading.read import group_parts, is_group
 from assay.loading.source import Place
 from assay.loading.write import group_hash
 from assay.rollout import Batch
-from assay.rubric import Rubric
+from assay.rubric import Rubric, refuse_ring
 from assay.types import RewardFunc
+from assay.wording import shown
 
 logger = logging.getLogger("assay")
 
@@ -34,7 +35,7 @@ class RubricGroup(Rubric):
             raise RubricError("RubricGroup must have at least one rubric")
         for rubric in rubrics:
             if not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise RubricError(f"a RubricGroup takes rubrics, and this is {rubric!r:.100}")
+                raise RubricError(f"a RubricGroup takes rubrics, and this is {shown(rubric)}")
         super().__init__(**kwargs)
         if self._plan.questions:
             raise RubricError("a RubricGroup has no criteria of its own: put them in a Rubric")
@@ -102,14 +103,8 @@ class RubricGroup(Rubric):
 
     def _children(self) -> list[Rubric]:
         # Looked at each time, since `rubrics` is the caller's to change.
-        _refuse_ring(self, self.rubrics, ())
+        refuse_ring(self, self.rubrics)
         return self.rubrics
 
-
-def _refuse_ring(group: RubricGroup, rubrics: Sequence[Rubric], above: tuple[int, ...]) -> None:
-    above = (*above, id(group))
-    for child in rubrics:
-        if id(child) in above:
-            raise RubricError("a RubricGroup cannot hold itself: take it out of its own .rubrics")
-        if isinstance(child, RubricGroup):
-            _refuse_ring(child, child.rubrics, above)
+    def _inside(self) -> Sequence[object]:
+        return self.rubrics

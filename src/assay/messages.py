@@ -5,7 +5,7 @@ a list of parts, or None.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from assay.types import Messages
@@ -62,18 +62,23 @@ def message_text(message: object) -> str:
     return message if isinstance(message, str) else text_of(_field(message, "content"))
 
 
+def chat_of(messages: object) -> Sequence[Any]:
+    """The messages of a chat; one message by itself is a chat too, and a plain text has none."""
+    if isinstance(messages, Mapping):
+        return [cast("object", messages)]
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        return []
+    return cast("Sequence[Any]", messages)
+
+
 def with_role(messages: Messages, role: str) -> list[Any]:
     """The messages of one role, in order. A plain text has none."""
-    if isinstance(messages, str):
-        return []
-    return [message for message in messages if role_of(message) == role]
+    return [message for message in chat_of(messages) if role_of(message) == role]
 
 
 def last_with_role(messages: Messages, role: str) -> Any | None:
     """The last message of one role, or None. A plain text has none."""
-    if isinstance(messages, str):
-        return None
-    return next((m for m in reversed(messages) if role_of(m) == role), None)
+    return next((m for m in reversed(chat_of(messages)) if role_of(m) == role), None)
 
 
 def completion_text(completion: Messages | None) -> str:

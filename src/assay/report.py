@@ -20,6 +20,7 @@ from assay.aggregation import (
 )
 from assay.criterion import NOT_APPLICABLE, Criterion, Score
 from assay.errors import RubricError
+from assay.wording import shown
 
 
 class CriterionReport(BaseModel):
@@ -158,7 +159,10 @@ class EvaluationReport:
         return {tag: _tag_score(self.lines, tag, rule) for tag in tags}
 
     def __add__(self, other: "EvaluationReport") -> "EvaluationReport":
-        """Both reports as one: sums are added, lines joined, the score derived from the sums."""
+        """Both reports as one: sums are added, lines joined, the score derived from the sums.
+
+        Reports on different scales come to a share between 0 and 1.
+        """
         if self == _EMPTY or other == _EMPTY:
             return other if self == _EMPTY else self
         totals = _totals(self).plus(_totals(other))
@@ -273,7 +277,7 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
         requirement=criterion.requirement,
         value=value,
         verdict=verdict,
-        reason=reason,
+        reason=reason if isinstance(reason, str) else str(reason or ""),  # pyright: ignore[reportUnnecessaryIsInstance]
         error=error,
         counted=criterion.counts,
         passed=None if value is None else criterion.passes(value),
@@ -327,9 +331,9 @@ def _sum(asked: Sequence[CriterionReport], aggregation: Aggregation) -> Totals:
     if aggregation.over_lines is None:
         return aggregation.total(_counted(asked))
     answered = [line for line in asked if line.value is not None]
-    raw = float(aggregation.over_lines(answered)) if answered else 0.0
-    if not math.isfinite(raw):
+    raw: object = aggregation.over_lines(answered) if answered else 0.0
+    if not isinstance(raw, int | float) or not math.isfinite(raw):
         raise RubricError(
-            f"aggregation {aggregation.name!r} returned {raw}: return a finite number"
+            f"aggregation {aggregation.name!r} returned {shown(raw)}: return a finite number"
         )
-    return Totals(raw, 1.0 if answered else 0.0)
+    return Totals(float(raw), 1.0 if answered else 0.0)

@@ -1,6 +1,6 @@
 """Rollout: what happened, ready to be scored; and Batch, many of them seen by column."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, cast
@@ -49,7 +49,7 @@ class Rollout:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "Rollout":
         """The rollout that a state describes; every field of the state can be named by a check."""
-        return _rollout(everything(state), state)
+        return _rollout(state, state)
 
     @property
     def text(self) -> str:
@@ -73,10 +73,11 @@ class Rollout:
         }
 
 
-def _rollout(fields: dict[str, Any], state: Mapping[str, Any]) -> Rollout:
+def _rollout(row: Mapping[str, Any], state: Mapping[str, Any]) -> Rollout:
+    fields = everything(row)
     names = ("prompt", "completion", "answer", "task", "info")
     known = {name: fields[name] for name in names if name in fields}
-    return Rollout(**known, state=state, columns=fields)
+    return Rollout(**known, state=state, columns=row)
 
 
 def everything(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,12 +88,10 @@ def everything(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"answer": "", "task": "default", "info": {}, **row}
 
 
-def _look_up(row: Mapping[str, Any], name: str) -> Any:
-    if name in row:
-        return row[name]
-    inherited = row.get("input")
-    if isinstance(inherited, Mapping) and name in inherited:
-        return cast("Mapping[str, Any]", inherited)[name]
+def _look_up(row: Mapping[str, Any], state: Mapping[str, Any], name: str) -> Any:
+    for fields in (row, row.get("input"), state):
+        if isinstance(fields, Mapping) and name in fields:
+            return cast("Mapping[str, Any]", fields)[name]
     return ABSENT
 
 
@@ -113,8 +112,12 @@ class Batch:
     """What a judge reads of each rollout; None for the text of its completion."""
 
     @classmethod
-    def of_rollouts(cls, rollouts: Sequence[Rollout]) -> "Batch":
-        return cls([rollout.fields() for rollout in rollouts], [r.state for r in rollouts])
+    def of_rollouts(cls, rollouts: Sequence[Rollout | Mapping[str, Any]]) -> "Batch":
+        """A state may stand for its rollout."""
+        made = [r if isinstance(r, Rollout) else Rollout.from_state(r) for r in rollouts]
+        # A rollout made from a state is read from there, so that checks see what checks wrote.
+        rows = [r.state if r.columns is r.state else r.fields() for r in made]
+        return cls(rows, [rollout.state for rollout in made])
 
     @classmethod
     def of_states(cls, states: Sequence[Mapping[str, Any]]) -> "Batch":
@@ -127,7 +130,7 @@ class Batch:
         """Whether no rollout has this field."""
         if name == "state" or not self.rows:
             return False
-        return all(_look_up(row, name) is ABSENT for row in self.rows)
+        return all(value is ABSENT for value in self._looked_up(name))
 
     def column(self, name: str) -> Sequence[Any]:
         """One field of every rollout; `Gaps` when a rollout does not have it."""
@@ -136,8 +139,12 @@ class Batch:
         try:
             return list(map(itemgetter(name), self.rows))
         except KeyError:
-            found = [_look_up(row, name) for row in self.rows]
+            found = list(self._looked_up(name))
         return Gaps(found) if any(value is ABSENT for value in found) else found
+
+    def _looked_up(self, name: str) -> Iterator[Any]:
+        pairs = zip(self.rows, self.states, strict=True)
+        return (_look_up(row, state, name) for row, state in pairs)
 
     def usual(self, name: str) -> Sequence[Any]:
         """As `column`, but `answer`, `task` and `info` are never missing."""
@@ -150,7 +157,9 @@ class Batch:
         """All that a check with `**kwargs` gets, one dict a rollout."""
         whole = all("info" in r and "answer" in r and "task" in r for r in self.rows)
         bags: list[dict[str, Any]] = [dict(r) if whole else everything(r) for r in self.rows]
-        for bag, state in zip(bags, self.states, strict=True):
+        for place, (bag, state) in enumerate(zip(bags, self.states, strict=True)):
+            if state is not self.rows[place]:
+                bags[place] = bag = {**state, **bag}
             bag["state"] = state
             bag.update(objects)
         return bags
@@ -163,7 +172,7 @@ class Batch:
     def rollouts(self) -> list[Rollout]:
         """Every rollout as a value of its own."""
         pairs = zip(self.rows, self.states, strict=True)
-        return [_rollout(everything(row), state) for row, state in pairs]
+        return [_rollout(row, state) for row, state in pairs]
 
     def chunks(self, size: int) -> "list[Batch]":
         """The batch cut into pieces of at most `size`."""

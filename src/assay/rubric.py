@@ -1,6 +1,6 @@
 """Rubric: weighted criteria, a parser to read with and a grader to ask. Rollouts in, reports out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from assay.aggregation import aggregation_of
@@ -13,6 +13,7 @@ from assay.loading import Loadable, criterion_of
 from assay.parsers import Parser
 from assay.rollout import Batch
 from assay.types import OnError, RewardFunc
+from assay.wording import shown
 
 
 class Rubric(Doors, Loadable):
@@ -46,12 +47,21 @@ class Rubric(Doors, Loadable):
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         self.name = name
-        self.parser: Parser = parser if parser is not None else Parser()
-        self.class_objects: dict[str, Any] = {"parser": self.parser}
+        self.class_objects: dict[str, Any] = {"parser": parser if parser is not None else Parser()}
         self.autograder = autograder
         self.on_error: OnError = on_error
         self.aggregation = aggregation_of(aggregation)
-        self._plan = self._planned(_weighed(_listed(funcs), weights))
+        criteria = self._bound(_weighed(_listed(funcs), weights))
+        self._plan = Plan.of(named_apart(criteria), self.aggregation)
+
+    @property
+    def parser(self) -> Parser:
+        """What checks read with: the class object of that name."""
+        return self.class_objects["parser"]
+
+    @parser.setter
+    def parser(self, parser: Parser) -> None:
+        self.class_objects["parser"] = parser
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -70,8 +80,10 @@ class Rubric(Doors, Loadable):
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""
-        _refuse_ring(self, func)
-        self._plan = self._planned([*self.criteria, *_weighed([func], [weight])])
+        added = named_apart(self._bound(_weighed([func], [weight])), self._plan.names)
+        refuse_ring(self, [criterion.check for criterion in added])
+        criteria = (*self._plan.criteria, *added)
+        self._plan = Plan.of(criteria, self.aggregation, known=self._plan)
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
         """Add a check that is reported and, with weight 0, never counted."""
@@ -112,13 +124,18 @@ class Rubric(Doors, Loadable):
                     f"check {question.criterion.name!r} scores a whole group: use score_group"
                 )
 
-    def _planned(self, criteria: Sequence[Criterion]) -> Plan:
+    def _bound(self, criteria: Sequence[Criterion]) -> list[Criterion]:
+        """The criteria, with methods of this very class bound to this rubric."""
         bound: list[Criterion] = []
         for criterion in criteria:
             check = bound_to(self, criterion.check)
             same = check is criterion.check
             bound.append(criterion if same else criterion.with_fields(check=check))
-        return Plan.of(named_apart(bound), self.aggregation)
+        return bound
+
+    def _inside(self) -> Sequence[object]:
+        """The rubrics that this one asks."""
+        return self._plan.scorers
 
     # The names of the systems it grew from.
 
@@ -159,20 +176,21 @@ def _listed(funcs: Any) -> list[Any]:
         return []
     if isinstance(funcs, (str, bytes, Mapping, Criterion)) or not hasattr(funcs, "__iter__"):
         raise RubricError(
-            f"a rubric takes a list of criteria, and this is {funcs!r:.100}: put it in brackets"
+            f"a rubric takes a list of criteria, and this is {shown(cast('object', funcs))}: put it in brackets"
         )
     return list(funcs)
 
 
-def _weighed(questions: list[Any], weights: Sequence[float | None] | None) -> list[Criterion]:
-    # By length: an array of one zero is false, and longer ones have no truth value.
-    if weights is None or len(weights) == 0:
-        weights = [None] * len(questions)
-    if len(weights) != len(questions):
+def _weighed(questions: list[Any], weights: Iterable[float | None] | None) -> list[Criterion]:
+    if weights is not None and not hasattr(weights, "__iter__"):
+        raise RubricError(f"weights is {shown(weights)}: give a list, one a function")
+    given = [] if weights is None else list(weights)
+    given = given or [None] * len(questions)
+    if len(given) != len(questions):
         raise RubricError(
-            f"Number of weights ({len(weights)}) must match number of functions ({len(questions)})"
+            f"Number of weights ({len(given)}) must match number of functions ({len(questions)})"
         )
-    pairs = enumerate(zip(questions, weights, strict=True))
+    pairs = enumerate(zip(questions, given, strict=True))
     return [Criterion.of(_read(index, question), weight) for index, (question, weight) in pairs]
 
 
@@ -183,17 +201,13 @@ def _read(index: int, question: Any) -> Any:
     return criterion_of(cast("Mapping[str, Any]", question), index, Rubric)
 
 
-def _refuse_ring(rubric: object, check: object) -> None:
-    """A rubric that is inside itself could never be scored."""
-    waiting, seen = [check], set[int]()
-    while waiting:
-        inner: Any = waiting.pop()
-        if inner is rubric:
+def refuse_ring(rubric: Rubric, inside: Sequence[object], above: tuple[int, ...] = ()) -> None:
+    """Raise when a rubric is somewhere inside itself, since it could never be scored."""
+    above = (*above, id(rubric))
+    for inner in inside:
+        if id(inner) in above:
             raise RubricError(
-                "a rubric cannot be a criterion of itself: take it out of its own list"
+                "a rubric cannot be inside itself: take it out of its own criteria or .rubrics"
             )
-        if not isinstance(inner, Doors) or id(inner) in seen:
-            continue
-        seen.add(id(inner))
-        parts = cast("Sequence[object]", getattr(inner, "rubrics", ()))
-        waiting += [*parts, *(c.check for c in getattr(inner, "criteria", ()))]
+        if isinstance(inner, Rubric):
+            refuse_ring(inner, inner._inside(), above)  # pyright: ignore[reportPrivateUsage]

@@ -21,13 +21,13 @@ from assay.checks import (
     Regex,
     Similarity,
 )
-from assay.criterion import NOT_APPLICABLE, Condition, Scorer
+from assay.criterion import NOT_APPLICABLE, Condition, is_scorer
 from assay.loading.yaml_text import dump_yaml, load_yaml
 
 flags = st.booleans()
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 sayings = words.filter(str.strip)
-numbers = st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.floats(min_value=-1e100, max_value=1e100)
 positive = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 texts = st.lists(words, min_size=1, max_size=3)
 
@@ -103,7 +103,7 @@ def same(one, other):
     assert (one.name, one.aggregation) == (other.name, other.aggregation)
     assert len(one.criteria) == len(other.criteria)
     for left, right in zip(one.criteria, other.criteria, strict=True):
-        if isinstance(left.check, Scorer):
+        if is_scorer(left.check):
             same(left.check, right.check)
             right = right.with_fields(check=left.check)
         assert left == right

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 from assay.checks.answers import ExactMatch, NumericEqual, OneOf
 from assay.checks.base import BuiltinCheck
-from assay.checks.fields import meant, shown
 from assay.checks.pattern import Regex
 from assay.checks.refusal import Refusal
 from assay.checks.similarity import Similarity
 from assay.checks.structure import JsonSchema, JsonValid
 from assay.checks.text import CodeBlock, Contains, MaxWords, MinWords
 from assay.errors import RubricError
+from assay.wording import meant, shown
 
 BUILTIN: dict[str, type[BuiltinCheck]] = {
     check.name: check

@@ -238,3 +238,15 @@ class Reports(Sequence[EvaluationReport]):
 
     def __iter__(self) -> Iterator[EvaluationReport]:
         return (self._findings.report(place) for place in range(self._size))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Reports on {self._size} rollouts>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As plain reports: a rubric may hold functions that cannot be pickled.
+        return list, (list(self),)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.call import Call
-from assay.concurrency import side_by_side
+from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Score
 from assay.engine.answers import Column
 from assay.engine.plan import Question
@@ -74,8 +74,8 @@ class Checking:
             value = next(results)
             if call.is_async or inspect.isawaitable(value):
                 value = await value
-        except Exception as error:
-            if self.on_error == "raise":
+        except FAILURES as error:
+            if self.on_error == "raise" or is_stop(error):
                 raise
             return Score.failed(error)
         return value if is_plain((value,)) else as_answer(question.criterion, value)
@@ -100,7 +100,16 @@ class Checking:
         scorer: Any = question.criterion.check
         inherits = getattr(scorer, "autograder", self) is None and self.grader is not None
         options = {"autograder": self.grader} if inherits else {}
-        reports = await scorer.score(batch.rollouts(), **options)
+        try:
+            reports = await scorer.score(batch.rollouts(), **options)
+            if len(reports) != len(batch):
+                raise ValueError(f"it gave {len(reports)} reports on {len(batch)} rollouts")
+        except SignatureError:
+            raise
+        except FAILURES as error:
+            if self.on_error == "raise" or is_stop(error):
+                raise
+            return [Score.failed(error)] * len(batch)
         return [score_of_report(report) for report in reports]
 
     def _collect(self, results: Iterator[Any], size: int) -> Column:
@@ -121,16 +130,17 @@ class Checking:
     async def _settled(self, question: Question, values: Column) -> Column:
         """Results that are not all plain numbers: awaitables awaited, the rest read or refused."""
         pending = [place for place, value in enumerate(values) if inspect.isawaitable(value)]
-        results = await side_by_side(self._awaited, [values[place] for place in pending])
-        for place, value in zip(pending, results, strict=True):
-            values[place] = value
+        if pending:
+            results = await side_by_side(self._awaited, [values[place] for place in pending])
+            for place, value in zip(pending, results, strict=True):
+                values[place] = value
         return [as_answer(question.criterion, value) for value in values]
 
     async def _awaited(self, value: Any) -> Any:
         try:
             return await value
-        except Exception as error:
-            if self.on_error == "raise":
+        except FAILURES as error:
+            if self.on_error == "raise" or is_stop(error):
                 raise
             return Score.failed(error)
 

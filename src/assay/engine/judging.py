@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.concurrency import side_by_side
+from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion, Score
 from assay.engine.settle import finite, is_plain
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
-from assay.messages import completion_text, question_text
+from assay.graders.views import view_of
+from assay.messages import question_text
 from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.types import OnError
@@ -37,17 +38,22 @@ class Judging:
                 answer = await self.grader.answer(
                     _view(batch, place), criteria, _query(batch, place), on_error=self.on_error
                 )
-            except Exception as error:
-                if self.on_error == "raise":
+            except FAILURES as error:
+                if self.on_error == "raise" or is_stop(error):
                     raise
                 self.clean = False
                 return [Score.failed(error)] * len(criteria)
-            if isinstance(answer, EvaluationReport) or is_plain([s.value for s in answer]):
+            if isinstance(answer, EvaluationReport) or _is_clean(answer):
                 return answer
             self.clean = False
             return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
 
         return await side_by_side(judge, range(len(batch)))
+
+
+def _is_clean(scores: Sequence[Score]) -> bool:
+    """Whether every score is a number and nothing else, as nearly all are."""
+    return is_plain([s.value for s in scores]) and not any(s.error or not s.applies for s in scores)
 
 
 def _view(batch: Batch, place: int) -> str:
@@ -56,7 +62,7 @@ def _view(batch: Batch, place: int) -> str:
     row = batch.rows[place]
     if "completion" not in row:
         raise SignatureError("this rollout has no field 'completion' for a model to judge")
-    return completion_text(row["completion"])
+    return view_of(row["completion"])[1]
 
 
 def _query(batch: Batch, place: int) -> str | None:

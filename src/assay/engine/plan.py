@@ -1,7 +1,7 @@
 """Plan: the criteria of a rubric made ready, so that what can fail at construction fails there."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static
 from types import FunctionType
@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.aggregation import Aggregation, stakes
 from assay.call import Call
-from assay.criterion import Criterion, Scorer
+from assay.criterion import Criterion, Scorer, is_scorer
 from assay.errors import RubricError
 
 
@@ -84,8 +84,13 @@ class Plan:
     """Whether code answers any."""
 
     @classmethod
-    def of(cls, criteria: Sequence[Criterion], aggregation: Aggregation) -> "Plan":
-        questions = tuple(_question(i, criterion) for i, criterion in enumerate(criteria))
+    def of(
+        cls, criteria: Sequence[Criterion], aggregation: Aggregation, known: "Plan | None" = None
+    ) -> "Plan":
+        """The plan for these criteria; those that open the `known` plan are not read again."""
+        ready = known.questions if known is not None else ()
+        rest = enumerate(criteria[len(ready) :], start=len(ready))
+        questions = (*ready, *(_question(index, criterion) for index, criterion in rest))
         if aggregation.name == "tree":
             _refuse_negative(criteria)
         special = any(c.required or c.report_only or c.when for c in criteria)
@@ -107,10 +112,15 @@ class Plan:
     def index_of(self, name: str) -> int:
         return self.names.index(name)
 
+    @property
+    def scorers(self) -> list[Scorer]:
+        """The rubrics inside."""
+        return [q.criterion.check for q in self.questions if is_scorer(q.criterion.check)]
+
 
 def _question(index: int, criterion: Criterion) -> Question:
     check: Any = criterion.check
-    if check is None or isinstance(check, Scorer):
+    if check is None or is_scorer(check):
         return Question(index, criterion, None)
     call = Call(check, criterion.name)
     if call.is_group and criterion.when:
@@ -174,18 +184,18 @@ def _refuse_negative(criteria: Sequence[Criterion]) -> None:
             )
 
 
-def named_apart(criteria: Sequence[Criterion]) -> list[Criterion]:
+def named_apart(criteria: Sequence[Criterion], taken: Collection[str] = ()) -> list[Criterion]:
     """The criteria with a name each and no name twice: `length`, `length_2`; a lambda is `check_1`."""
-    taken: set[str] = set()
+    used = set(taken)
     seen: Counter[str] = Counter()
     named: list[Criterion] = []
-    for place, criterion in enumerate(criteria, start=1):
+    for place, criterion in enumerate(criteria, start=len(used) + 1):
         base = criterion.name or f"{'criterion' if criterion.judged else 'check'}_{place}"
         name = base
-        while name in taken:
+        while name in used:
             seen[base] += 1
             name = f"{base}_{seen[base] + 1}"
-        taken.add(name)
+        used.add(name)
         named.append(criterion if name == criterion.name else criterion.with_fields(name=name))
     return named
 

@@ -1,20 +1,21 @@
 """Settle what checks and judges return into answers: finite numbers, or `Score`s that say more."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
-from assay.criterion import Criterion, Score
+from assay.criterion import LARGEST, Criterion, Score
 from assay.engine.answers import Column
 from assay.graders.verdicts import verdict_score
 from assay.report import EvaluationReport
+from assay.wording import shown
 
 _PLAIN = frozenset({float, int, bool})
+_UNORDERED = (str, bytes, Mapping, Set)
 
 
 def is_plain(values: Sequence[Any]) -> bool:
-    """Whether all are finite numbers, as nearly every column is."""
-    return _PLAIN.issuperset(map(type, values)) and math.isfinite(sum(values))
+    """Whether all are numbers of a sensible size, as nearly every column is."""
+    return _PLAIN.issuperset(map(type, values)) and sum(map(abs, values)) <= LARGEST
 
 
 def as_answer(criterion: Criterion, value: Any) -> float | Score:
@@ -25,38 +26,46 @@ def as_answer(criterion: Criterion, value: Any) -> float | Score:
         return verdict_score(criterion, value)
     if isinstance(value, bool):
         return value
-    try:
-        number = (
-            float(value) if hasattr(value, "__float__") or hasattr(value, "__index__") else None
-        )
-    except Exception as error:  # noqa: BLE001 - a foreign number type may raise anything
-        return Score.failed(error)
-    if number is None or not math.isfinite(number):
-        return Score.failed(f"ValueError: the check returned {value!r:.200}, not a finite number")
+    number = _number(value)
+    if number is None:
+        return Score.failed(f"ValueError: the check returned {shown(value)}, not a finite number")
     return number
 
 
 def finite(criterion: Criterion, score: Score) -> Score:
     """A score whose value is a finite number; otherwise an error that says what it is instead."""
     value: Any = score.value
+    if score.error is not None or not score.applies:
+        return score._replace(value=None)
     if value is None:
-        if score.error is None and score.applies:
-            return score._replace(error="ValueError: no value and no reason why")
-        return score
+        return score._replace(error="ValueError: no value and no reason why")
     if isinstance(value, bool):
         verdict = score.verdict or criterion.choices[-1 if value else 0]
         return score._replace(value=float(value), verdict=verdict)
-    if isinstance(value, int | float) and math.isfinite(value):
-        return score if type(value) is float else score._replace(value=float(value))
-    return Score.failed(
-        f"ValueError: a score of {value!r:.200} is not a finite number", score.reason
-    )
+    number = _number(value)
+    if number is None:
+        error = f"ValueError: a score of {shown(value)} is not a finite number"
+        return Score.failed(error, score.reason)
+    return score._replace(value=number)
+
+
+def _number(value: Any) -> float | None:
+    """A number of any make as a float; None when it is none, or too large to add up."""
+    if isinstance(value, complex) or not (
+        hasattr(value, "__float__") or hasattr(value, "__index__")
+    ):
+        return None
+    try:
+        number = float(value)
+    except Exception:  # noqa: BLE001 - a foreign number type may raise anything
+        return None
+    return number if abs(number) <= LARGEST else None
 
 
 def one_a_rollout(values: Any, size: int) -> Column:
-    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+    if isinstance(values, _UNORDERED) or not hasattr(values, "__iter__"):
         raise ValueError(
-            f"the group function returned {values!r:.200}: return a list of {size} numbers"
+            f"the group function returned {shown(cast('object', values))}: return a list of {size} numbers"
         )
     column = list(cast("Sequence[Any]", values))
     if len(column) != size:

@@ -5,7 +5,7 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
 
-from assay.concurrency import walk_together
+from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import Criterion, Score
 from assay.graders.generate import PerCriterionGenerateFn
 from assay.graders.model import ModelGrader, read_verdict, refuse_errors
@@ -53,8 +53,8 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
                     scores[place] = score = read_verdict(criterion, reply)
                     if score.error is not None and on_error == "raise":
                         refuse_errors([criterion], [score])
-                except Exception as error:
-                    if on_error == "raise":
+                except FAILURES as error:
+                    if on_error == "raise" or is_stop(error):
                         raise
                     scores[place] = Score.failed(error)
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict, cast
 
 from assay.graders.tags import SECTIONS, without_sections
-from assay.messages import completion_text
+from assay.messages import last_with_role, message_text
 from assay.types import Messages
+from assay.wording import shown
 
 
 class ThinkingOutputDict(TypedDict, total=False):
@@ -26,14 +27,16 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
     """
     if isinstance(to_grade, str):
         return to_grade, to_grade
-    if isinstance(to_grade, Mapping):
+    if isinstance(to_grade, Mapping) and "role" not in to_grade:
         return _two_parts(cast("Mapping[str, Any]", to_grade))
-    if isinstance(to_grade, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return to_grade, completion_text(to_grade)
-    raise TypeError(
-        f"cannot grade {to_grade!r:.100} of type {type(to_grade).__name__}: give a text, "
-        "messages, or a mapping with 'thinking' and 'output'"
-    )
+    reply = last_with_role(cast("Messages", to_grade), "assistant")
+    if reply is None:
+        # An empty text here would be judged, and pass for what the model said.
+        raise TypeError(
+            f"cannot grade {shown(to_grade)}: give a text, messages with one of the assistant's, "
+            "or a mapping with 'thinking' and 'output'"
+        )
+    return cast("Messages", to_grade), message_text(reply)
 
 
 def _two_parts(parts: Mapping[str, Any]) -> tuple[str, str]:

@@ -7,11 +7,11 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from assay.checks import check_of
-from assay.checks.fields import meant, plainly, shown
-from assay.criterion import Criterion, Scorer
+from assay.criterion import Criterion, Scorer, is_scorer
 from assay.errors import RubricError, RubricFileError
 from assay.loading.code import function_of, is_reference
 from assay.loading.source import Place
+from assay.wording import meant, plainly, shown
 
 FIELDS: Final = (*Criterion.model_fields, "rubric")
 """Every key that an entry may have."""
@@ -79,7 +79,7 @@ class Entry:
                 raise self.error(f"{key} is {shown(value)}: give true or false", key)
 
     def _check(self, spec: Any, allow_code: bool) -> Any:
-        if callable(spec) or isinstance(spec, Scorer):
+        if callable(spec) or is_scorer(spec):
             return spec
         try:
             if isinstance(spec, str) and is_reference(spec):

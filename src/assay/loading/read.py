@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from assay.aggregation import AGGREGATIONS
-from assay.checks.fields import meant, shown
 from assay.criterion import Criterion, Scorer
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.code import function_of, is_reference
 from assay.loading.entry import Entry
 from assay.loading.source import Place
+from assay.wording import meant, shown
 
 MOST_LEVELS: Final = 50
 """How deep rubrics and sections may be nested in each other."""

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from assay.aggregation import AGGREGATIONS
 from assay.checks import BUILTIN, BuiltinCheck
-from assay.criterion import Criterion
+from assay.criterion import LARGEST, Criterion
 from assay.loading.code import REFERENCE
 
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
@@ -63,7 +63,9 @@ def rubric_schema() -> dict[str, Any]:
             "criterion": _criterion(),
             "when": _when(),
             "check": _check(),
-            "number": {"anyOf": [{"type": "number"}, _NUMBER_TEXT]},
+            "number": {
+                "anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]
+            },
         },
     }
 

@@ -1,0 +1,87 @@
+"""Wording: how a wrong value is shown, and what is said about it."""
+
+import reprlib
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+LONGEST = 2000
+"""Characters of an error's own message that are kept; the rest would drown a log."""
+
+_ADVICE = (
+    ("finite_number", "give a finite number"),
+    ("float_", "give a number"),
+    ("int_", "give a whole number"),
+    ("bool_", "give true or false"),
+    ("string_type", "give a text, in quotes"),
+    ("string_unicode", "it holds half a character, a lone surrogate: mend the text"),
+    ("string_too_short", "it may not be empty"),
+    ("too_short", "name at least one"),
+    ("tuple_type", "give a list"),
+    ("dict_type", "give a mapping"),
+    ("extra_forbidden", "there is no such field"),
+    ("less_than_equal", "give {le:g} or less"),
+    ("greater_than_equal", "give {ge:g} or more"),
+    ("greater_than", "give more than {gt:g}"),
+)
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: short, whatever it is.
+
+    >>> shown("x" * 500)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'"
+    """
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = 62
+    return short.repr(value)
+
+
+def plainly(error: ValidationError, field: str = "") -> tuple[str, str]:
+    """The field that pydantic refuses first, and one plain sentence about it.
+
+    Give the `field` when its value alone was looked at.
+    """
+    first = error.errors(include_url=False)[0]
+    path = (field, *first["loc"]) if field else first["loc"]
+    name = str(path[0]) if path else ""
+    if first["type"] == "value_error":
+        return name, str(first.get("ctx", {}).get("error", first["msg"]))
+    verb = "holds" if isinstance(path[-1], int) else "is"
+    return name, f"{name} {verb} {shown(first['input'])}: {_advice(first)}"
+
+
+def _advice(first: Any) -> str:
+    for kind, advice in _ADVICE:
+        if first["type"].startswith(kind):
+            return advice.format(**first.get("ctx", {}))
+    if first["type"] == "literal_error":
+        return f"give {first['ctx']['expected']}"
+    return str(first["msg"])
+
+
+def meant(word: object, words: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the one that was meant, or all there are.
+
+    >>> meant("wieght", ["weight", "name"])
+    "did you mean 'weight'?"
+    """
+    known = list(words)
+    close = get_close_matches(str(word), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"use {', '.join(known)}"
+
+
+def described(error: BaseException) -> str:
+    """The kind and message of an error, whatever its own `__str__` does.
+
+    >>> described(ValueError("no such field"))
+    'ValueError: no such field'
+    """
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - somebody else's __str__
+        message = "its message cannot be shown"
+    more = f"… ({len(message)} characters)" if len(message) > LONGEST else ""
+    return f"{type(error).__name__}: {message[:LONGEST]}{more}"
