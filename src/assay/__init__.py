@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.advantage import advantages as advantages
     from assay.criterion import Criterion as Criterion
-    from assay.criterion import Score as Score
     from assay.errors import AssayError as AssayError
     from assay.errors import GradingError as GradingError
     from assay.errors import JudgeError as JudgeError
@@ -26,16 +25,17 @@ if TYPE_CHECKING:
     from assay.graders import RubricAsJudgeGrader as RubricAsJudgeGrader
     from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
     from assay.group import RubricGroup as RubricGroup
+    from assay.lines import CriterionReport as CriterionReport
     from assay.parsers import MaybeThinkParser as MaybeThinkParser
     from assay.parsers import Parser as Parser
     from assay.parsers import ThinkParser as ThinkParser
     from assay.parsers import XMLParser as XMLParser
     from assay.parsers import extract_boxed_answer as extract_boxed_answer
     from assay.parsers import extract_hash_answer as extract_hash_answer
-    from assay.report import CriterionReport as CriterionReport
     from assay.report import EvaluationReport as EvaluationReport
     from assay.rollout import Rollout as Rollout
     from assay.rubric import Rubric as Rubric
+    from assay.score import Score as Score
     from assay.types import GroupRewardFunc as GroupRewardFunc
     from assay.types import IndividualRewardFunc as IndividualRewardFunc
     from assay.types import Info as Info
@@ -48,7 +48,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "advantage": ("advantages",),
-    "criterion": ("Criterion", "Score"),
+    "criterion": ("Criterion",),
     "errors": (
         "AssayError", "GradingError", "JudgeError", "MissingExtraError", "RubricError",
         "RubricFileError", "SignatureError",
@@ -63,9 +63,11 @@ _HOMES = {
         "MaybeThinkParser", "Parser", "ThinkParser", "XMLParser", "extract_boxed_answer",
         "extract_hash_answer",
     ),
-    "report": ("CriterionReport", "EvaluationReport"),
+    "lines": ("CriterionReport",),
+    "report": ("EvaluationReport",),
     "rollout": ("Rollout",),
     "rubric": ("Rubric",),
+    "score": ("Score",),
     "types": (
         "GroupRewardFunc", "IndividualRewardFunc", "Info", "Message", "Messages", "RewardFunc",
         "State",

@@ -131,7 +131,7 @@ class Aggregation:
     scale: Scale = "unit"
     sums: bool = False
     """Whether the total is Σ weight · value, so that whole columns can be summed at once."""
-    over_lines: Callable[[list[Any]], float] | None = None
+    over_lines: Callable[[list[Any]], object] | None = None
     """A caller's own formula over the answered report lines; its result is reward and score."""
 
 
@@ -158,7 +158,7 @@ def aggregation_of(spec: object) -> Aggregation:
     if callable(spec):
         name = getattr(spec, "__name__", type(spec).__name__)
         return Aggregation(
-            name, _weighted, scale="raw", over_lines=cast("Callable[[list[Any]], float]", spec)
+            name, _weighted, scale="raw", over_lines=cast("Callable[[list[Any]], object]", spec)
         )
     names = ", ".join(AGGREGATIONS)
     raise RubricError(f"aggregation {spec!r} is not known: give one of {names}, or a function")

@@ -1,4 +1,4 @@
-"""Criterion, one weighted question about a rollout; Score, one answer to it."""
+"""Criterion: one weighted question about a rollout."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -15,50 +15,12 @@ from pydantic import (
 
 from assay.errors import RubricError
 from assay.identity import hash_of, name_of, path_of, reference_of, slug
-from assay.wording import described, plainly
+from assay.score import NOT_APPLICABLE
+from assay.wording import plainly
 
 BINARY = ("UNMET", "MET")
-NOT_APPLICABLE = "N/A"
 LARGEST = 1e100
 """The largest weight or value, so that no sum of products can overflow."""
-
-
-class Score(NamedTuple):
-    """One answer. `value` is None when nobody could answer, and `error` says why.
-
-    A check returns one when it has more to say than a number:
-
-    >>> Score(0.5, reason="two of four sources found").value
-    0.5
-    """
-
-    value: float | None = None
-    reason: str = ""
-    verdict: str | None = None
-    """The choice that was made, where the question offers choices; `N/A` when it does not apply."""
-    error: str | None = None
-    """Kind and message of what went wrong."""
-    lines: Sequence[Any] = ()
-    """The report lines of a nested rubric."""
-
-    @classmethod
-    def given(cls, value: float, reason: str, verdict: str) -> "Score":
-        """A verdict and what it is worth. The constructor's defaults cost more than the rest."""
-        return cast("Score", tuple.__new__(cls, (value, reason, verdict, None, ())))  # pyright: ignore[reportUnknownMemberType]
-
-    @classmethod
-    def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
-        """No answer, and why."""
-        return cls(error=error if isinstance(error, str) else described(error), reason=reason)
-
-    @classmethod
-    def not_applicable(cls, reason: str = "") -> "Score":
-        """The question does not arise: the line leaves the score and counts as answered."""
-        return cls(verdict=NOT_APPLICABLE, reason=reason)
-
-    @property
-    def applies(self) -> bool:
-        return self.verdict != NOT_APPLICABLE
 
 
 class Scorer(Protocol):

@@ -5,9 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from typing import Any, cast, overload
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any
 
 from assay.aggregation import (
     AGGREGATIONS,
@@ -18,80 +16,10 @@ from assay.aggregation import (
     capped,
     normalise,
 )
-from assay.criterion import NOT_APPLICABLE, Criterion, Score
+from assay.criterion import Criterion
 from assay.errors import RubricError
+from assay.lines import CriterionReport, Lines
 from assay.wording import shown
-
-
-class CriterionReport(BaseModel):
-    """One line of a report: a question and its answer."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str = ""
-    weight: float = 1.0
-    requirement: str | None = None
-    value: float | None = None
-    """Between 0 and 1 for a verdict, any number for a check; None when there is no answer."""
-    verdict: str | None = None
-    reason: str = ""
-    error: str | None = None
-    """Why there is no answer; None when there is one."""
-    counted: bool = True
-    """Whether the line is part of the score, and not a metric or report-only."""
-    passed: bool | None = None
-    tags: tuple[str, ...] = ()
-    lines: tuple["CriterionReport", ...] = ()
-    """The lines of a nested rubric."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether someone answered; that a question does not apply is an answer."""
-        return self.error is None
-
-    @property
-    def applies(self) -> bool:
-        return self.verdict != NOT_APPLICABLE
-
-
-class Lines(Sequence[CriterionReport]):
-    """The lines of a report, made when somebody looks: a trainer that wants numbers never does."""
-
-    __slots__ = ("_answers", "_criteria", "_made")
-
-    def __init__(self, criteria: Sequence[Criterion], answers: Sequence[float | Score]) -> None:
-        self._criteria = criteria
-        self._answers = answers
-        self._made: list[CriterionReport] | None = None
-
-    def _all(self) -> list[CriterionReport]:
-        if self._made is None:
-            self._made = [
-                line_of(c, answer) for c, answer in zip(self._criteria, self._answers, strict=True)
-            ]
-        return self._made
-
-    def __len__(self) -> int:
-        return len(self._criteria)
-
-    @overload
-    def __getitem__(self, index: int) -> CriterionReport: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[CriterionReport]: ...
-    def __getitem__(self, index: int | slice) -> CriterionReport | list[CriterionReport]:
-        return self._all()[index]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._all() == list(cast("Sequence[Any]", other))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self._all())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # As plain lines: a criterion may hold a function that cannot be pickled.
-        return list, (self._all(),)
 
 
 @dataclass(frozen=True)
@@ -262,28 +190,6 @@ def _only(first: float | None, second: float | None) -> float | None:
 def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     """All reports as one; the empty report when there are none."""
     return reduce(EvaluationReport.__add__, reports, _EMPTY)
-
-
-def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
-    """The report line of one answer; a bare number comes from a check."""
-    if isinstance(answer, Score):
-        value, reason, verdict, error, lines = answer
-    else:
-        value, reason, error, lines = float(answer), "", None, ()
-        verdict = criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None
-    return CriterionReport(
-        name=criterion.name,
-        weight=criterion.weight,
-        requirement=criterion.requirement,
-        value=value,
-        verdict=verdict,
-        reason=reason if isinstance(reason, str) else str(reason or ""),  # pyright: ignore[reportUnnecessaryIsInstance]
-        error=error,
-        counted=criterion.counts,
-        passed=None if value is None else criterion.passes(value),
-        tags=criterion.tags,
-        lines=tuple(lines),
-    )
 
 
 def _counted(lines: Iterable[CriterionReport]) -> list[Answer]:

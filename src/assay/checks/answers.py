@@ -6,9 +6,9 @@ from typing import Any
 from assay.checks.base import BuiltinCheck, unmet
 from assay.checks.fields import Flag, Number, Texts
 from assay.checks.numbers import exact, last_number
-from assay.criterion import Score
 from assay.messages import completion_text
 from assay.parsers import Parser
+from assay.score import Score
 from assay.types import Messages
 
 

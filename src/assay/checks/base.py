@@ -9,8 +9,8 @@ from typing import Any, ClassVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from assay.checks.fields import Flag
-from assay.criterion import Score
 from assay.errors import RubricError
+from assay.score import Score
 from assay.wording import plainly
 
 

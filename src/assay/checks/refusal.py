@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from assay.checks.base import BuiltinCheck, met
-from assay.criterion import Score
 from assay.messages import completion_text
+from assay.score import Score
 from assay.types import Messages
 
 _OPENING = 400

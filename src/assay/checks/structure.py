@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 from assay.checks.base import BuiltinCheck, unmet
 from assay.checks.fields import Flag
 from assay.checks.validator import place, validator_of
-from assay.criterion import Score
 from assay.errors import RubricError
 from assay.messages import completion_text
 from assay.parsers import extract_code
 from assay.parsers.json_spans import json_spans
+from assay.score import Score
 from assay.types import Messages
 
 

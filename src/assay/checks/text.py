@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from assay.checks.base import BuiltinCheck, unmet
 from assay.checks.fields import Count, Flag, Text, Texts
-from assay.criterion import Score
 from assay.messages import completion_text
 from assay.parsers.fences import fences
+from assay.score import Score
 from assay.types import Messages
 
 

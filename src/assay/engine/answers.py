@@ -7,17 +7,11 @@ from itertools import chain
 from typing import Any, Protocol, TypeAlias, cast, overload
 
 from assay.aggregation import Scale, Totals, weighted_sum, weighted_sums
-from assay.criterion import Criterion, Score
+from assay.criterion import Criterion
 from assay.engine.plan import Plan, Question
-from assay.report import (
-    CriterionReport,
-    EvaluationReport,
-    Lines,
-    aggregate,
-    full_report,
-    line_of,
-    sum_reports,
-)
+from assay.lines import CriterionReport, Lines, line_of
+from assay.report import EvaluationReport, aggregate, full_report, sum_reports
+from assay.score import Score
 
 Column: TypeAlias = list[Any]
 """One answer a rollout: a plain number, or a `Score` where there is more to say."""

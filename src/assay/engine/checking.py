@@ -8,13 +8,13 @@ from typing import Any
 
 from assay.call import Call
 from assay.concurrency import FAILURES, is_stop, side_by_side
-from assay.criterion import Score
 from assay.engine.answers import Column
 from assay.engine.plan import Question
 from assay.engine.settle import as_answer, is_plain, one_a_rollout, score_of_report
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.rollout import Batch
+from assay.score import Score
 from assay.types import OnError
 
 CHUNK = 512

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.concurrency import together
-from assay.criterion import Criterion, Score
+from assay.criterion import Criterion
 from assay.engine.answers import WHOLE, Answers, Column
 from assay.engine.checking import Checking
 from assay.engine.judging import Judging
@@ -14,6 +14,7 @@ from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.rollout import Batch
+from assay.score import Score
 from assay.types import OnError
 
 logger = logging.getLogger("assay")

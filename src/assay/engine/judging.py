@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.concurrency import FAILURES, is_stop, side_by_side
-from assay.criterion import Criterion, Score
+from assay.criterion import Criterion
 from assay.engine.settle import finite, is_plain
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
@@ -13,6 +13,7 @@ from assay.graders.views import view_of
 from assay.messages import question_text
 from assay.report import EvaluationReport
 from assay.rollout import Batch
+from assay.score import Score
 from assay.types import OnError
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
-from assay.criterion import LARGEST, Criterion, Score
+from assay.criterion import LARGEST, Criterion
 from assay.engine.answers import Column
 from assay.graders.verdicts import verdict_score
 from assay.report import EvaluationReport
+from assay.score import Score
 from assay.wording import shown
 
 _PLAIN = frozenset({float, int, bool})

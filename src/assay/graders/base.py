@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from assay.aggregation import Scale
-from assay.criterion import Criterion, Score
+from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.verdicts import score_of, with_value
 from assay.graders.views import ToGrade, view_of
 from assay.graders.whole import as_whole
-from assay.report import CriterionReport, EvaluationReport, Lines, aggregate
+from assay.lines import CriterionReport, Lines
+from assay.report import EvaluationReport, aggregate
+from assay.score import Score
 from assay.types import OnError
 
 

@@ -5,14 +5,16 @@ from collections.abc import Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from assay.criterion import Criterion, Score
+from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Autograder, overrides
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.prompting import system_prompt as shipped
 from assay.graders.schemas import PerCriterionOutput
 from assay.graders.verdicts import verdict_score
-from assay.report import EvaluationReport, line_of
+from assay.lines import line_of
+from assay.report import EvaluationReport
+from assay.score import Score
 from assay.types import OnError
 
 Generate = TypeVar("Generate")

@@ -4,11 +4,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, cast
 
-from assay.criterion import Criterion, Score
+from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.generate import OneShotGenerateFn
 from assay.graders.model import ModelGrader, field_of, read_verdict, refuse_errors
 from assay.graders.prompting import all_criteria, opening
+from assay.score import Score
 from assay.types import OnError
 
 

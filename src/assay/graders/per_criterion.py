@@ -6,10 +6,11 @@ from types import CoroutineType
 from typing import Any
 
 from assay.concurrency import FAILURES, is_stop, walk_together
-from assay.criterion import Criterion, Score
+from assay.criterion import Criterion
 from assay.graders.generate import PerCriterionGenerateFn
 from assay.graders.model import ModelGrader, read_verdict, refuse_errors
 from assay.graders.prompting import one_criterion, opening
+from assay.score import Score
 from assay.types import OnError
 
 _COROUTINE: Any = CoroutineType

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
+from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
 from assay.graders.tags import without_prompt_tags
+from assay.score import NOT_APPLICABLE
 
 
 @cache

@@ -3,9 +3,10 @@
 import math
 from typing import Any, cast
 
-from assay.criterion import BINARY, Criterion, Score
+from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.report import CriterionReport
+from assay.lines import CriterionReport
+from assay.score import Score
 
 _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 

@@ -12,7 +12,8 @@ from assay.graders.generate import (
 )
 from assay.graders.length import CountFn, LengthPenalty, PenaltyType
 from assay.graders.views import ThinkingOutputDict
-from assay.report import CriterionReport, EvaluationReport
+from assay.lines import CriterionReport
+from assay.report import EvaluationReport
 
 __all__ = [
     "CountFn",
