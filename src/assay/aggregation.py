@@ -80,8 +80,8 @@ def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
 
 def weighted_sums(weights: Sequence[float], columns: Sequence[Sequence[float]]) -> list[float]:
     """The reward of every rollout, from one column of values a criterion."""
-    sums = [0.0] * len(columns[0])
-    for weight, column in zip(weights, columns, strict=True):
+    sums = [weights[0] * value for value in columns[0]]
+    for weight, column in zip(weights[1:], columns[1:], strict=True):
         sums = [total + weight * value for total, value in zip(sums, column, strict=True)]
     return sums
 

@@ -78,7 +78,12 @@ class Call:
         whole = batch if whole is None else whole
         if self.everything:
             self._refuse_missing(whole, objects)
-            return map(self._with_everything, batch.everything(objects))
+            function, simple = self.function, not (self.bound or self.positional_only)
+
+            def spread(values: dict[str, Any]) -> Any:
+                return function(**values)
+
+            return map(spread if simple else self._with_everything, batch.everything(objects))
         size = len(batch.rows)
         columns = [
             repeat(objects[a.name], size) if a.name in objects else self._column(a, batch, whole)
@@ -144,8 +149,6 @@ class Call:
         return self.function(*given, **named)
 
     def _with_everything(self, values: dict[str, Any]) -> Any:
-        if not self.bound and not self.positional_only:
-            return self.function(**values)
         for name in self.bound:
             values.pop(name, None)
         given = [values.pop(name) for name in self.positional_only]

@@ -170,19 +170,22 @@ def _write_states(
         state["metrics"] = metrics
         if in_group:
             state["advantage"] = advantage
-        timing: Any = state.get("timing")
-        if timing is None:
-            timing = state["timing"] = {}
-        if type(timing) is dict or isinstance(timing, MutableMapping):
-            _write_timing(cast("MutableMapping[str, Any]", timing), elapsed_ms)
-        if type(steps := state.get("trajectory")) in (list, tuple):
-            _write_steps(cast("Sequence[object]", steps), reward, advantage)
-    for place, state in enumerate(states):
-        if errors is not None or "errors" in state:
-            state["errors"] = {} if errors is None else errors[place]
+        if "errors" in state:
+            state["errors"] = {}
+        _write_timing(state, elapsed_ms)
+        steps: list[Any] | None = state.get("trajectory")
+        if steps.__class__ is list and steps:
+            _write_steps(steps, reward, advantage)
+    for state, found in zip(states, errors or (), strict=False):
+        state["errors"] = found
 
 
-def _write_timing(timing: MutableMapping[str, Any], elapsed_ms: float) -> None:
+def _write_timing(state: MutableMapping[str, Any], elapsed_ms: float) -> None:
+    timing: dict[str, Any] | None = state.get("timing")
+    if timing is None:
+        timing = state["timing"] = {}
+    elif timing.__class__ is not dict and not isinstance(timing, MutableMapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return
     # Scoring again replaces the time of scoring before, in the total too.
     earlier = timing.get("scoring_ms") or 0.0
     timing["scoring_ms"] = elapsed_ms
@@ -193,7 +196,7 @@ def _where(scored: Sequence[bool], rewards: Sequence[float]) -> list[float | Non
     return [r if counts else None for r, counts in zip(rewards, scored, strict=True)]
 
 
-def _write_steps(steps: Sequence[object], reward: float, advantage: float | None) -> None:
+def _write_steps(steps: list[Any], reward: float, advantage: float | None) -> None:
     """Steps of a trajectory that have no reward or advantage of their own get the rollout's."""
     for step in steps:
         if isinstance(step, MutableMapping):

@@ -155,19 +155,18 @@ class Batch:
 
     def everything(self, objects: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All that a check with `**kwargs` gets, one dict a rollout."""
-        whole = all("info" in r and "answer" in r and "task" in r for r in self.rows)
-        bags: list[dict[str, Any]] = [dict(r) if whole else everything(r) for r in self.rows]
-        for place, (bag, state) in enumerate(zip(bags, self.states, strict=True)):
-            if state is not self.rows[place]:
-                bags[place] = bag = {**state, **bag}
-            bag["state"] = state
-            bag.update(objects)
-        return bags
+        complete = all("info" in r and "answer" in r and "task" in r for r in self.rows)
+        if complete and self.rows is self.states:
+            return [{**row, "state": row, **objects} for row in self.rows]
+        pairs = zip(self.rows, self.states, strict=True)
+        return [{**state, **everything(row), "state": state, **objects} for row, state in pairs]
 
     def select(self, indices: Sequence[int]) -> "Batch":
         """The rollouts at these places, in this order."""
+        rows = [self.rows[i] for i in indices]
+        states = rows if self.rows is self.states else [self.states[i] for i in indices]
         views = None if self.views is None else [self.views[i] for i in indices]
-        return Batch([self.rows[i] for i in indices], [self.states[i] for i in indices], views)
+        return Batch(rows, states, views)
 
     def rollouts(self) -> list[Rollout]:
         """Every rollout as a value of its own."""
@@ -178,5 +177,8 @@ class Batch:
         """The batch cut into pieces of at most `size`."""
         if len(self) <= size:
             return [self]
-        starts = range(0, len(self), size)
-        return [Batch(self.rows[i : i + size], self.states[i : i + size]) for i in starts]
+        return [self._cut(start, start + size) for start in range(0, len(self), size)]
+
+    def _cut(self, start: int, end: int) -> "Batch":
+        rows = self.rows[start:end]
+        return Batch(rows, rows if self.rows is self.states else self.states[start:end])
