@@ -80,7 +80,7 @@ def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
 
 def weighted_sums(weights: Sequence[float], columns: Sequence[Sequence[float]]) -> list[float]:
     """The reward of every rollout, from one column of values a criterion."""
-    sums = [weights[0] * value for value in columns[0]]
+    sums = [0.0 + weights[0] * value for value in columns[0]]  # 0.0 first: no reward is -0.0
     for weight, column in zip(weights[1:], columns[1:], strict=True):
         sums = [total + weight * value for total, value in zip(sums, column, strict=True)]
     return sums

@@ -172,24 +172,19 @@ def _write_states(
             state["advantage"] = advantage
         if "errors" in state:
             state["errors"] = {}
-        _write_timing(state, elapsed_ms)
+        timing: dict[str, Any] | None = state.get("timing")
+        if timing is None:
+            timing = state["timing"] = {}
+        if timing.__class__ is dict or isinstance(timing, MutableMapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            # Scoring again replaces the time of scoring before, in the total too.
+            earlier = timing.get("scoring_ms") or 0.0
+            timing["scoring_ms"] = elapsed_ms
+            timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
         steps: list[Any] | None = state.get("trajectory")
         if steps.__class__ is list and steps:
             _write_steps(steps, reward, advantage)
     for state, found in zip(states, errors or (), strict=False):
         state["errors"] = found
-
-
-def _write_timing(state: MutableMapping[str, Any], elapsed_ms: float) -> None:
-    timing: dict[str, Any] | None = state.get("timing")
-    if timing is None:
-        timing = state["timing"] = {}
-    elif timing.__class__ is not dict and not isinstance(timing, MutableMapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return
-    # Scoring again replaces the time of scoring before, in the total too.
-    earlier = timing.get("scoring_ms") or 0.0
-    timing["scoring_ms"] = elapsed_ms
-    timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
 
 
 def _where(scored: Sequence[bool], rewards: Sequence[float]) -> list[float | None]:

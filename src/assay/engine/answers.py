@@ -49,6 +49,7 @@ class Answers:
     wholes: dict[int, EvaluationReport] = field(default_factory=dict[int, EvaluationReport])
     """Reports of graders that judge as a whole, by place."""
     plain: bool = False
+    """Whether every answer is a bare number under a plain rule, so that no report is needed."""
     clean: bool = True
     """Whether every answer of a judge is known to be a number."""
 
@@ -67,14 +68,6 @@ class Answers:
             return cast("Sequence[Score]", answer)
         self.wholes[place] = self.wholes.get(place, EvaluationReport()) + answer
         return [WHOLE] * len(questions)
-
-    def settle(self) -> None:
-        """Look whether every answer is a number under a plain rule, so that no report is needed."""
-        self.plain = (
-            self.plan.plain
-            and not self.plan.judged
-            and not any(Score in set(map(type, column)) for column in self.columns)
-        )
 
     def failed(self) -> bool:
         """Whether anything has no answer."""

@@ -29,6 +29,8 @@ class Checking:
     on_error: OnError
     grader: Autograder | None
     """For nested rubrics that have none of their own."""
+    plain: bool = True
+    """Whether every answer so far is a bare number."""
 
     async def columns(self, runs: Sequence[Sequence[Question]], batch: Batch) -> list[Column]:
         """One column a question. A later check may read what an earlier one left in the state."""
@@ -77,8 +79,11 @@ class Checking:
         except FAILURES as error:
             if self.on_error == "raise" or is_stop(error):
                 raise
-            return Score.failed(error)
-        return value if is_plain((value,)) else as_answer(question.criterion, value)
+            value = Score.failed(error)
+        if is_plain((value,)):
+            return value
+        self.plain = False
+        return as_answer(question.criterion, value)
 
     async def _group(self, question: Question, batch: Batch) -> Column:
         call = _call(question)
@@ -97,6 +102,7 @@ class Checking:
 
     async def _nested(self, question: Question, batch: Batch) -> Column:
         """A whole rubric as one line, worth its normalised score."""
+        self.plain = False
         scorer: Any = question.criterion.check
         inherits = getattr(scorer, "autograder", self) is None and self.grader is not None
         options = {"autograder": self.grader} if inherits else {}
@@ -129,6 +135,7 @@ class Checking:
 
     async def _settled(self, question: Question, values: Column) -> Column:
         """Results that are not all plain numbers: awaitables awaited, the rest read or refused."""
+        self.plain = False
         pending = [place for place, value in enumerate(values) if inspect.isawaitable(value)]
         if pending:
             results = await side_by_side(self._awaited, [values[place] for place in pending])

@@ -45,7 +45,6 @@ class Engine:
             else:
                 # The model is asked while the checks run.
                 await together(self._judge(phase, batch, found), self._check(phase, batch, found))
-        found.settle()
         if not found.plain and found.failed():
             for question in self.plan.questions:
                 self._report_errors(question.criterion, found.columns[question.index])
@@ -73,6 +72,7 @@ class Engine:
     async def _check(self, phase: Phase, batch: Batch, found: Answers) -> None:
         checking = Checking(self.objects, self.on_error, self.grader)
         columns = await checking.columns(phase.runs, batch)
+        found.plain = self.plan.plain and checking.plain and not self.plan.judged
         for question, column in zip(phase.by_code, columns, strict=True):
             found.columns[question.index] = column
 
