@@ -1,6 +1,6 @@
 """Answers: what was found about a batch, kept by column until somebody wants a report."""
 
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -86,22 +86,20 @@ class Answers:
     def rewards(self) -> list[float]:
         if not self.plain:
             return [report.raw_score or 0.0 for report in self.reports]
-        weighted = [
-            (q.criterion.weight, q.index) for q in self.plan.questions if q.criterion.weight
-        ]
+        weighted = self.plan.weighted
         if not weighted:
             return [0.0] * self.size
-        weights, places = zip(*weighted, strict=True)
-        return weighted_sums(weights, [self.columns[place] for place in places])
+        weights = [self.plan.weights[index] for index in weighted]
+        return weighted_sums(weights, [self.columns[index] for index in weighted])
 
     def metrics(self) -> list[dict[str, float]]:
         """The values by name of every rollout; without those that have no answer."""
-        # Filled by column: copying a dict that has its keys is cheaper than building one.
-        empty = dict.fromkeys(self.plan.names, 0.0) if self.plain else {}
-        rows = [empty.copy() for _ in range(self.size)]
+        if self.plain:
+            return _filled(self.plan.names, map(_as_floats, self.columns), self.size)
+        rows: list[dict[str, float]] = [{} for _ in range(self.size)]
         for name, column in zip(self.plan.names, self.columns, strict=True):
-            values = _as_floats(column) if self.plain else map(_value_of, column)
-            for row, value in zip(rows, values, strict=True):
+            for row, answer in zip(rows, column, strict=True):
+                value = answer.value if type(answer) is Score else float(answer)
                 if value is not None:
                     row[name] = value
         for place, whole in self.wholes.items():
@@ -159,8 +157,14 @@ def values_of(answers: Sequence[float | Score]) -> list[float] | None:
     return None if None in values else cast("list[float]", values)
 
 
-def _value_of(answer: float | Score) -> float | None:
-    return answer.value if isinstance(answer, Score) else float(answer)
+def _filled(names: Sequence[str], columns: Iterable[Column], size: int) -> list[dict[str, float]]:
+    # By column: copying a dict that has its keys is cheaper than building one.
+    empty = dict.fromkeys(names, 0.0)
+    rows = [empty.copy() for _ in range(size)]
+    for name, column in zip(names, columns, strict=True):
+        for row, value in zip(rows, column, strict=True):
+            row[name] = value
+    return rows
 
 
 def _as_floats(column: Column) -> Column:
