@@ -21,6 +21,12 @@ def test_every_public_class_has_a_docstring(name):
     assert getattr(assay, name).__doc__
 
 
+def test_the_modules_people_reach_for_are_there():
+    """Without importing them first."""
+    assert assay.checks.Contains("a")("cat")
+    assert assay.testing.make_rollout().answer == "4"
+
+
 def test_an_unknown_name_is_an_attribute_error():
     """As for any module."""
     with pytest.raises(AttributeError, match="no attribute 'Rubrik'"):

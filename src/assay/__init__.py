@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from assay.errors import RubricFileError as RubricFileError
     from assay.errors import SignatureError as SignatureError
     from assay.graders import Autograder as Autograder
+    from assay.graders import ChoiceOutput as ChoiceOutput
     from assay.graders import CriterionEvaluation as CriterionEvaluation
+    from assay.graders import LengthPenalty as LengthPenalty
     from assay.graders import OneShotOutput as OneShotOutput
     from assay.graders import PerCriterionGrader as PerCriterionGrader
     from assay.graders import PerCriterionOneShotGrader as PerCriterionOneShotGrader
@@ -54,9 +56,9 @@ _HOMES = {
         "RubricFileError", "SignatureError",
     ),
     "graders": (
-        "Autograder", "CriterionEvaluation", "OneShotOutput", "PerCriterionGrader",
-        "PerCriterionOneShotGrader", "PerCriterionOutput", "RubricAsJudgeGrader",
-        "RubricAsJudgeOutput",
+        "Autograder", "ChoiceOutput", "CriterionEvaluation", "LengthPenalty", "OneShotOutput",
+        "PerCriterionGrader", "PerCriterionOneShotGrader", "PerCriterionOutput",
+        "RubricAsJudgeGrader", "RubricAsJudgeOutput",
     ),
     "group": ("RubricGroup",),
     "parsers": (
@@ -73,11 +75,13 @@ _HOMES = {
         "State",
     ),
 }  # fmt: skip
+_MODULES = ("checks", "graders", "parsers", "testing")
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AssayError",
     "Autograder",
+    "ChoiceOutput",
     "Criterion",
     "CriterionEvaluation",
     "CriterionReport",
@@ -87,6 +91,7 @@ __all__ = [
     "IndividualRewardFunc",
     "Info",
     "JudgeError",
+    "LengthPenalty",
     "MaybeThinkParser",
     "Message",
     "Messages",
@@ -117,6 +122,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"assay.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")
     value = getattr(import_module(f"assay.{_MODULE_OF[name]}"), name)
