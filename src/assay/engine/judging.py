@@ -13,7 +13,7 @@ from assay.graders.views import view_of
 from assay.messages import question_text
 from assay.report import EvaluationReport
 from assay.rollout import Batch
-from assay.score import Score
+from assay.score import NOT_APPLICABLE, Score
 from assay.types import OnError
 
 
@@ -54,7 +54,11 @@ class Judging:
 
 def _is_clean(scores: Sequence[Score]) -> bool:
     """Whether every score is a number and nothing else, as nearly all are."""
-    return is_plain([s.value for s in scores]) and not any(s.error or not s.applies for s in scores)
+    return (
+        is_plain([score.value for score in scores])
+        and {score.error for score in scores} <= {None}
+        and NOT_APPLICABLE not in [score.verdict for score in scores]
+    )
 
 
 def _view(batch: Batch, place: int) -> str:
