@@ -50,6 +50,8 @@ class Answers:
     """Reports of graders that judge as a whole, by place."""
     plain: bool = False
     """Whether every answer is a bare number under a plain rule, so that no report is needed."""
+    floats: bool = False
+    """Whether every answer is a float, so that metrics need no conversion."""
     clean: bool = True
     """Whether every answer of a judge is known to be a number."""
 
@@ -95,7 +97,8 @@ class Answers:
     def metrics(self) -> list[dict[str, float]]:
         """The values by name of every rollout; without those that have no answer."""
         if self.plain:
-            return _filled(self.plan.names, map(_as_floats, self.columns), self.size)
+            columns = self.columns if self.floats else [[*map(float, c)] for c in self.columns]
+            return _filled(self.plan.names, columns, self.size)
         rows: list[dict[str, float]] = [{} for _ in range(self.size)]
         for name, column in zip(self.plan.names, self.columns, strict=True):
             for row, answer in zip(rows, column, strict=True):
@@ -165,10 +168,6 @@ def _filled(names: Sequence[str], columns: Iterable[Column], size: int) -> list[
         for row, value in zip(rows, column, strict=True):
             row[name] = value
     return rows
-
-
-def _as_floats(column: Column) -> Column:
-    return column if set(map(type, column)) == {float} else list(map(float, column))
 
 
 @dataclass(frozen=True, slots=True)

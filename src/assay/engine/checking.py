@@ -10,7 +10,7 @@ from assay.call import Call
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.engine.answers import Column
 from assay.engine.plan import Question
-from assay.engine.settle import as_answer, is_plain, one_a_rollout, score_of_report
+from assay.engine.settle import all_floats, as_answer, is_plain, one_a_rollout, score_of_report
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.rollout import Batch
@@ -31,6 +31,8 @@ class Checking:
     """For nested rubrics that have none of their own."""
     plain: bool = True
     """Whether every answer so far is a bare number."""
+    floats: bool = True
+    """Whether every answer so far is a float, and no bool or int."""
 
     async def columns(self, runs: Sequence[Sequence[Question]], batch: Batch) -> list[Column]:
         """One column a question. A later check may read what an earlier one left in the state."""
@@ -55,12 +57,17 @@ class Checking:
             for question, column in zip(run, columns, strict=True):
                 results = _call(question).each(chunk, self.objects, whole=batch)
                 values = self._collect(results, len(chunk.rows))
-                column += values if is_plain(values) else await self._settled(question, values)
+                if not all_floats(values):
+                    self.floats = False
+                    if not is_plain(values):
+                        values = await self._settled(question, values)
+                column += values
         return columns
 
     async def _rollout_by_rollout(self, run: Sequence[Question], batch: Batch) -> list[Column]:
         async def checked(place: int) -> list[Any]:
             alone = Batch(batch.rows[place : place + 1], batch.states[place : place + 1])
+            self.floats = False
             answers: list[Any] = []
             for question in run:
                 answers.append(await self._one(question, alone, batch))
@@ -86,6 +93,7 @@ class Checking:
         return as_answer(question.criterion, value)
 
     async def _group(self, question: Question, batch: Batch) -> Column:
+        self.floats = False
         call = _call(question)
         try:
             values = call.group(batch, self.objects)

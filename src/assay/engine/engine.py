@@ -73,6 +73,7 @@ class Engine:
         checking = Checking(self.objects, self.on_error, self.grader)
         columns = await checking.columns(phase.runs, batch)
         found.plain = self.plan.plain and checking.plain and not self.plan.judged
+        found.floats = checking.floats
         for question, column in zip(phase.by_code, columns, strict=True):
             found.columns[question.index] = column
 

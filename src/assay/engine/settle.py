@@ -1,5 +1,6 @@
 """Settle what checks and judges return into answers: finite numbers, or `Score`s that say more."""
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
@@ -16,7 +17,20 @@ _UNORDERED = (str, bytes, Mapping, Set)
 
 def is_plain(values: Sequence[Any]) -> bool:
     """Whether all are numbers of a sensible size, as nearly every column is."""
-    return _PLAIN.issuperset(map(type, values)) and sum(map(abs, values)) <= LARGEST
+    return _PLAIN.issuperset(map(type, values)) and _in_bounds(values)
+
+
+def all_floats(values: Sequence[Any]) -> bool:
+    """Whether all are plain and none is a bool or an int."""
+    return set(map(type, values)) == {float} and _in_bounds(values)
+
+
+def _in_bounds(values: Sequence[Any]) -> bool:
+    try:
+        # The cheapest look at all of them at once: NaN stays NaN, infinity stays infinity.
+        return math.hypot(*values) <= LARGEST
+    except OverflowError:
+        return False
 
 
 def as_answer(criterion: Criterion, value: Any) -> float | Score:
