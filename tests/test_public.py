@@ -64,7 +64,7 @@ def test_the_names_of_verifiers_stand_where_its_programs_look(module):
 
 
 async def test_a_program_for_verifiers_runs():
-    """Its error tree, its helpers and its scoring."""
+    """Its error tree, its small functions and its scoring."""
     vf = importlib.import_module("assay.compat.verifiers")
     maybe_await = importlib.import_module("assay.compat.verifiers.utils.async_utils").maybe_await
     assert issubclass(vf.EmptyModelResponseError, vf.ModelError)
