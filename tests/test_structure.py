@@ -208,6 +208,14 @@ class TestNested:
         assert line.name == "essay"
         assert [inner.value for inner in line.lines] == [1.0, 0.0]
 
+    def test_without_a_name_it_goes_by_rubric(self):
+        """In a list as by `as_criterion`."""
+        inner = Rubric([fixed(1.0)])
+        assert Rubric([inner, inner.as_criterion()]).get_reward_func_names() == [
+            "rubric",
+            "rubric_2",
+        ]
+
     async def test_it_asks_the_outer_grader_when_it_has_none(self):
         """One grader is enough for the whole tree."""
         essay = Rubric([{"requirement": "Is kind"}], name="essay")

@@ -151,8 +151,7 @@ class Criterion(BaseModel):
         if self.check is not None and not (callable(self.check) or is_scorer(self.check)):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
         if not self.name:
-            name = slug(self.requirement) if self.requirement else name_of(self.check)
-            object.__setattr__(self, "name", name)
+            object.__setattr__(self, "name", _derived_name(self))
         return self
 
     def to_dict(self) -> dict[str, Any]:
