@@ -8,7 +8,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from assay import Criterion, GradingError, PerCriterionGrader, Rollout, Rubric, RubricError, Score
+from assay import (
+    Autograder,
+    Criterion,
+    GradingError,
+    PerCriterionGrader,
+    Rollout,
+    Rubric,
+    RubricError,
+    Score,
+)
 from assay.testing import FakeModel, Fixed, make_rollout, make_state
 
 
@@ -256,3 +265,18 @@ async def test_a_judge_that_is_cancelled_inside_is_an_error_line():
     grader = PerCriterionGrader(FakeModel([asyncio.CancelledError(), "MET"]))
     with pytest.raises(GradingError, match="CancelledError"):
         await rubric.grade("x", autograder=grader)
+
+
+@pytest.mark.parametrize("value", [1e308, 10**400, float("nan")])
+async def test_a_judges_number_is_held_to_the_same_bound(value):
+    """With a rubric around the grader, and without one."""
+
+    class Loud(Autograder):
+        async def judge(self, to_grade, rubric, query=None):
+            return [value, Score(value)]
+
+    criteria = [Criterion(requirement="a"), Criterion(requirement="b")]
+    report = await Loud().grade("x", criteria)
+    assert (report.answered, report.raw_score, report.score) == (0, 0.0, None)
+    with pytest.raises(GradingError, match="not a finite number"):
+        await Rubric(criteria, autograder=Loud()).grade("x")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
+from typing import Any, NamedTuple, Protocol, TypeGuard, cast
 
 from pydantic import (
     BaseModel,
@@ -32,9 +32,6 @@ class Scorer(Protocol):
 def is_scorer(thing: object) -> TypeGuard[Scorer]:
     """Whether this is a rubric of some kind. What can be called is a function, whatever else it has."""
     return not callable(thing) and callable(getattr(thing, "score", None))
-
-
-Check: TypeAlias = Callable[..., Any] | Scorer
 
 
 class Condition(NamedTuple):

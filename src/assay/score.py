@@ -44,3 +44,7 @@ class Score(NamedTuple):
     @property
     def applies(self) -> bool:
         return self.verdict != NOT_APPLICABLE
+
+
+UNASKED = Score(error="RuntimeError: the question was never asked")
+"""Stands where an answer belongs until there is one."""

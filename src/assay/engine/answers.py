@@ -11,7 +11,7 @@ from assay.criterion import Criterion
 from assay.engine.plan import Plan, Question
 from assay.lines import CriterionReport, Lines, line_of
 from assay.report import EvaluationReport, aggregate, full_report, sum_reports
-from assay.score import Score
+from assay.score import UNASKED, Score
 
 Column: TypeAlias = list[Any]
 """One answer a rollout: a plain number, or a `Score` where there is more to say."""
@@ -21,7 +21,6 @@ WHOLE = Score(reason="judged as part of the whole")
 
 
 _NO_COLUMN: Column = []
-_UNASKED = Score(error="RuntimeError: the question was never asked")
 
 
 class Findings(Protocol):
@@ -59,7 +58,7 @@ class Answers:
     def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
         """No answers yet. Later phases fill their columns bit by bit, so those must be there."""
         if len(plan.phases) > 1:
-            return cls(plan, [[_UNASKED] * size for _ in plan.questions], size, scale)
+            return cls(plan, [[UNASKED] * size for _ in plan.questions], size, scale)
         return cls(plan, [_NO_COLUMN] * len(plan.questions), size, scale)
 
     def scores(

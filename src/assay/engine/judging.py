@@ -6,9 +6,10 @@ from typing import Any
 
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
-from assay.engine.settle import finite, is_plain
+from assay.engine.settle import is_plain
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
+from assay.graders.verdicts import finite
 from assay.graders.views import view_of
 from assay.messages import question_text
 from assay.report import EvaluationReport

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from assay.criterion import LARGEST, Criterion
 from assay.engine.answers import Column
-from assay.graders.verdicts import verdict_score
+from assay.graders.verdicts import finite, number_of, verdict_score
 from assay.report import EvaluationReport
 from assay.score import Score
 from assay.wording import shown
@@ -41,40 +41,10 @@ def as_answer(criterion: Criterion, value: Any) -> float | Score:
         return verdict_score(criterion, value)
     if isinstance(value, bool):
         return value
-    number = _number(value)
+    number = number_of(value)
     if number is None:
         return Score.failed(f"ValueError: the check returned {shown(value)}, not a finite number")
     return number
-
-
-def finite(criterion: Criterion, score: Score) -> Score:
-    """A score whose value is a finite number; otherwise an error that says what it is instead."""
-    value: Any = score.value
-    if score.error is not None or not score.applies:
-        return score._replace(value=None)
-    if value is None:
-        return score._replace(error="ValueError: no value and no reason why")
-    if isinstance(value, bool):
-        verdict = score.verdict or criterion.choices[-1 if value else 0]
-        return score._replace(value=float(value), verdict=verdict)
-    number = _number(value)
-    if number is None:
-        error = f"ValueError: a score of {shown(value)} is not a finite number"
-        return Score.failed(error, score.reason)
-    return score._replace(value=number)
-
-
-def _number(value: Any) -> float | None:
-    """A number of any make as a float; None when it is none, or too large to add up."""
-    if isinstance(value, complex) or not (
-        hasattr(value, "__float__") or hasattr(value, "__index__")
-    ):
-        return None
-    try:
-        number = float(value)
-    except Exception:  # noqa: BLE001 - a foreign number type may raise anything
-        return None
-    return number if abs(number) <= LARGEST else None
 
 
 def one_a_rollout(values: Any, size: int) -> Column:

@@ -10,11 +10,10 @@ from assay.criterion import Criterion
 from assay.graders.generate import PerCriterionGenerateFn
 from assay.graders.model import ModelGrader, read_verdict, refuse_errors
 from assay.graders.prompting import one_criterion, opening
-from assay.score import Score
+from assay.score import UNASKED, Score
 from assay.types import OnError
 
 _COROUTINE: Any = CoroutineType
-_UNASKED = Score(error="RuntimeError: the question was never asked")
 
 
 class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
@@ -40,7 +39,7 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
         generate, system_prompt = self.model, self.system_prompt
         shared = opening(to_grade, query)
-        scores: list[Score] = [_UNASKED] * len(criteria)
+        scores: list[Score] = [UNASKED] * len(criteria)
 
         async def walk(places: Iterator[int]) -> None:
             for place in places:

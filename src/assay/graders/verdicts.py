@@ -1,12 +1,12 @@
 """Verdicts: what a judge said, read as a `Score`. Only a verdict on offer counts."""
 
-import math
-from typing import Any, cast
+from typing import Any
 
-from assay.criterion import BINARY, Criterion
+from assay.criterion import BINARY, LARGEST, Criterion
 from assay.errors import JudgeError
 from assay.lines import CriterionReport
 from assay.score import Score
+from assay.wording import shown
 
 _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 
@@ -30,7 +30,7 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
 def score_of(criterion: Criterion, answer: object) -> Score:
     """One answer of a judge as a `Score`: a verdict on offer, a number, a score or a report line."""
     if isinstance(answer, Score):
-        return answer if answer.value is None else _finite(answer)
+        return finite(criterion, answer)
     if isinstance(answer, str):
         return verdict_score(criterion, answer)
     if isinstance(answer, CriterionReport):
@@ -40,15 +40,38 @@ def score_of(criterion: Criterion, answer: object) -> Score:
     if isinstance(answer, bool):
         return verdict_score(criterion, criterion.choices[-1 if answer else 0])
     if isinstance(answer, int | float):
-        return _finite(Score(answer))
+        return finite(criterion, Score(answer))
     return Score.failed(JudgeError(f"judge() answered {answer!r:.200}, which is no verdict"))
 
 
-def _finite(score: Score) -> Score:
-    value = cast("Any", score.value)
-    if isinstance(value, int | float) and math.isfinite(value):
-        return score._replace(value=float(value))
-    return Score.failed(JudgeError(f"a score of {value!r:.200} is no finite number"), score.reason)
+def finite(criterion: Criterion, score: Score) -> Score:
+    """A score whose value is a finite number; otherwise an error that says what it is instead."""
+    value: Any = score.value
+    if score.error is not None or not score.applies:
+        return score._replace(value=None)
+    if value is None:
+        return score._replace(error="ValueError: no value and no reason why")
+    if isinstance(value, bool):
+        verdict = score.verdict or criterion.choices[-1 if value else 0]
+        return score._replace(value=float(value), verdict=verdict)
+    number = number_of(value)
+    if number is None:
+        error = f"ValueError: a score of {shown(value)} is not a finite number"
+        return Score.failed(error, score.reason)
+    return score._replace(value=number)
+
+
+def number_of(value: Any) -> float | None:
+    """A number of any make as a float; None when it is none, or too large to add up."""
+    if isinstance(value, complex) or not (
+        hasattr(value, "__float__") or hasattr(value, "__index__")
+    ):
+        return None
+    try:
+        number = float(value)
+    except Exception:  # noqa: BLE001 - a foreign number type may raise anything
+        return None
+    return number if abs(number) <= LARGEST else None
 
 
 def with_value(line: CriterionReport) -> CriterionReport:
