@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
     from assay.group import RubricGroup as RubricGroup
     from assay.lines import CriterionReport as CriterionReport
+    from assay.math import MathOptions as MathOptions
+    from assay.math import MathVerdict as MathVerdict
     from assay.parsers import MaybeThinkParser as MaybeThinkParser
     from assay.parsers import Parser as Parser
     from assay.parsers import ThinkParser as ThinkParser
     from assay.parsers import XMLParser as XMLParser
     from assay.parsers import extract_boxed_answer as extract_boxed_answer
     from assay.parsers import extract_hash_answer as extract_hash_answer
+    from assay.presets import MathRubric as MathRubric
     from assay.report import EvaluationReport as EvaluationReport
     from assay.rollout import Rollout as Rollout
     from assay.rubric import Rubric as Rubric
@@ -66,6 +69,8 @@ _HOMES = {
         "extract_hash_answer",
     ),
     "lines": ("CriterionReport",),
+    "math": ("MathOptions", "MathVerdict"),
+    "presets": ("MathRubric",),
     "report": ("EvaluationReport",),
     "rollout": ("Rollout",),
     "rubric": ("Rubric",),
@@ -75,7 +80,7 @@ _HOMES = {
         "State",
     ),
 }  # fmt: skip
-_MODULES = ("checks", "graders", "parsers", "testing")
+_MODULES = ("checks", "graders", "isolation", "math", "parsers", "testing")
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -92,6 +97,9 @@ __all__ = [
     "Info",
     "JudgeError",
     "LengthPenalty",
+    "MathOptions",
+    "MathRubric",
+    "MathVerdict",
     "MaybeThinkParser",
     "Message",
     "Messages",
