@@ -140,7 +140,20 @@ def test_the_answer_is_found_in_a_longer_text(text: str, answer: str):
     assert verify(answer, text), verify(answer, text)
 
 
-@pytest.mark.parametrize("text", ["3 @ 4 @ 5", "not 5", "5 or 6", "5, 6", "The dog ate it."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3 @ 4 @ 5",
+        "not 5",
+        "5 or 6",
+        "5, 6",
+        "The dog ate it.",
+        "5 or fewer",
+        "5 million",
+        "1 5",
+        "(a)(5)",
+    ],
+)
 def test_a_number_somewhere_is_no_answer(text: str):
     """A text that says something else is not credited for a number in it."""
     assert not verify("5", text, options=MathOptions(symbolic=False))

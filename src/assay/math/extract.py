@@ -1,7 +1,7 @@
 r"""Where the answer stands in a longer text: the last box, what follows "answer", the last formula.
 
 Every search is linear in the text. The order is math-verify's: a box before words, words before
-formulas, formulas before bare numbers, and of several the last.
+formulas, formulas before bare numbers, and of several the last. A bare number must end the text, but for a word.
 """
 
 import re
@@ -18,6 +18,7 @@ _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 _NEAR, _FAR = 10, 70
 """Boxes so many characters apart are parts of one answer; the farther only with a separator."""
 _MOST_WORDS: Final = 6
+_WORD: Final = re.compile("[a-zA-Z]+")
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _MOST_BOXES: Final = 20
@@ -106,8 +107,10 @@ def _last(text: str) -> str | None:
     formulas = _FORMULA.findall(text)
     if formulas:
         return next((part for part in formulas[-1] if part), None)
-    numbers = _NUMBER.findall(text)
-    return numbers[-1] if numbers else None
+    numbers = list(_NUMBER.finditer(text))
+    if not numbers or len(_WORD.findall(text, numbers[-1].end())) > 1:
+        return None
+    return numbers[-1][0]
 
 
 def _inside(match: re.Match[str]) -> str | None:

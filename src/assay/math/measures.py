@@ -6,8 +6,9 @@ from flint import fmpq
 
 from assay.math.commands import Commands
 from assay.math.numerals import literal
+from assay.math.text import SCALES
 from assay.math.tokens import Token
-from assay.math.tree import Node, Number, Quantity, Quotient, Sum
+from assay.math.tree import Node, Number, Product, Quantity, Quotient, Sum
 from assay.math.units import is_unit
 
 CONNECTIVES: Final = {
@@ -62,7 +63,7 @@ class Measures(Commands):
                 parts.append("/" if token.value == "/" else "·")
                 parts.append(self.advance().value)
             else:
-                return Quantity(node, " ".join(" ".join(parts).split()).replace(" ^", "^"))
+                return _scaled(node, " ".join(" ".join(parts).split()).replace(" ^", "^"))
 
     def starts_unit(self) -> bool:
         """Whether a unit stands here: any text, or the name of a unit right behind a number."""
@@ -97,6 +98,16 @@ class Measures(Commands):
     @staticmethod
     def starts_percent(text: str) -> bool:
         return text.strip().lower() in ("percent", "percentage", "pct", "%")
+
+
+def _scaled(node: Node, unit: str) -> Node:
+    """The value with its unit; `5 million dollars` is 5,000,000 of them."""
+    first, _, rest = unit.partition(" ")
+    scale = SCALES.get(first.lower())
+    if scale is None:
+        return Quantity(node, unit)
+    value = Product((node, Number(fmpq(scale))))
+    return Quantity(value, rest) if rest else value
 
 
 def is_unit_here(word: str, following: Token) -> bool:

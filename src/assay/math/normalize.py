@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from assay.math.options import MathOptions
 from assay.math.rules import agree
-from assay.math.text import LONGEST, unwrapped, without_markup
+from assay.math.text import LONGEST, SCALES, unwrapped, without_markup
 from assay.math.verdict import MathVerdict
 
 _DIGITS: Final = 300
@@ -21,8 +21,10 @@ _NUMBER: Final = re.compile(
     r"\.?\$?\s*(?P<percent>\\?%)?\s*(?P<unit>\\(?:text|mathrm|mbox)\s*\{[a-zA-Z .]*\})?\s*[.,]?\$?",
     re.ASCII,
 )
+_WORDS: Final = re.compile("[a-z]+")
 _PERCENT: Final = re.compile(r"\{\s*(?:percent|percentage|pct)\s*\}")
-_SPACE: Final = re.compile(r"\s+")
+_SPACE: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+"""Spaces that say nothing; between digits they do."""
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SEPARATOR: Final = re.compile(r"[^0-9]")
 
@@ -69,6 +71,8 @@ def _plain(match: re.Match[str]) -> Plain | None:
         return None
     if sign == "-":
         number = -number
+    if unit and not SCALES.keys().isdisjoint(_WORDS.findall(unit.lower())):
+        return None
     if unit and _PERCENT.search(unit):
         percent, unit = "%", None
     return Plain(number, below, decimals is not None, percent is not None, unit is not None)

@@ -31,7 +31,7 @@ _LIBRARY: Final = re.compile(r"\b(?:np|numpy|math|sp|sympy)\.(?=[a-z])")
 _SENTENCE: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s*$")
 _STRAY_POINT: Final = re.compile(r"(?<=[\d}])\.(?=\s*[\])])")
 _ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![a-zA-Z])")
-_ENUMERATED: Final = re.compile(r"[,;]?\s*(?<![a-zA-Z\d])\([a-e]\)\s*")
+_ENUMERATED: Final = re.compile(r"[,;]?\s*(?<![a-zA-Z\d)])\([a-e]\)\s+(?=[-+.\d\\$])")
 _CONDITION: Final = re.compile(
     r",?\s*(?:\\text\s*\{\s*(?:,?\s*(?:for|where)\s+(?:all|any|every|some|each)\b[^{}]*)\}|\bfor (?:all|any|every|some)\b).*$"
 )

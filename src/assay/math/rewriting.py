@@ -99,7 +99,9 @@ def _with_one_case(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """`kπ` against `nπ`: the letter for any whole number is free."""
+    """`x = kπ` against `nπ`: the letter for any whole number is free in a family of solutions."""
+    if not (isinstance(gold, Relation) or isinstance(answer, Relation)):
+        return gold, answer
     only_gold = symbols_of(gold) - symbols_of(answer)
     only_answer = symbols_of(answer) - symbols_of(gold)
     if isinstance(gold, Relation) and isinstance(gold.sides[0], Symbol):

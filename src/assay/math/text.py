@@ -10,6 +10,16 @@ _MOST_LAYERS: Final = 12
 DEEPEST: Final = 60
 """How deep brackets may nest."""
 
+SCALES: Final = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 1000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+"""Words that multiply the number before them."""
+
 _SIGNS: Final = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "﹣": "-", "－": "-", "＋": "+",
     "×": r"\times ", "✕": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "•": r"\cdot ",
