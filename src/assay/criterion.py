@@ -153,22 +153,10 @@ class Criterion(BaseModel):
             )
         if self.check is not None and not (callable(self.check) or is_scorer(self.check)):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
+        if self.isolate or self.timeout != TIMEOUT:
+            _refuse_isolation(self)
         if not self.name:
             object.__setattr__(self, "name", _derived_name(self))
-        return self
-
-    @model_validator(mode="after")
-    def _only_functions_are_isolated(self) -> "Criterion":
-        if self.isolate and (self.check is None or is_scorer(self.check)):
-            told = "a model answers" if self.check is None else "a whole rubric answers"
-            raise ValueError(
-                f"isolate is true, and {told}: only a function can be isolated, so leave it out"
-            )
-        if self.timeout != TIMEOUT and not self.isolate:
-            raise ValueError(
-                f"timeout is {self.timeout:g}, and nothing can stop a check in this process: "
-                "set isolate too"
-            )
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -263,6 +251,20 @@ def _written_conditions(when: Sequence[Condition]) -> object:
         for name, verdicts in when
     ]
     return written[0] if len(written) == 1 else written
+
+
+def _refuse_isolation(criterion: Criterion) -> None:
+    """Refuse to isolate what is no function, and a timeout that nobody could keep."""
+    if not criterion.isolate:
+        raise ValueError(
+            f"timeout is {criterion.timeout:g}, and nothing can stop a check in this process: "
+            "set isolate too"
+        )
+    if criterion.check is None or is_scorer(criterion.check):
+        told = "a model answers" if criterion.check is None else "a whole rubric answers"
+        raise ValueError(
+            f"isolate is true, and {told}: only a function can be isolated, so leave it out"
+        )
 
 
 def _derived_name(criterion: Criterion) -> str:

@@ -15,15 +15,15 @@ PATIENCE = 60
 
 @pytest.fixture
 def pool():
-    """A pool of two workers."""
-    with Pool(max_workers=2) as made:
+    """A pool of two workers, who can read what cloudpickle wrote from birth."""
+    with Pool(max_workers=2, preload=["cloudpickle"]) as made:
         yield made
 
 
 @pytest.fixture
 def lone():
     """A pool of one worker, so that tasks follow each other."""
-    with Pool(max_workers=1) as made:
+    with Pool(max_workers=1, preload=["cloudpickle"]) as made:
         yield made
 
 
@@ -34,9 +34,9 @@ def run(tmp_path):
     def run(code):
         script = tmp_path / "script.py"
         script.write_text(code)
-        done = subprocess.run(
-            [sys.executable, script], capture_output=True, text=True, timeout=PATIENCE
-        )
+        # Some of these fork on purpose, of which newer Pythons warn.
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", script]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.split()
 

@@ -1,8 +1,10 @@
 """Calls: what goes to a worker, and what comes back."""
 
+import gc
 import os
 import sys
 import threading
+import weakref
 from functools import partial
 
 import pytest
@@ -79,6 +81,19 @@ class TestFunctions:
             return len(seen)
 
         assert [lone.call(remember, 0, timeout=60).value for _ in range(3)] == [1, 2, 3]
+
+    def test_a_function_is_not_kept_alive(self, lone):
+        """Nor what it holds."""
+
+        class Large:
+            pass
+
+        held = Large()
+        gone = weakref.ref(held)
+        assert lone.call(lambda large=held: type(large).__name__, timeout=60).value == "Large"
+        del held
+        gc.collect()
+        assert gone() is None
 
     def test_without_cloudpickle_it_says_what_to_install(self, pool, monkeypatch):
         """For what cannot be imported by name."""

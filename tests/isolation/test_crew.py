@@ -99,7 +99,7 @@ class TestPreload:
     def test_the_old_template_goes_when_its_last_worker_does(self, whisper, say_and_hang, gone):
         """Which may finish what it does."""
         with Pool(max_workers=2) as pool:
-            long = pool.submit(say_and_hang, whisper.path, timeout=1)
+            long = pool.submit(say_and_hang, whisper.path, timeout=0.5)
             worker, template = whisper.heard()
             pool.preload("wave")
             while not pool.call(HAS_WAVE, "wave", timeout=60).value:
@@ -118,7 +118,10 @@ class TestPreload:
 
     def test_a_module_that_cannot_be_preloaded_is_told_and_left_out(self, caplog):
         """Whoever needs it will see the error again."""
-        with caplog.at_level(logging.WARNING), Pool(max_workers=1, preload=["no_such"]) as pool:
+        with (
+            caplog.at_level(logging.WARNING, logger="assay"),
+            Pool(max_workers=1, preload=["no_such"]) as pool,
+        ):
             assert pool.call("math:sqrt", 4, timeout=60).value == 2
         assert "'no_such' cannot be preloaded: ModuleNotFoundError" in caplog.text
 
@@ -126,7 +129,7 @@ class TestPreload:
         """By the workers of the template there is."""
         monkeypatch.syspath_prepend(tmp_path)
         (tmp_path / "fatal.py").write_text("import os\nos._exit(1)\n")
-        with caplog.at_level(logging.WARNING), Pool(max_workers=1) as pool:
+        with caplog.at_level(logging.WARNING, logger="assay"), Pool(max_workers=1) as pool:
             template = pool.call("os:getppid", timeout=60).value
             pool.preload("fatal")
             while "workers cannot be started with other modules" not in caplog.text:
@@ -169,6 +172,31 @@ class TestNoWorkers:
             outcome = pool.call("math:sqrt", 4, timeout=60)
             assert outcome.kind == "lost"
             assert "workers end as they start, with status 9" in outcome.message
+
+    def test_a_template_that_is_never_ready(self, tmp_path, monkeypatch, gone):
+        """Is given up in the end, for what it was asked to load hangs."""
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr("assay.isolation.launchers.READY", 0.3)
+        (tmp_path / "hangs.py").write_text("import time\ntime.sleep(1000)\n")
+        with Pool(max_workers=1, preload=["hangs"]) as pool:
+            outcome = pool.call("math:sqrt", 4, timeout=60)
+            assert outcome.kind == "lost"
+            assert "it was not ready within 0.3 s" in outcome.message
+
+    def test_a_worker_that_never_comes(self, monkeypatch):
+        """Is given up too: here its template is stopped, and goes on."""
+        with Pool(max_workers=1, recycle_after=1) as pool:
+            template = pool.call("os:getppid", timeout=60).value
+            monkeypatch.setattr("assay.isolation.handle.BORN", 0.3)
+            os.kill(template, signal.SIGSTOP)
+            try:
+                outcome = pool.call("math:sqrt", 4, timeout=60)
+                assert outcome.kind == "lost"
+                assert "a worker was asked for, and never came" in outcome.message
+            finally:
+                monkeypatch.undo()
+                os.kill(template, signal.SIGCONT)
+            assert pool.call("math:sqrt", 4, timeout=60).value == 2
 
     def test_a_template_that_is_killed_while_nothing_runs(self, lone, gone):
         """Is replaced when it is needed."""

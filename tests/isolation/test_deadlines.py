@@ -106,7 +106,8 @@ def test_load_changes_no_verdict(pool):
     try:
         done = [pool.submit(burn, 0.4, timeout=1) for _ in range(4)]
         hung = pool.submit(lambda: burn(1000), timeout=0.4)
-        assert [task.result().value for task in done] == ["done"] * 4
+        outcomes = [task.result() for task in done]
+        assert [outcome for outcome in outcomes if outcome.value != "done"] == []
         assert hung.result().kind == "timeout"
     finally:
         for process in busy:
@@ -119,7 +120,7 @@ def test_five_hundred_tasks_with_three_that_hang(pool):
     """All others are right, wherever they stood."""
     hanging = {7, 250, 499}
     tasks = [
-        pool.submit(HANGS["a sleep"] if i in hanging else lambda x: x * x, *[i] * (i not in hanging), timeout=0.3)
+        pool.submit(HANGS["a sleep"] if i in hanging else lambda x: x * x, *[i] * (i not in hanging), timeout=0.5)
         for i in range(500)
     ]  # fmt: skip
     outcomes = [task.result() for task in tasks]

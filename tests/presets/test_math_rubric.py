@@ -303,8 +303,8 @@ class TestBatches:
                 running -= 1
                 return Outcome({"equal": True, "gold": True, "answer": True})
 
-        verify = sys.modules["assay.math.verify"]
-        monkeypatch.setattr(verify, "_pool", Workers)
+        simplify = sys.modules["assay.math.simplify"]
+        monkeypatch.setattr(simplify, "_pool", Workers)
         monkeypatch.setattr(verify, "_settled", lambda gold, answer, options: None)
         states = [make_state(f"\\boxed{{{n}}}", answer="4") for n in range(7)]
         await MathRubric(max_workers=3).score_group(states)

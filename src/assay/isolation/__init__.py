@@ -1,17 +1,16 @@
 """Isolation: run code that must not hang in worker processes, each task with a deadline that holds.
 
-pool        what callers use: `submit`, `call`, `run`
+pool        what callers use: `submit`, `call`, `run`; waiting is how they wait
 shared      the one pool of a process
-outcome     what came back: a value, or what went wrong
-task        one call on its way
-packing     functions and arguments as bytes
-room        places in the queue
-dispatcher  the thread that owns the workers
-launch      how workers are started: from a warm template, or each by itself
+lifetime    what becomes of pools when the process ends, or forks
+outcome     what came back: a value, or what went wrong; endings says which
+task        one call on its way; packing makes it bytes, room gives it a place in the queue
+dispatcher  the one thread of a pool, with the queue
+crew        its workers; a handle is the pool's end of one
+launchers   where workers come from; launch starts them from a warm template, or each by itself
 template    the process that forks workers
-worker      the process that works
-clock       how long somebody has worked
-wire        messages between processes
+worker      the process that works; clock tells for how long
+settings    what these processes are told; wire is how they talk
 """
 
 # Names load late, since the template and the workers import this package and need none of them.

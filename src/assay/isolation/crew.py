@@ -1,5 +1,6 @@
 """Crew: the workers of a pool, from birth to end. For the pool's thread alone."""
 
+import math
 import os
 import selectors
 import signal
@@ -100,17 +101,22 @@ class Crew:
 
     def look(self, now: float, idle_seconds: float) -> None:
         """See to what is due: deadlines, and workers that had nothing to do for long."""
+        self.launchers.look(now)
         for handle in [h for h in self.handles.values() if h.look_at <= now]:
             self.hear(handle)  # it may have finished while nobody listened
-            outcome = handle.over(now) if handle.look_at <= now else None
-            if outcome is not None:
+            if handle.look_at > now:
+                continue
+            if handle.task is None:
+                self._never_came(handle)
+            elif (outcome := handle.over(now)) is not None:
                 self.kill(handle, outcome)
         while self._idle and now - self._idle[0].idle_since >= idle_seconds:
             self._dismiss(self._idle[0])
 
     def due(self, idle_seconds: float) -> float:
         """When to look again."""
-        due = min((handle.look_at for handle in self.handles.values()), default=float("inf"))
+        due = min((h.look_at for h in self.handles.values()), default=self.launchers.due)
+        due = min(due, self.launchers.due)
         return min(due, self._idle[0].idle_since + idle_seconds) if self._idle else due
 
     def kill(self, handle: Handle, outcome: Outcome) -> None:
@@ -123,15 +129,13 @@ class Crew:
         if task is not None:
             task.settle(outcome)
 
-    def close(self) -> list[Task]:
-        """End everything; gives the tasks that were being done."""
+    def close(self) -> None:
+        """End everything."""
         self.launchers.close()
         for handle in self.handles.values():
             handle.pipe.close()
-        running = [handle.task for handle in self.handles.values() if handle.task is not None]
         self.handles.clear()
         self._idle.clear()
-        return running
 
     def disown(self) -> None:
         """Let go of everything without touching it: it is another process's."""
@@ -161,19 +165,24 @@ class Crew:
         if handle.pid and handle.is_there and handle.pipe.fileno() >= 0:
             self._rest(handle)
 
+    def _never_came(self, handle: Handle) -> None:
+        self.kill(handle, Outcome())
+        self.trouble = "TimeoutError: a worker was asked for, and never came"
+
     def _rest(self, handle: Handle) -> None:
+        handle.look_at = math.inf
         handle.idle_since = time.monotonic()
         self._idle.append(handle)
 
     def _hung_up(self, handle: Handle) -> None:
         """Its end of the pipe is closed. How it ended the launcher will tell."""
         self._unplug(handle)
-        handle.launcher.lost(handle.number)
+        handle.launcher.hung_up(handle.number)
 
     def _dismiss(self, handle: Handle) -> None:
         """Let a worker go: it ends when its pipe does."""
         self.handles.pop(handle.number, None)
-        self._unplug(handle)
+        self._hung_up(handle)
 
     def _unplug(self, handle: Handle) -> None:
         if handle in self._idle:

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from assay.isolation.crew import Crew
 from assay.isolation.endings import died_of, lost_twice
@@ -50,6 +50,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._queue: OrderedDict[Task, None] = OrderedDict()
         self._abandoned: deque[Task] = deque()
+        self._unsettled: set[Task] = set()
         self._closing = self._rung = self._start_wanted = False
         self._bell, self._ring = socket.socketpair()
         self._bell.setblocking(False)
@@ -66,6 +67,8 @@ class Dispatcher:
             if self._closing:
                 raise RuntimeError(CLOSED)
             self._queue[task] = None
+            self._unsettled.add(task)
+        task.add_done_callback(self._settled)
         self.ring()
 
     def withdraw(self, task: Task) -> None:
@@ -102,8 +105,7 @@ class Dispatcher:
     def unfinished(self) -> list[Task]:
         """Every task that has no outcome yet."""
         with self._lock:
-            running = [handle.task for handle in [*self.crew.handles.values()]]
-            return [*self._queue, *(task for task in running if task is not None)]
+            return [*self._unsettled]
 
     def queued(self) -> int:
         return len(self._queue)
@@ -123,6 +125,10 @@ class Dispatcher:
         self._bell.close()
         self._ring.close()
         self.crew.disown()
+
+    def _settled(self, task: Any) -> None:
+        with self._lock:
+            self._unsettled.discard(task)
 
     def _run(self) -> None:
         try:
@@ -210,12 +216,12 @@ class Dispatcher:
     def _end(self) -> None:
         with self._lock:
             self._closing = True
-        running = self.crew.close()
+        self.crew.close()
         self._selector.close()
         self._bell.close()
         self._ring.close()
         self.room.close(RuntimeError(CLOSED))
         closed = "RuntimeError: the pool was closed before this was done"
         self._lose_all(closed)
-        for task in [*running, *self._abandoned]:
+        for task in self.unfinished():
             task.settle(Outcome(kind="lost", message=closed))

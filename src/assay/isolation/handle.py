@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from assay.isolation import wire
-from assay.isolation.clock import CEILING, ClockKind, waited
+from assay.isolation.clock import CEILING, ClockKind, Reading, reading_of, worked
 from assay.isolation.endings import never_loaded, out_of_time, out_of_wall_time
 from assay.isolation.launch import Launcher
 from assay.isolation.outcome import Outcome
@@ -17,6 +17,8 @@ from assay.wording import described
 
 SLACK: Final = 0.05
 """Seconds past its deadline that a worker is left alone, so that its own clock decides close cases."""
+BORN: Final = 300.0
+"""Seconds that a worker may take until it is there."""
 LOADING: Final = 60.0
 """Seconds that it may take to load a function, imports and all."""
 CHUNK: Final = 1 << 18
@@ -39,8 +41,8 @@ class Handle:
         self.task: Task | None = None
         self.tasks = 0
         """How many it has done."""
-        self.look_at = math.inf
-        """When to look whether its deadline has passed."""
+        self.look_at = time.monotonic() + BORN
+        """When to look whether its time is up."""
         self.idle_since = 0.0
         self.undelivered = False
         """Whether it was gone before it could be given its task."""
@@ -48,8 +50,10 @@ class Handle:
         self._known: set[int] = set()
         self._loading = False
         self._began = 0.0
-        self._waited = 0.0
-        """How long it had waited for a processor when its task began."""
+        self._reading = Reading()
+        """What was counted of it when its task began, or its last one ended."""
+        self._naps = 1
+        """How often it has slept since then without that being work: until its task came."""
         self._outgoing = memoryview(b"")
         self._inbox = wire.Inbox()
 
@@ -78,7 +82,7 @@ class Handle:
                 self.undelivered = True  # it is gone, as we shall hear soon
                 return True
             self._outgoing = self._outgoing[sent:]
-        self._start(self._waited)
+        self._start(self._reading, naps=1)
         return True
 
     def receive(self) -> Iterator[tuple[bytes, bytes]]:
@@ -97,45 +101,42 @@ class Handle:
     def started(self, body: bytes) -> None:
         """The function is loaded; its work begins only now."""
         self._loading = False
-        self._start(wire.SECONDS.unpack(body)[0])
+        self._start(Reading(*wire.READING.unpack(body)), naps=0)
 
     def done(self, kind: bytes, body: bytes) -> tuple[Task | None, Outcome, bool]:
         """What it says at the end of a task: which one, the outcome, and whether to replace it."""
-        state = wire.Done(*wire.DONE.unpack_from(body))
-        self._waited = state.waited
+        seconds, spent, *reading = wire.DONE.unpack_from(body)
+        self._reading = Reading(*reading)
         self.look_at = math.inf
         task, self.task = self.task, None
         self.tasks += 1
         timeout = task.work.timeout if task is not None else math.inf
-        if state.seconds > timeout:
-            return task, out_of_time(timeout, state.seconds), state.spent
-        return task, _outcome(kind, body[wire.DONE.size :], state.seconds), state.spent
+        if seconds > timeout:
+            return task, out_of_time(timeout, seconds), spent
+        return task, _outcome(kind, body[wire.DONE.size :], seconds), spent
 
     def over(self, now: float) -> Outcome | None:
         """An outcome when its time is up; else None, and a time to look again."""
-        task = self.task
-        if task is None:
-            self.look_at = math.inf
-            return None
-        since, work = now - self._began, task.work
-        worked = since - self._wait()
+        assert self.task is not None
+        since, work = now - self._began, self.task.work
+        seconds = self._worked(since)
         limit = LOADING if self._loading else self._limit(work.timeout)
         hard = math.inf if self._loading or work.hard_timeout is None else work.hard_timeout
-        left = min(limit - worked, hard - since)
+        left = min(limit - seconds, hard - since)
         if left > 0:
             self.look_at = now + max(left, 0.001)
             return None
         if self._loading:
-            return never_loaded(work.function.name, LOADING, worked)
+            return never_loaded(work.function.name, LOADING, seconds)
         if hard <= since:
-            return out_of_wall_time(hard, since, worked)
-        return out_of_time(work.timeout, worked)
+            return out_of_wall_time(hard, since, seconds)
+        return out_of_time(work.timeout, seconds)
 
-    def _start(self, waited_before: float) -> None:
+    def _start(self, reading: Reading, naps: int) -> None:
         task = self.task
         if task is None:
             return
-        self._waited = waited_before
+        self._reading, self._naps = reading, naps
         self._began = time.monotonic()
         limit = LOADING if self._loading else self._limit(task.work.timeout)
         if not self._loading and task.work.hard_timeout is not None:
@@ -145,14 +146,16 @@ class Handle:
     def _limit(self, timeout: float) -> float:
         return (timeout * CEILING if self._clock == "processor" else timeout) + SLACK
 
-    def _wait(self) -> float:
-        """How long it has waited for a processor since its task began."""
+    def _worked(self, since: float) -> float:
+        """How many of the seconds since its task began it has worked."""
         if self._clock != "schedule":
-            return 0.0
+            return since
         try:
-            return waited(self.pid) - self._waited
-        except (OSError, ValueError, IndexError):
-            return 0.0  # it is gone, as we shall hear soon
+            now, sleeps = reading_of(self.pid)
+        except (OSError, ValueError, KeyError):
+            return since  # it is gone, as we shall hear soon
+        slept = sleeps or now.sleeps - self._reading.sleeps > self._naps
+        return worked(since, self._reading, now, slept=slept)
 
 
 def _outcome(kind: bytes, said: bytes, seconds: float) -> Outcome:

@@ -38,7 +38,7 @@ class Launcher(Protocol):
     def start(self, number: int, pipe: socket.socket) -> None: ...
     def kill(self, number: int) -> None: ...
     def news(self) -> list[News]: ...
-    def lost(self, number: int) -> None: ...
+    def hung_up(self, number: int) -> None: ...
     def close(self) -> None: ...
     def disown(self) -> None: ...
 
@@ -65,8 +65,8 @@ class Template:
         if number in self.alive:
             self.control.sendall(template.REQUEST.pack(template.KILL, number), wire.QUIETLY)
 
-    def lost(self, number: int) -> None:
-        """A worker hung up. The template will tell how it ended."""
+    def hung_up(self, number: int) -> None:
+        """The template will tell how it ended."""
 
     def news(self) -> list[News]:
         """What has come in, at least one; raises `EOFError` when the template is gone."""
@@ -121,10 +121,10 @@ class Spawner:
         process = self._processes.get(number)
         if process is not None:
             _kill(process)
-            self.lost(number)
+            self.hung_up(number)
 
-    def lost(self, number: int) -> None:
-        """A worker hung up, so it has ended or is about to."""
+    def hung_up(self, number: int) -> None:
+        """It has ended, or is about to."""
         process = self._processes.pop(number, None)
         if process is not None:
             self.alive.discard(number)

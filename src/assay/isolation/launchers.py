@@ -1,7 +1,9 @@
 """Launchers: the one in use, the one about to take over, and those whose workers have yet to end."""
 
 import logging
+import math
 import selectors
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -13,6 +15,8 @@ from assay.wording import described
 
 logger = logging.getLogger("assay")
 
+READY: Final = 300.0
+"""Seconds that a launcher may take until it is ready, imports and all."""
 STARTS: Final = 3
 """How often in a row a launcher may fail to start before nobody waits for it any more."""
 
@@ -32,6 +36,8 @@ class Launchers:
         """Where workers come from; None until there is one."""
         self.trouble = ""
         """Why none can be started, when that is so."""
+        self.due = math.inf
+        """When the one on its way will be given up."""
         self._coming: Launcher | None = None
         self._former: list[Launcher] = []
         self._started_with: Settings | None = None
@@ -54,7 +60,16 @@ class Launchers:
             self._failed(described(error), STARTS)
             return
         self._coming = coming
+        self.due = time.monotonic() + READY
         self._selector.register(coming.control, selectors.EVENT_READ, partial(self._hear, coming))
+
+    def look(self, now: float) -> None:
+        """Give up the one on its way when that takes too long."""
+        if now >= self.due and self._coming is not None:
+            launcher, self._coming = self._coming, None
+            self.due = math.inf
+            self._drop(launcher)
+            self._failed(f"TimeoutError: it was not ready within {READY:g} s", STARTS)
 
     def close(self) -> None:
         for launcher in self._all():
@@ -68,6 +83,8 @@ class Launchers:
         return [each for each in (self.current, self._coming, *self._former) if each is not None]
 
     def _hear(self, launcher: Launcher) -> None:
+        if launcher not in self._all():
+            return  # dropped a moment ago
         try:
             news = launcher.news()
         except EOFError:
@@ -86,14 +103,14 @@ class Launchers:
         if self.current is not None:
             self._former.append(self.current)
         self.current, self._coming = launcher, None
-        self._failures = 0
+        self._failures, self.due = 0, math.inf
         self._took_over(launcher)
 
     def _lost(self, launcher: Launcher) -> None:
         """A launcher has ended, and its workers with it."""
         was_coming = launcher is self._coming
         if was_coming:
-            self._coming = None
+            self._coming, self.due = None, math.inf
         elif launcher is self.current:
             self.current = None
         else:

@@ -3,8 +3,8 @@
 import pickle
 import re
 import sys
-import threading
-from collections import OrderedDict
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ Function: TypeAlias = Callable[..., Any] | str
 """A function, or where it is: `package.module:function`."""
 
 REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-KEPT: Final = 256
-"""How many functions are kept ready to be sent."""
+KEPT: Final = 64
+"""How many functions are kept alive of those that cannot be known again otherwise."""
 
 _numbers = count(1)
 
@@ -41,27 +41,37 @@ class Packed:
 
 
 class Functions:
-    """Functions that were packed before, the latest kept."""
+    """Functions that were packed before, for as long as they live."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._packed: OrderedDict[Any, tuple[Function, Packed]] = OrderedDict()
+        self._named: dict[str, Packed] = {}
+        self._packed: dict[int, tuple[Callable[[], Any], Packed]] = {}
+        self._kept: deque[int] = deque()
 
     def packed(self, function: Function) -> Packed:
         """The function packed; the same each time, so that a worker knows it again."""
-        key = function if isinstance(function, str) else id(function)
-        with self._lock:
-            known = self._packed.get(key)
-            if known is not None:
-                self._packed.move_to_end(key)
-                return known[1]
+        if isinstance(function, str):
+            if function not in self._named:
+                self._named[function] = packed(function)
+            return self._named[function]
+        known = self._packed.get(id(function))
+        if known is not None and known[0]() is function:
+            return known[1]
         made = packed(function)
-        with self._lock:
-            # The function itself is kept too, so that nothing else can get its id.
-            self._packed[key] = function, made
-            if len(self._packed) > KEPT:
-                self._packed.popitem(last=False)
+        # Nothing is locked, since a function may end at any moment, also while we are here.
+        self._packed[id(function)] = self._reference(function), made
         return made
+
+    def _reference(self, function: Callable[..., Any]) -> Callable[[], Any]:
+        """How to know a function again without keeping it alive."""
+        key = id(function)
+        try:
+            return weakref.ref(function, lambda _: self._packed.pop(key, None))
+        except TypeError:
+            self._kept.append(key)
+            if len(self._kept) > KEPT:
+                self._packed.pop(self._kept.popleft(), None)
+            return lambda: function
 
 
 def packed(function: Function) -> Packed:

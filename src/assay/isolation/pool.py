@@ -1,15 +1,13 @@
 """Pool: worker processes for code that must not hang."""
 
-import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 from assay.isolation.clock import clock_kind
 from assay.isolation.dispatcher import Dispatcher, Limits
@@ -18,14 +16,11 @@ from assay.isolation.outcome import Outcome
 from assay.isolation.packing import Function, Functions, packed_arguments
 from assay.isolation.settings import Settings
 from assay.isolation.task import Task, Work
+from assay.isolation.waiting import awaited, waited
 from assay.wording import shown
-
-Result = TypeVar("Result")
 
 MEMORY: Final = 1 << 30
 """Bytes that a worker may take, unless said otherwise: 1 GiB."""
-LOOK_UP: Final = 0.5
-"""Seconds after which a thread that waits looks whether somebody pressed Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +100,7 @@ class Pool:
             # Whoever calls from the callback of a future is in the one thread that makes room.
             turn = None if dispatcher.is_own_thread() else dispatcher.room.enter(task)
             if turn is not None:
-                _waited(turn)
+                waited(turn)
             dispatcher.put(task)
         except BaseException:
             dispatcher.abandon(task)
@@ -125,7 +120,7 @@ class Pool:
             function, *args, timeout=timeout, hard_timeout=hard_timeout, keywords=keywords
         )
         try:
-            return _waited(task)
+            return waited(task)
         except BaseException:
             self._abandon(task)
             raise
@@ -147,9 +142,9 @@ class Pool:
         try:
             turn = dispatcher.room.enter(task)
             if turn is not None:
-                await _awaited(turn)
+                await awaited(turn)
             dispatcher.put(task)
-            return await _awaited(task)
+            return await awaited(task)
         except BaseException:
             dispatcher.abandon(task)
             raise
@@ -259,38 +254,12 @@ class Pool:
 
 def processors() -> int:
     """How many processors this process may use."""
+    count: Callable[[], int | None] | None = getattr(os, "process_cpu_count", None)
+    if count is not None:  # since Python 3.13
+        return count() or 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _waited(future: "Future[Result]") -> Result:
-    """What a future of another thread holds, once it does."""
-    while True:
-        try:
-            # Python does not see a signal that comes just before it waits, so it must look up.
-            return future.result(LOOK_UP)
-        except TimeoutError:
-            if future.done():
-                return future.result()
-
-
-async def _awaited(future: "Future[Result]") -> Result:
-    """What a future of another thread holds, once it does."""
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    def tell(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(wake)
-
-    future.add_done_callback(tell)
-    await waiter
-    return future.result()
 
 
 def _refuse_below(least: float, **values: float) -> None:

@@ -6,7 +6,7 @@ A frame is one letter, the length of its body, and the body.
 import socket
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 FUNCTION: Final = b"f"
 """To a worker: a function under a number. The body is `NUMBER`, then the function."""
@@ -15,7 +15,7 @@ TASK: Final = b"t"
 HELLO: Final = b"h"
 """From a worker: it is there. No body."""
 STARTED: Final = b"s"
-"""From a worker: the function was new and is loaded now; work begins. The body is `SECONDS`."""
+"""From a worker: the function was new and is loaded now; work begins. The body is `READING`."""
 VALUE: Final = b"v"
 """From a worker: what was returned. The body is `DONE`, then the value."""
 RAISED: Final = b"r"
@@ -28,23 +28,14 @@ QUIETLY: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)
 
 HEAD: Final = struct.Struct(">cQ")
 NUMBER: Final = struct.Struct(">Q")
-SECONDS: Final = struct.Struct(">d")
+READING: Final = struct.Struct(">ddQ")
+"""A `clock.Reading`."""
 CALL: Final = struct.Struct(">Qd")
 """The number of the function, and the seconds it may work."""
 
 
-class Done(NamedTuple):
-    """How a worker is after a task."""
-
-    seconds: float
-    """How long the task worked."""
-    waited: float
-    """How long the worker has waited for a processor, all its life."""
-    spent: bool
-    """Whether the worker should be replaced."""
-
-
-DONE: Final = struct.Struct(">dd?")
+DONE: Final = struct.Struct(">d?ddQ")
+"""How long the task worked, whether the worker should be replaced, and a `clock.Reading`."""
 
 
 def frame(kind: bytes, *parts: bytes) -> bytes:

@@ -56,10 +56,10 @@ class Worker:
                 del self._packed[number]
             # Before the clock starts, since it may import what the arguments are made of.
             args, keywords = pickle.loads(memoryview(body)[wire.CALL.size :])
-            wait = self._clock.start(seconds)
+            reading = self._clock.start(seconds)
             began = True
             if is_new:
-                self._pipe.sendall(wire.frame(wire.STARTED, wire.SECONDS.pack(wait)))
+                self._pipe.sendall(wire.frame(wire.STARTED, wire.READING.pack(*reading)))
             value = _called(self._functions[number], args, keywords)
             kind, said = wire.VALUE, _sent_back(value)
         except MemoryError as error:
@@ -67,10 +67,10 @@ class Worker:
             kind, said = wire.MEMORY, _told(error, self._memory.exceeded)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
             kind, said = wire.RAISED, _told(error)
-        worked, waited = self._clock.stop() if began else (0.0, self._clock.waited())
+        worked, reading = self._clock.stop() if began else (0.0, self._clock.read())
         # A thread left behind would take time from the tasks that follow.
         spent = kind == wire.MEMORY or self._memory.is_high() or _threads() > threads
-        done = wire.DONE.pack(worked, waited, spent)
+        done = wire.DONE.pack(worked, spent, *reading)
         self._pipe.sendall(wire.frame(kind, done, said))
 
     def _loaded(self, packed: bytes) -> Any:
@@ -84,37 +84,38 @@ class Worker:
 
 
 class Memory:
-    """The limit on what a worker may take, counted from when it was last set."""
+    """The limit on what a worker may take, counted from when it was last set (on Linux)."""
 
     def __init__(self, allowed: int | None) -> None:
-        self._allowed = allowed
+        self._allowed = allowed or 0
         self._mark = sys.maxsize
-        self._resource: Any = None
-        if allowed is not None and os.name == "posix":
+        self._file = -1
+        if allowed is not None and sys.platform == "linux":
             import resource
 
-            self._resource = resource
-            self._hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        has_file = self._resource is not None and sys.platform == "linux"
-        self._file = os.open("/proc/self/statm", os.O_RDONLY) if has_file else -1
+            self._resource: Any = resource
+            self._usual = resource.getrlimit(resource.RLIMIT_AS)
+            self._file = os.open("/proc/self/statm", os.O_RDONLY)
 
     def limit(self) -> None:
-        if self._resource is None or self._allowed is None or self._file < 0:
+        """Allow so much more than there is now."""
+        if self._file < 0:
             return
         taken = self._taken()
-        most = taken + self._allowed
         self._mark = taken + int(self._allowed * MARK)
-        if self._hard != self._resource.RLIM_INFINITY:
-            most = min(most, self._hard)
-        self._resource.setrlimit(self._resource.RLIMIT_AS, (most, self._hard))
+        most, (soft, hard) = taken + self._allowed, self._usual
+        if soft != self._resource.RLIM_INFINITY:
+            most = min(most, soft)
+        self._resource.setrlimit(self._resource.RLIMIT_AS, (most, hard))
 
     def lift(self) -> None:
-        if self._resource is not None and self._file >= 0:
-            self._resource.setrlimit(self._resource.RLIMIT_AS, (self._hard, self._hard))
+        """Allow what the system allows."""
+        if self._file >= 0:
+            self._resource.setrlimit(self._resource.RLIMIT_AS, self._usual)
 
     @property
     def exceeded(self) -> str:
-        return f"it needed more than the {self._allowed or 0:,} bytes that a worker may take"
+        return f"it needed more than the {self._allowed:,} bytes that a worker may take"
 
     def is_high(self) -> bool:
         """Whether so much has been taken, and not given back, that a fresh worker would be better."""
@@ -191,7 +192,7 @@ def serve(pipe: socket.socket, settings: Settings) -> None:
         status = 1  # the pool is gone
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, AttributeError):  # closed, or never there
                 stream.flush()
         os._exit(status)
 

@@ -6,18 +6,21 @@ from typing import Final
 
 from assay.math.compare import compare
 from assay.math.extract import final_answer
-from assay.math.finding import Finding
+from assay.math.finding import Finding, Open
 from assay.math.normalize import settled, shortened
 from assay.math.options import MathOptions
-from assay.math.reading import Reading, read
+from assay.math.reading import Reading, is_mathematics, read
 from assay.math.verdict import MathVerdict
 
-_PROSE: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}\s|\$")
+_WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
+_FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
 
-def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
-    """The verdict on a pair, or None when only simplification can tell."""
+def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
+    """The verdict on a pair, or what is left open."""
     one, two = read(gold), _found(answer)
+    if two is None:
+        return MathVerdict("answer_unparsable", "no answer was found in a text of words", "algebra")
     if one.is_too_large or two.is_too_large:
         side, why = ("gold", one.problem) if one.is_too_large else ("answer", two.problem)
         return MathVerdict("too_large", f"the {side} is too large: {why}", "algebra")
@@ -27,7 +30,9 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
         if verdict is not None:
             return verdict
     if one.tree is None or two.tree is None:
-        return None if options.symbolic else _unread(one)
+        return (
+            Open(gold, two.source, one.tree is not None) if options.symbolic else _unread(one, two)
+        )
     finding = _best(one, two, options)
     if finding.equal is not None:
         return MathVerdict("equal" if finding.equal else "different", finding.reason, "algebra")
@@ -35,19 +40,29 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
         return MathVerdict("too_large", finding.reason, "algebra")
     if not options.symbolic:
         return MathVerdict("different", f"not proven equal: {finding.reason}", "algebra")
-    return None
+    return Open(gold, two.source, True)
 
 
-def _found(answer: str) -> Reading:
-    """The reading of an answer, or of the part of a longer text that is its answer."""
+def _found(answer: str) -> Reading | None:
+    """The reading of an answer, or of the part of a longer text that is its answer.
+
+    None for a text of words in which nothing looks like an answer.
+    """
     reading = read(answer)
-    if reading.tree is None:
-        part = final_answer(answer) if _PROSE.search(answer) else None
-        if part is not None and part.strip() != answer.strip():
-            inner = read(part)
-            if inner.tree is not None:
-                return inner
-    return reading
+    if reading.tree is not None or not _is_longer_text(answer):
+        return reading
+    part = final_answer(answer)
+    if part is None:
+        return None
+    return read(part)
+
+
+def _is_longer_text(text: str) -> bool:
+    """Whether an answer stands somewhere among words or formulas."""
+    if _FORMULA.search(text.strip().strip("$")):
+        return True
+    words = [word for word in _WORD.findall(text) if not is_mathematics(word)]
+    return len(words) > 1 or (len(words) == 1 and text.strip().startswith(words[0]))
 
 
 def _best(gold: Reading, answer: Reading, options: MathOptions) -> Finding:
@@ -68,9 +83,9 @@ def _best(gold: Reading, answer: Reading, options: MathOptions) -> Finding:
     return finding
 
 
-def _unread(gold: Reading) -> MathVerdict:
+def _unread(gold: Reading, answer: Reading) -> MathVerdict:
     if gold.tree is None:
         return MathVerdict(
             "gold_unparsable", f"the gold {shortened(gold.text)!r}: {gold.problem}", "algebra"
         )
-    return MathVerdict("answer_unparsable", "the answer cannot be read", "algebra")
+    return MathVerdict("answer_unparsable", f"the answer: {answer.problem}", "algebra")

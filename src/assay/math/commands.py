@@ -38,6 +38,7 @@ _FONTS: Final = frozenset(
 )
 _GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array"})
 _TWO: Final = Number(fmpq(2))
+_DIFFERENTIALS: Final = (Symbol("d"), Symbol("partial"), Power(Symbol("d"), _TWO))
 _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
 
 
@@ -69,6 +70,8 @@ class Commands(Reader):
 
     def fraction(self) -> Node:
         top = self.digit_or_group()
+        if top in _DIFFERENTIALS:
+            raise UnreadableError("a derivative")
         return Quotient(top, self.digit_or_group())
 
     def binomial(self) -> Node:

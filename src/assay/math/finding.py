@@ -10,6 +10,15 @@ class Finding(NamedTuple):
     reason: str
 
 
+class Open(NamedTuple):
+    """What only simplification can tell, as it is sent to a worker."""
+
+    gold: str
+    answer: str
+    gold_is_read: bool
+    """Whether the algebra could read the gold, whatever the worker makes of it."""
+
+
 SAME: Final = Finding(True, "equal as expressions")
 
 

@@ -37,6 +37,10 @@ class Plain(NamedTuple):
     is_decimal: bool
     is_percent: bool
     has_unit: bool
+    shown: str
+    """How it is written in a reason."""
+    is_whole: bool
+    """Whether it is a whole number and nothing else: no point, percent sign or unit."""
 
 
 @lru_cache(maxsize=65536)
@@ -44,7 +48,7 @@ def plain_number(text: str) -> Plain | None:
     """The number that a short text is, or None.
 
     >>> plain_number(r"$\\frac{3}{4}$")
-    Plain(top=3, bottom=4, is_decimal=False, is_percent=False, has_unit=False)
+    Plain(top=3, bottom=4, is_decimal=False, is_percent=False, has_unit=False, shown='3/4', is_whole=False)
     """
     if len(text) > _DIGITS:
         return None
@@ -75,7 +79,10 @@ def _plain(match: re.Match[str]) -> Plain | None:
         return None
     if unit and _PERCENT.search(unit):
         percent, unit = "%", None
-    return Plain(number, below, decimals is not None, percent is not None, unit is not None)
+    is_decimal, is_percent = decimals is not None, percent is not None
+    shown = _shown(number, below, is_decimal=is_decimal) + ("%" if is_percent else "")
+    is_whole = below == 1 and not (is_decimal or is_percent or unit)
+    return Plain(number, below, is_decimal, is_percent, unit is not None, shown, is_whole)
 
 
 def settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
@@ -89,14 +96,18 @@ def settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
 
 
 def _numbers(gold: Plain, answer: Plain, options: MathOptions) -> MathVerdict | None:
-    if (gold.has_unit or answer.has_unit) and not (
-        options.units and gold.has_unit != answer.has_unit
+    if gold.is_whole and answer.is_whole and not options.tolerance:
+        same = gold.top == answer.top
+    elif (gold.has_unit != answer.has_unit and not options.units) or (
+        gold.has_unit and answer.has_unit
     ):
         return None
-    if same_number(gold, answer, options):
-        return MathVerdict("equal", f"equal as numbers: {_shown(gold)}", "normalize")
+    else:
+        same = same_number(gold, answer, options)
+    if same:
+        return MathVerdict("equal", f"equal as numbers: {gold.shown}", "normalize")
     return MathVerdict(
-        "different", f"different numbers: {_shown(gold)} and {_shown(answer)}", "normalize"
+        "different", f"different numbers: {gold.shown} and {answer.shown}", "normalize"
     )
 
 
@@ -115,16 +126,14 @@ def same_number(gold: Plain, answer: Plain, options: MathOptions) -> bool:
     return agree(one, two, is_decimal=is_decimal, options=options)
 
 
-def _shown(number: Plain) -> str:
-    sign = "%" if number.is_percent else ""
-    if number.bottom == 1:
-        return shortened(f"{number.top}{sign}")
-    if number.is_decimal:
-        places = len(str(number.bottom)) - 1
-        digits = str(abs(number.top)).zfill(places + 1)
-        minus = "-" if number.top < 0 else ""
-        return shortened(f"{minus}{digits[:-places]}.{digits[-places:]}{sign}")
-    return shortened(f"{number.top}/{number.bottom}{sign}")
+def _shown(top: int, bottom: int, *, is_decimal: bool) -> str:
+    if bottom == 1:
+        return shortened(str(top))
+    if not is_decimal:
+        return shortened(f"{top}/{bottom}")
+    places = len(str(bottom)) - 1
+    digits = str(abs(top)).zfill(places + 1)
+    return shortened(f"{'-' if top < 0 else ''}{digits[:-places]}.{digits[-places:]}")
 
 
 @lru_cache(maxsize=65536)

@@ -12,6 +12,7 @@ from assay.math.tree import (
     Constant,
     Grid,
     Listing,
+    NamedSet,
     Node,
     Number,
     Range,
@@ -121,6 +122,8 @@ class Reader:
 
     def bracket(self, opening: str) -> Node:
         """A bracketed expression, a tuple, a list or an interval."""
+        if opening == "[" and self.take("]"):
+            return NamedSet("empty")
         bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
         inside = self.answer()
         self.in_bars, self.in_braces = bars, braces

@@ -69,10 +69,13 @@ class Reading:
     """What a text says. `tree` is None when it cannot be read, and `problem` says why."""
 
     text: str
+    """The text as it was read, without its wrapping."""
     tree: Node | None
     problem: str = ""
     is_too_large: bool = False
     is_ambiguous: bool = False
+    source: str = ""
+    """The text as it came."""
 
     @cached_property
     def others(self) -> tuple[Node, ...]:
@@ -114,16 +117,16 @@ def read(answer: str) -> Reading:
     if depth_of(text) > DEEPEST:
         return Reading(text, None, f"brackets nest more than {DEEPEST} deep", True)
     if _CLOCK.fullmatch(text):
-        return Reading(text, Words(re.sub(r"[\s.]", "", text.casefold())))
+        return Reading(text, Words(re.sub(r"[\s.]", "", text.casefold())), source=answer)
     words = _as_words(text)
     if words is not None:
-        return Reading(text, words)
+        return Reading(text, words, source=answer)
     text = _with_words_marked(text)
     try:
         tree, is_ambiguous = parsed(text)
     except UnreadableError as error:
-        return Reading(text, None, str(error))
-    return Reading(text, tree, is_ambiguous=is_ambiguous)
+        return Reading(text, None, str(error), source=answer)
+    return Reading(text, tree, is_ambiguous=is_ambiguous, source=answer)
 
 
 def _mended(text: str) -> str:
@@ -153,12 +156,13 @@ def _as_words(text: str) -> Node | None:
     if first in SPELLED and rest and not set(rest.split()) & (_NO_LABELS | _CONNECTIVES):
         return Quantity(Number(fmpq(SPELLED[first])), rest)
     words = re.findall("[a-z]+", folded)
-    if plain != text or any(len(word) > 3 and not _is_mathematics(word) for word in words):
+    if plain != text or any(len(word) > 3 and not is_mathematics(word) for word in words):
         return Words(folded)
     return None
 
 
-def _is_mathematics(word: str) -> bool:
+def is_mathematics(word: str) -> bool:
+    """Whether a word is a name in formulas."""
     return word in FUNCTIONS or word in GREEK or word in ("sqrt", "cbrt", "infty", "infinity")
 
 
@@ -176,6 +180,6 @@ def _with_words_marked(text: str) -> str:
 
 def _are_words(text: str) -> bool:
     words = re.findall("[a-zA-Z'-]+", text)
-    if any(word.lower() in _NO_LABELS | _CONNECTIVES or _is_mathematics(word) for word in words):
+    if any(word.lower() in _NO_LABELS | _CONNECTIVES or is_mathematics(word) for word in words):
         return False
     return any(len(word) > 3 for word in words)

@@ -141,6 +141,8 @@ def closing(text: str, start: int) -> int:
 _NEXT_STATEMENT: Final = re.compile(
     r"(?<![,;=<>+*/-])\s*\\q?quad(?=\s*\\?[a-zA-Z]+(?:_\{?\w+\}?)?\s*(?:[=<>]|\\[lg]e))"
 )
+_SINGLE_BREAK: Final = re.compile(r"\\(?=[\s\d-])")
+"""Rows of a matrix that ended in one backslash, the other lost on the way."""
 _UNIT_FONT: Final = re.compile(r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{\s*([^{}]*?)\s*\}")
 
 
@@ -152,6 +154,8 @@ def without_markup(text: str) -> str:
     """
     if "$" in text:
         text = text.replace(r"\$", " ").replace("$", " ")
+    if r"\begin" in text and "\\\\" not in text:
+        text = _SINGLE_BREAK.sub(r"\\\\ ", text)
     if "quad" in text:
         text = _NEXT_STATEMENT.sub(", ", text)
     if "\\" in text or "~" in text:

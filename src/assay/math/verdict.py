@@ -1,7 +1,6 @@
 """MathVerdict: whether two answers are the same mathematics, and why."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Status = Literal[
     "equal",
@@ -18,8 +17,7 @@ Status = Literal[
 Tier = Literal["normalize", "algebra", "symbolic"]
 
 
-@dataclass(frozen=True, slots=True)
-class MathVerdict:
+class MathVerdict(NamedTuple):
     """Whether the answer equals the gold, and the reason in words. True in a condition when equal.
 
     >>> MathVerdict("equal", "equal as numbers: 1/2", "normalize").equal
