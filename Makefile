@@ -3,11 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test fast check fix docs picture bench clean
+.PHONY: help demo test fast check fix docs picture bench bench-math clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -41,6 +41,9 @@ picture: $(INSTALLED)  ## Draw docs/demo.svg anew from the demo
 
 bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/core.py
+
+bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in benchmarks/README.md
+	$(BIN)/python benchmarks/math.py
 
 clean:  ## Remove the environment and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist benchmarks/.venvs

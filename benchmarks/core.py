@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from measures import MEASURES, QUICK, Measure, Sizes
 from peers import install
-from report import append_results, plain_table
+from report import append_results, as_table, plain_table
 from rows import Row
 from subjects import Subjects, all_subjects
 
@@ -23,11 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("stopped; nothing was saved")
         return 130
-    print(plain_table(rows))
+    table = as_table(rows)
+    print(plain_table(table))
     for note in notes:
         print(f"note: {note}")
     if not options.no_save:
-        append_results(rows, notes, quick=options.quick)
+        append_results([table], notes, quick=options.quick)
     return 0
 
 

@@ -7,7 +7,7 @@ dependency of assay.
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,19 +19,29 @@ INSTALL_SECONDS = 1800
 class Peer:
     """A package to compare with, and the dependency versions it was measured with."""
 
-    name: str
+    package: str
     version: str
     pins: tuple[str, ...] = ()
     """Every peer imports with the newest versions of its dependencies. These hold the few that
     decide its import time and its cost per call, so that figures of two dates compare."""
+    label: str = ""
+    """What the subject is called when the package's name does not tell it from another."""
+
+    @property
+    def name(self) -> str:
+        return self.label or self.package
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        return (f"{self.name}=={self.version}", *self.pins)
+        return (f"{self.package}=={self.version}", *self.pins)
+
+    @property
+    def module(self) -> str:
+        return self.package.replace("-", "_")
 
     @property
     def environment(self) -> Path:
-        return ENVIRONMENTS / self.name
+        return ENVIRONMENTS / self.name.replace(" ", "-")
 
     @property
     def interpreter(self) -> Path:
@@ -87,13 +97,14 @@ class Installed:
     failures: tuple[str, ...]
 
 
-def install(names: Iterable[str], *, say: Callable[[str], None]) -> Installed:
+def install(
+    names: Collection[str], *, say: Callable[[str], None], peers: Sequence[Peer] = PEERS
+) -> Installed:
     """Make the named peers usable; one that cannot be installed does not stop the others."""
-    wanted = set(names)
     interpreters: dict[str, Path] = {}
     failures: list[str] = []
-    for peer in PEERS:
-        if peer.name not in wanted:
+    for peer in peers:
+        if peer.name not in names:
             continue
         failure = None if _is_current(peer) else _build(peer, say)
         if failure is None:
@@ -113,18 +124,18 @@ def _fingerprint(peer: Peer) -> str:
 
 def _build(peer: Peer, say: Callable[[str], None]) -> str | None:
     """A fresh environment; returns the sentence to report when that fails, None when it works."""
-    say(f"installing {peer.name} {peer.version} into {peer.environment.name}/")
+    say(f"installing {peer.package} {peer.version} into {peer.environment.name}/")
     shutil.rmtree(peer.environment, ignore_errors=True)
     pip = (str(peer.interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     commands = (
         (sys.executable, "-m", "venv", str(peer.environment)),
         (*pip, *peer.requirements),
-        (str(peer.interpreter), "-c", f"import {peer.name}"),
+        (str(peer.interpreter), "-c", f"import {peer.module}"),
     )
     for command in commands:
         failure = _run(command)
         if failure is not None:
-            return f"{peer.name} {peer.version} could not be installed: {failure}"
+            return f"{peer.package} {peer.version} could not be installed: {failure}"
     peer.stamp.write_text(_fingerprint(peer))
     return None
 

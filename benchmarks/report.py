@@ -7,55 +7,65 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from peers import PEERS
-from rows import HEADINGS, Row
+from peers import PEERS, Peer
+from rows import HEADINGS, Row, Table
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 _TITLE = """# Benchmark results
 
-Written by `python benchmarks/core.py`; README.md says what is measured. Newest at the end.
+Written by `python benchmarks/core.py` and `python benchmarks/math.py`; README.md says what is measured. Newest at the end.
 """
 
 
-def plain_table(rows: Sequence[Row]) -> str:
-    """Columns padded with spaces."""
-    lines = [HEADINGS, *(row.cells for row in rows)]
+def as_table(rows: Sequence[Row]) -> Table:
+    """The rows' cells, without a title."""
+    return Table("", HEADINGS, tuple(row.cells for row in rows))
+
+
+def plain_table(table: Table) -> str:
+    """Columns padded with spaces, under the title if there is one."""
+    lines = [table.headings, *table.lines]
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
     padded = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     padded.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(padded)
+    return "\n".join([table.title, *padded] if table.title else padded)
 
 
-def append_results(rows: Sequence[Row], notes: Sequence[str], *, quick: bool) -> None:
+def append_results(
+    tables: Sequence[Table],
+    notes: Sequence[str],
+    *,
+    quick: bool,
+    subject: str = "",
+    peers: Sequence[Peer] = PEERS,
+) -> None:
     """Add one dated section; earlier sections stay as they are."""
     before = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else _TITLE
-    RESULTS.write_text(before + _section(rows, notes, quick=quick), encoding="utf-8")
-
-
-def _section(rows: Sequence[Row], notes: Sequence[str], *, quick: bool) -> str:
-    heading = f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    heading = f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC{subject and f', {subject}'}"
     if quick:
         heading += " (quick sizes: not to be held against the targets)"
-    facts = "\n".join(f"- {name}: {value}" for name, value in machine_facts().items())
-    table = "\n".join(map(_markdown_line, (HEADINGS, ("---",) * len(HEADINGS), *_cells(rows))))
-    sentences = "".join(f"\n- {note}" for note in notes)
-    return f"\n{heading}\n\n{facts}\n\n{table}\n" + (f"{sentences}\n" if notes else "")
+    facts = "\n".join(f"- {name}: {value}" for name, value in machine_facts(peers).items())
+    sentences = "\n".join(f"- {note}" for note in notes)
+    blocks = [heading, facts, *map(_markdown_table, tables), *([sentences] if notes else [])]
+    RESULTS.write_text(before + "".join(f"\n{block}\n" for block in blocks), encoding="utf-8")
 
 
-def _cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    return [row.cells for row in rows]
+def _markdown_table(table: Table) -> str:
+    lines = (table.headings, ("---",) * len(table.headings), *table.lines)
+    text = "\n".join(map(_markdown_line, lines))
+    return f"{table.title}\n\n{text}" if table.title else text
 
 
 def _markdown_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
-def machine_facts() -> dict[str, str]:
+def machine_facts(compared: Sequence[Peer]) -> dict[str, str]:
     """What a reader needs before comparing two sections."""
     load = f", load {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
     peers = "; ".join(
-        f"{peer.name} {peer.version} ({', '.join(pin.replace('==', ' ') for pin in peer.pins)})"
-        for peer in PEERS
+        f"{peer.package} {peer.version} ({', '.join(pin.replace('==', ' ') for pin in peer.pins)})"
+        for peer in compared
     )
     return {
         "CPU": f"{_cpu_model()}, {os.cpu_count()} cores{load}",

@@ -24,6 +24,21 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A bound on assay's own figure, in the unit of its row."""
+
+    bound: float
+    side: Literal["at least", "at most"]
+    unit: str
+
+    def holds(self, figure: float) -> bool:
+        return figure >= self.bound if self.side == "at least" else figure <= self.bound
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.side == 'at least' else '≤'} {as_figure(self.bound, self.unit)}"
+
+
+@dataclass(frozen=True)
 class Row:
     """A measured pair. A missing figure is None, and a row without one never meets a target."""
 
@@ -33,7 +48,7 @@ class Row:
     unit: str
     against: str = ""
     """Whose figure `theirs` is; empty when the row holds only one figure."""
-    target: Target | None = None
+    target: Target | Limit | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -46,9 +61,10 @@ class Row:
     def result(self) -> str:
         if self.target is None:
             return "-"
-        if self.ratio is None:
+        held = self.ours if isinstance(self.target, Limit) else self.ratio
+        if held is None:
             return NOT_MEASURED
-        return "met" if self.target.holds(self.ratio) else "missed"
+        return "met" if self.target.holds(held) else "missed"
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -56,6 +72,15 @@ class Row:
         ratio = "-" if self.ratio is None else as_ratio(self.ratio)
         target = "-" if self.target is None else str(self.target)
         return (self.measure, as_figure(self.ours, self.unit), theirs, ratio, target, self.result)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What does not fit a row: one line a case or a subject, in words and counts."""
+
+    title: str
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
 
 
 HEADINGS = ("measure", "assay", "against", "ratio", "target", "result")

@@ -38,7 +38,7 @@ class Subjects:
     say: Callable[[str], None]
     notes: list[str] = field(default_factory=list[str])
 
-    def measure(self, subject: str, worker: str, **task: Any) -> dict[str, float] | None:
+    def measure(self, subject: str, worker: str, **task: Any) -> dict[str, Any] | None:
         """The figures `worker` prints for `subject`; None when it cannot be run."""
         if subject not in self.interpreters:
             return None
@@ -80,7 +80,7 @@ def _run(command: tuple[str, ...]) -> tuple[str, float]:
         done = subprocess.run(
             command,
             cwd=HERE,
-            env=_environment(),
+            env=environment(),
             capture_output=True,
             text=True,
             timeout=RUN_SECONDS,
@@ -99,7 +99,7 @@ def _children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
     return kept | _SET
 
