@@ -303,10 +303,9 @@ class TestBatches:
                 running -= 1
                 return Outcome({"equal": True, "gold": True, "answer": True})
 
-        simplify = sys.modules["assay.math.simplify"]
-        monkeypatch.setattr(simplify, "_pool", Workers)
-        monkeypatch.setattr(verify, "_settled", lambda gold, answer, options: None)
-        states = [make_state(f"\\boxed{{{n}}}", answer="4") for n in range(7)]
+        monkeypatch.setattr("assay.math.simplify._pool", Workers)
+        integrals = [rf"\boxed{{\int_0^{n + 1} x \, dx}}" for n in range(7)]
+        states = [make_state(integral, answer="4") for integral in integrals]
         await MathRubric(max_workers=3).score_group(states)
         assert most == 3
         assert [state["reward"] for state in states] == [1.0] * 7
