@@ -6,7 +6,7 @@ from typing import Final
 from flint import fmpq
 
 from assay.math.reader import Reader
-from assay.math.tokens import UnreadableError
+from assay.math.tokens import Token, UnreadableError
 from assay.math.tree import (
     Apply,
     Builder,
@@ -39,6 +39,9 @@ _FONTS: Final = frozenset(
 _GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array"})
 _TWO: Final = Number(fmpq(2))
 _DIFFERENTIALS: Final = (Symbol("d"), Symbol("partial"), Power(Symbol("d"), _TWO))
+_BY_LENGTH: Final = sorted(
+    (f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True
+)
 _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
 
 
@@ -63,10 +66,18 @@ class Commands(Reader):
         if value in _DECORATIONS:
             return self.subscripted(Symbol(f"{name}({self.label()})"))
         read = _COMMANDS.get(value)
-        if read is None:
-            self.position -= 1
+        return read(self) if read is not None else self.run_together(name)
+
+    def run_together(self, name: str) -> Node:
+        r"""A function and its argument with no space between them: `\cotx`."""
+        self.position -= 1
+        function = next((f for f in _BY_LENGTH if name.startswith(f)), None)
+        if function is None:
             raise self.unexpected()
-        return read(self)
+        token = self.token
+        rest = name[len(function) :]
+        self.tokens[self.position] = Token("word", rest, token.place + len(function) + 1, False)
+        return self.function(FUNCTIONS[function])
 
     def fraction(self) -> Node:
         top = self.digit_or_group()

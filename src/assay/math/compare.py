@@ -1,7 +1,7 @@
 """Comparing two answers by their kinds: numbers, lists, sets, equations, matrices, words."""
 
 from assay.math.equations import compare_relations
-from assay.math.finding import SAME, Finding, all_of, different, undecided
+from assay.math.finding import SAME, Finding, all_of, different
 from assay.math.listings import compare_grids, compare_listings
 from assay.math.options import MathOptions
 from assay.math.quantities import compare_quantities
@@ -14,7 +14,6 @@ from assay.math.tree import (
     NamedSet,
     Node,
     Number,
-    Quantity,
     Range,
     Relation,
     Symbol,
@@ -57,8 +56,6 @@ def _compare_words(gold: Node, answer: Node) -> Finding:
         words = answer.text
     if isinstance(other, Symbol) and other.name.lower() == words:
         return Finding(True, f"equal as words: {words}")
-    if isinstance(other, Quantity):
-        return undecided("words, and a value with words")
     return different(f"one is words ({words!r}), the other mathematics")
 
 

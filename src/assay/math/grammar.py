@@ -31,6 +31,7 @@ RELATIONS: Final = {
     r"\lt": "<", r"\gt": ">", r"\leqslant": "<=", r"\geqslant": ">=", r"\in": "in", r"\equiv": "mod",
     r"\approx": "about", r"\simeq": "about", r"\to": "to", r"\rightarrow": "to", r"\notin": "not in",
 }  # fmt: skip
+TOO_DEEP: Final = "it nests too deep"
 SET_OPERATIONS: Final = {
     r"\cup": "union",
     r"\cap": "intersection",
@@ -293,4 +294,4 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Nod
     try:
         return grammar.whole(), grammar.is_ambiguous
     except RecursionError:
-        raise UnreadableError("the brackets nest too deep") from None
+        raise UnreadableError(TOO_DEEP) from None

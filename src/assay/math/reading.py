@@ -7,10 +7,10 @@ from typing import Final
 
 from flint import fmpq
 
-from assay.math.grammar import parsed
+from assay.math.grammar import TOO_DEEP, parsed
 from assay.math.text import DEEPEST, LONGEST, depth_of, unwrapped, without_markup
 from assay.math.tokens import UnreadableError
-from assay.math.tree import Node, Number, Quantity, Words
+from assay.math.tree import Listing, Node, Number, Quantity, Words
 from assay.math.units import AMBIGUOUS
 from assay.math.words import FUNCTIONS, GREEK, PHRASES, SPELLED
 
@@ -84,7 +84,8 @@ class Reading:
         if self.is_ambiguous:
             found += _attempt(self.text, loose=True)
         if re.search(r"\d,\d{3}", self.text):
-            found += _attempt(self.text, grouped=False)
+            lists = _attempt(self.text, grouped=False)
+            found += [tree for tree in lists if isinstance(tree, Listing)]
         if re.fullmatch(r"-?\d+,\d+", self.text):
             found += _attempt(self.text.replace(",", "."))
         unit = _LETTER_UNIT.search(self.text)
@@ -125,7 +126,8 @@ def read(answer: str) -> Reading:
     try:
         tree, is_ambiguous = parsed(text)
     except UnreadableError as error:
-        return Reading(text, None, str(error), source=answer)
+        is_deep = str(error) == TOO_DEEP
+        return Reading(text, None, str(error), is_too_large=is_deep, source=answer)
     return Reading(text, tree, is_ambiguous=is_ambiguous, source=answer)
 
 
@@ -148,7 +150,7 @@ def _as_words(text: str) -> Node | None:
     folded = " ".join(plain.casefold().split()).strip(" .,;:!?\"'")
     if folded in PHRASES:
         return PHRASES[folded]
-    if folded in ("yes", "no", "true", "false"):
+    if folded in ("yes", "no", "true", "false", "nan", "zoo"):
         return Words(folded)
     if folded in SPELLED:
         return Number(fmpq(SPELLED[folded]))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from flint import fmpq, fmpz
 
 from assay.math.tree import (
+    ONE,
     Apply,
     Constant,
     Node,
@@ -25,6 +26,12 @@ from assay.math.tree import (
 )
 
 MOST_BITS: Final = 12_000
+_RATIOS: Final = {
+    "tan": ("sin", "cos"),
+    "cot": ("cos", "sin"),
+    "sec": ("", "cos"),
+    "csc": ("", "sin"),
+}
 _CIRCULAR: Final = frozenset({"sin", "cos"})
 
 
@@ -75,6 +82,9 @@ def _size(node: Node, degrees: dict[Node, int]) -> Size:
             return _power(node, _size(radicand, degrees), 1 / _rational(index), degrees)
         case Apply(function, (argument,)) if function in _CIRCULAR:
             return _turn(node, argument, degrees)
+        case Apply(function, (argument,)) if function in _RATIOS:
+            top, bottom = (Apply(name, (argument,)) if name else ONE for name in _RATIOS[function])
+            return _size(Quotient(top, bottom), degrees)
         case Constant("i"):
             degrees[node] = 2
             return Size(0.0, 0.0)
