@@ -106,7 +106,7 @@ class Usage(NamedTuple):
     """Tokens of one or more calls.
 
     >>> Usage(prompt=100, cached=80, completion=5) + Usage(prompt=1)
-    Usage(prompt=101, cached=80, completion=5)
+    Usage(prompt=101, cached=80, completion=5, stored=0)
     """
 
     prompt: int = 0
@@ -115,11 +115,16 @@ class Usage(NamedTuple):
     """Of these, the tokens that came from the provider's cache."""
     completion: int = 0
     """Tokens written, thoughts included."""
+    stored: int = 0
+    """Of the tokens read, those that went into the provider's cache, where that has its price."""
 
     def __add__(self, other: object) -> "Usage":
         if not isinstance(other, Usage):
             return NotImplemented
         return Usage(*map(sum, zip(self, other, strict=True)))
+
+
+NOTHING = Usage()
 
 
 class Token(NamedTuple):
@@ -142,7 +147,7 @@ class Reply:
     """As it was written, thoughts included."""
     value: Any = None
     """The text read as the request's schema; None when it has none."""
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     """Tokens of every call it took, also of one whose reply could not be read."""
     cost: float | None = None
     """What those calls cost, in dollars; None when nobody knows the price. 0 from a cache."""
