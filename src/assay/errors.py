@@ -15,6 +15,7 @@
     │   ├── Truncated                       the reply was cut off: no verdict
     │   └── Unreadable (JudgeError)         the reply cannot be read as what was asked for
     │       └── OffMenu                     … or gives a verdict that was not on offer
+    ├── CacheError                          a verdict cache cannot be opened, read or written
     ├── GradingError                        a text could not be graded whole; holds the partial report
     └── MissingExtraError (ImportError)     an optional dependency is not installed
 
@@ -98,6 +99,10 @@ class Unreadable(ModelError, JudgeError):
 
 class OffMenu(Unreadable):
     """The reply gives a verdict that was not on offer."""
+
+
+class CacheError(AssayError):
+    """A verdict cache cannot be opened, read or written; the message says what to do."""
 
 
 class GradingError(AssayError):
