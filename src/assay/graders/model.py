@@ -1,18 +1,24 @@
 """ModelGrader: what the graders that ask a model have in common."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from pydantic import BaseModel
 
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Autograder, overrides
 from assay.graders.length import LengthPenalty, penalised
+from assay.graders.prompting import labels
 from assay.graders.prompting import system_prompt as shipped
-from assay.graders.schemas import PerCriterionOutput
+from assay.graders.schemas import ChoiceOutput, PerCriterionOutput
 from assay.graders.verdicts import verdict_score
 from assay.lines import line_of
+from assay.models import Model, Request, model_of
+from assay.models.default import THREE_WAYS, configured_model
+from assay.models.names import ModelSource
 from assay.report import EvaluationReport
 from assay.score import Score
 from assay.types import OnError
@@ -21,9 +27,10 @@ Generate = TypeVar("Generate")
 
 
 class ModelGrader(Autograder, Generic[Generate]):
-    """A grader around a `generate_fn`: two prompts in, one reply out.
+    """A grader around a model, or around a `generate_fn`: two prompts in, one reply out.
 
     `generate_fn` may be async or plain; a plain one runs in the event loop, so it should not wait.
+    Without it the grader asks `model`, and without that the configured default.
     """
 
     prompt: ClassVar[str]
@@ -33,13 +40,17 @@ class ModelGrader(Autograder, Generic[Generate]):
         self,
         generate_fn: Generate | None = None,
         *,
+        model: ModelSource | None = None,
         system_prompt: str | None = None,
         normalize: bool = True,
         length_penalty: LengthPenalty | None = None,
     ) -> None:
-        """`system_prompt` replaces the shipped one. See `Autograder` for the rest."""
+        """`model` is what `model_of` takes; `system_prompt` replaces the shipped one."""
         super().__init__(normalize=normalize, length_penalty=length_penalty)
+        if generate_fn is not None and model is not None:
+            raise JudgeError("both generate_fn= and model= are given: say who is to be asked, once")
         self.generate_fn = generate_fn
+        self._model = None if model is None else model_of(model)
         self.system_prompt = shipped(self.prompt) if system_prompt is None else system_prompt
 
     @abstractmethod
@@ -73,19 +84,40 @@ class ModelGrader(Autograder, Generic[Generate]):
         return penalised(report, to_grade, self.length_penalty, floor=self.normalize)
 
     @property
-    def model(self) -> Any:
-        """`generate_fn`, which must be there by now."""
-        if self.generate_fn is None:
+    def model(self) -> Model:
+        """Who is asked when there is no `generate_fn`: the grader's own model, or the default."""
+        model = self._model or configured_model()
+        if model is None:
             raise JudgeError(
                 f"{type(self).__name__} has no model to ask: pass generate_fn=, a function of "
-                "(system_prompt, user_prompt)"
+                f"(system_prompt, user_prompt), or model=. Or {THREE_WAYS}"
             )
-        return self.generate_fn
+        return model
 
-    async def asked(self, user_prompt: str) -> Any:
-        """The model's reply to one prompt about everything."""
-        reply = self.model(self.system_prompt, user_prompt)
+    async def asked(self, shared: str, question: str, schema: type[BaseModel]) -> Any:
+        """The reply to one question about everything; `shared` opens other questions too."""
+        if self.generate_fn is None:
+            request = Request.of(self.system_prompt, shared, question, schema=schema)
+            return (await self.model(request)).value
+        function: Any = self.generate_fn
+        reply = function(self.system_prompt, shared + question)
         return await reply if isawaitable(reply) else reply
+
+
+def reply_model(criterion: Criterion) -> type[BaseModel]:
+    """What a reply to one criterion is read as. One of two, so that no endpoint compiles more."""
+    return ChoiceOutput if labels(criterion) else PerCriterionOutput
+
+
+def off_menu(criterion: Criterion) -> Callable[[Any], str | None] | None:
+    """What is wrong with the verdict in a reply, where its schema cannot tell."""
+    if not labels(criterion):
+        return None
+
+    def complaint(reply: Any) -> str | None:
+        return read_verdict(criterion, reply).error
+
+    return complaint
 
 
 def field_of(reply: object, name: str) -> Any:

@@ -8,7 +8,8 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.generate import OneShotGenerateFn
 from assay.graders.model import ModelGrader, field_of, read_verdict, refuse_errors
-from assay.graders.prompting import all_criteria, opening
+from assay.graders.prompting import all_criteria, labels, opening
+from assay.graders.schemas import OneShotChoiceOutput, OneShotOutput
 from assay.score import Score
 from assay.types import OnError
 
@@ -41,8 +42,9 @@ class PerCriterionOneShotGrader(ModelGrader[OneShotGenerateFn]):
         """One score a criterion, from one call; none is made when there are no criteria."""
         if not criteria:
             return []
-        user_prompt = opening(to_grade, query) + all_criteria(criteria)
-        reply = await self.asked(user_prompt)
+        plain = all(not labels(criterion) for criterion in criteria)
+        schema = OneShotOutput if plain else OneShotChoiceOutput
+        reply = await self.asked(opening(to_grade, query), all_criteria(criteria), schema)
         scores = _matched(criteria, _entries(reply))
         if on_error == "raise":
             refuse_errors(criteria, scores)

@@ -1,6 +1,6 @@
 """PerCriterionGrader: one call a criterion, side by side."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
@@ -8,8 +8,15 @@ from typing import Any
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import Criterion
 from assay.graders.generate import PerCriterionGenerateFn
-from assay.graders.model import ModelGrader, read_verdict, refuse_errors
+from assay.graders.model import (
+    ModelGrader,
+    off_menu,
+    read_verdict,
+    refuse_errors,
+    reply_model,
+)
 from assay.graders.prompting import one_criterion, opening
+from assay.models import Request
 from assay.score import UNASKED, Score
 from assay.types import OnError
 
@@ -37,17 +44,15 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
     ) -> list[Score]:
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
-        generate, system_prompt = self.model, self.system_prompt
         shared = opening(to_grade, query)
+        ask = self._asker(shared)
         scores: list[Score] = [UNASKED] * len(criteria)
 
         async def walk(places: Iterator[int]) -> None:
             for place in places:
                 criterion = criteria[place]
                 try:
-                    reply: Any = generate(
-                        system_prompt=system_prompt, user_prompt=shared + one_criterion(criterion)
-                    )
+                    reply: Any = ask(criterion)
                     if type(reply) is _COROUTINE or isawaitable(reply):
                         reply = await reply
                     scores[place] = score = read_verdict(criterion, reply)
@@ -60,3 +65,29 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
 
         await walk_together(walk, len(criteria))
         return scores
+
+    def _asker(self, shared: str) -> Callable[[Criterion], Any]:
+        """A function that asks about one criterion, in a prompt that opens with `shared`."""
+        generate, system_prompt = self.generate_fn, self.system_prompt
+        if generate is not None:
+            return lambda criterion: generate(
+                system_prompt=system_prompt, user_prompt=shared + one_criterion(criterion)
+            )
+        model = self.model
+        opened = (
+            {"role": "system", "content": system_prompt},
+            {"role": "user", "content": shared},
+        )
+
+        async def ask(criterion: Criterion) -> Any:
+            question = {"role": "user", "content": one_criterion(criterion)}
+            request = Request(
+                (*opened, question),
+                reply_model(criterion),
+                off_menu(criterion),
+                shared=len(opened),
+                question=criterion.question_hash,
+            )
+            return (await model(request)).value
+
+        return ask

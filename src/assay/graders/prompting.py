@@ -50,8 +50,10 @@ def _one(criterion: Criterion) -> str:
     question = (
         f"<criterion_type>{kind}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
     )
-    labels = _labels(criterion)
-    return f"{question}\n<choices>\n{_joined(labels, chr(10))}\n</choices>" if labels else question
+    offered = labels(criterion)
+    if not offered:
+        return question
+    return f"{question}\n<choices>\n{_joined(offered, chr(10))}\n</choices>"
 
 
 def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False) -> str:
@@ -68,14 +70,14 @@ def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False) -> str:
 
 def _traits(criterion: Criterion, *, vetoes: bool) -> str:
     traits = f"{'negative' if criterion.weight < 0 else 'positive'}, weight {criterion.weight:.12g}"
-    if labels := _labels(criterion):
-        traits += f", one of: {_joined(labels, ' | ')}"
+    if offered := labels(criterion):
+        traits += f", one of: {_joined(offered, ' | ')}"
     if vetoes and criterion.required:
         traits += f", required: if it fails, at most {100 * criterion.cap:.12g} overall"
     return traits
 
 
-def _labels(criterion: Criterion) -> tuple[str, ...]:
+def labels(criterion: Criterion) -> tuple[str, ...]:
     """The labels to list; none when they are MET and UNMET, which every judge knows."""
     if criterion.allow_na:
         return (*criterion.choices, NOT_APPLICABLE)

@@ -1,0 +1,169 @@
+"""Endpoint: one address with one key, and the limits that all who ask it share.
+
+An attempt waits for its turn, goes out, and is over at its timeout. What failed and may do better is
+tried again after a pause, in which the place is free for others.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from assay.errors import DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
+from assay.models.breaker import Breaker
+from assay.models.client import Answer
+from assay.models.gate import Gate, Outcome
+from assay.models.ledger import Ledger
+from assay.models.limits import Limits
+from assay.models.pace import Pace
+from assay.models.retry import REFUSING, backoff, is_retriable, retry_after
+from assay.wording import described
+
+SHOWN = 400
+"""Characters of an endpoint's complaint that go into a message."""
+
+Send = Callable[[], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why an attempt did not do, and how long the endpoint asks to wait."""
+
+    what: str
+    outcome: Outcome
+    error: type[ModelError]
+    wait: float | None = None
+
+
+class Endpoint:
+    """Limits, retries and the state of one address. Ask for it with `Endpoint.at`."""
+
+    _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, where: str, limits: Limits | None = None) -> None:
+        self.where = where
+        self.limits = limits or Limits()
+        self.gate = Gate(self.limits.concurrency)
+        self.requests = Pace(self.limits.requests_per_minute)
+        self.tokens = Pace(self.limits.tokens_per_minute)
+        self.breaker = Breaker(where, self.limits.outage)
+        self.typical: float | None = None
+        """Seconds that an answered attempt takes, by and large."""
+
+    @classmethod
+    def at(cls, where: str, key: str = "", limits: Limits | None = None) -> "Endpoint":
+        """The endpoint of this address and key; new limits hold for all who ask it from now on."""
+        with cls._lock:
+            endpoint = cls._known.get((where, key))
+            if endpoint is None:
+                endpoint = cls._known[where, key] = cls(where, limits)
+            elif limits is not None and limits != endpoint.limits:
+                endpoint.bound(limits)
+            return endpoint
+
+    def bound(self, limits: Limits) -> None:
+        """Change the limits."""
+        self.limits = limits
+        self.gate.bound(limits.concurrency)
+        self.requests.bound(limits.requests_per_minute)
+        self.tokens.bound(limits.tokens_per_minute)
+        self.breaker.outage = limits.outage
+
+    async def ask(self, send: Send, tokens: int) -> tuple[Answer, float]:
+        """The answer and the seconds it took, after as many attempts as it needs.
+
+        `tokens` is about how many it will read and write. Raises `Refused` with the endpoint's
+        complaint when another attempt cannot help.
+        """
+        ledger = Ledger.current()
+        ends = time.monotonic() + self.limits.deadline
+        if ledger is not None:
+            ends = min(ends, ledger.deadline())
+        attempt = 1
+        while True:
+            start, trouble = await self._attempt(send, tokens, ends)
+            if isinstance(trouble, Answer):
+                return trouble, time.monotonic() - start
+            wait = trouble.wait
+            if wait is None:
+                wait = backoff(attempt, self.typical)
+            if attempt >= self.limits.attempts or time.monotonic() + wait > ends:
+                raise self._given_up(trouble, attempt, wait)
+            await asyncio.sleep(wait)
+            attempt += 1
+            if ledger is not None:
+                ledger.count(retries=1)
+
+    async def _attempt(
+        self, send: Send, tokens: int, ends: float
+    ) -> tuple[float, Answer | _Trouble]:
+        """One attempt: when it began, and what came of it."""
+        await self.breaker.admit(ends)
+        pause = max(self.requests.take(1), self.tokens.take(tokens))
+        if pause:
+            await asyncio.sleep(pause)
+        await self._enter(ends)
+        start = time.monotonic()
+        outcome: Outcome = "failed"
+        try:
+            result = await self._sent(send, min(self.limits.timeout, ends - start))
+            outcome = "answered" if isinstance(result, Answer) else result.outcome
+        finally:
+            seconds = time.monotonic() - start
+            self.gate.leave(outcome, seconds)
+        self._learn(result, seconds)
+        if isinstance(result, Answer) and result.status != 200:
+            raise Refused(
+                f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}",
+                result.status,
+            )
+        return start, result
+
+    async def _enter(self, ends: float) -> None:
+        if ends == float("inf"):
+            return await self.gate.enter()
+        try:
+            async with asyncio.timeout(ends - time.monotonic()):
+                await self.gate.enter()
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"the time was up before {self.where} could be asked: give the run more time, or "
+                "the endpoint more calls at once"
+            ) from None
+        return None
+
+    async def _sent(self, send: Send, seconds: float) -> Answer | _Trouble:
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await send()
+        except TimeoutError:
+            return _Trouble(f"no answer in {seconds:.3g} s", "failed", DeadlineExceeded)
+        except OSError as error:
+            return _Trouble(described(error), "failed", Overloaded)
+        if answer.status in REFUSING and is_retriable(answer.status, answer.text):
+            error = RateLimited if answer.status == 429 else Overloaded
+            what = f"{answer.status}: {answer.text[:SHOWN]}"
+            return _Trouble(what, "refused", error, retry_after(answer.headers))
+        if is_retriable(answer.status, answer.text):
+            wait = retry_after(answer.headers)
+            return _Trouble(f"{answer.status}: {answer.text[:SHOWN]}", "failed", Overloaded, wait)
+        if answer.status == 200 and answer.data is None:
+            return _Trouble(f"no JSON: {answer.text[:SHOWN]!r}", "failed", Overloaded)
+        return answer
+
+    def _learn(self, result: Answer | _Trouble, seconds: float) -> None:
+        if isinstance(result, _Trouble) and result.outcome == "failed":
+            self.breaker.failed(result.what)
+            return
+        self.breaker.succeeded()
+        if isinstance(result, Answer):
+            known = self.typical
+            self.typical = seconds if known is None else known + 0.1 * (seconds - known)
+
+    def _given_up(self, trouble: _Trouble, attempt: int, wait: float) -> ModelError:
+        tried = "after one try" if attempt == 1 else f"after {attempt} tries"
+        advice = f"it asks for {wait:.3g} s" if trouble.wait is not None else "try again later"
+        return trouble.error(f"{self.where} gave no answer {tried}: {trouble.what} ({advice})")
