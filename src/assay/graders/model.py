@@ -109,6 +109,14 @@ def reply_model(criterion: Criterion) -> type[BaseModel]:
     return ChoiceOutput if labels(criterion) else PerCriterionOutput
 
 
+def question_of(criterion: Criterion) -> str:
+    """The hash of the question, worked out once."""
+    known = criterion.memo.get("question_hash")
+    if known is None:
+        known = criterion.memo["question_hash"] = criterion.question_hash
+    return known
+
+
 def off_menu(criterion: Criterion) -> Callable[[Any], str | None] | None:
     """What is wrong with the verdict in a reply, where its schema cannot tell."""
     if not labels(criterion):

@@ -11,6 +11,7 @@ from assay.graders.generate import PerCriterionGenerateFn
 from assay.graders.model import (
     ModelGrader,
     off_menu,
+    question_of,
     read_verdict,
     refuse_errors,
     reply_model,
@@ -86,7 +87,7 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
                 reply_model(criterion),
                 off_menu(criterion),
                 shared=len(opened),
-                question=criterion.question_hash,
+                question=question_of(criterion),
             )
             return (await model(request)).value
 

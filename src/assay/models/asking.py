@@ -1,7 +1,6 @@
 """EndpointModel: a model behind an endpoint, asked under its limits, and its replies read."""
 
 from collections.abc import Awaitable, Callable, Mapping, Set
-from dataclasses import replace
 from typing import Any
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
@@ -65,7 +64,7 @@ class EndpointModel:
 
     async def _read(self, reply: Reply, request: Request) -> Reply:
         try:
-            return replace(reply, value=read(reply.text, request))
+            return reply._replace(value=read(reply.text, request))
         except Unreadable as problem:
             again = _again(request, reply, problem)
         # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
@@ -141,7 +140,7 @@ class EndpointModel:
         cost = None if self.price is None else self.price.of(usage)
         if ledger is not None:
             ledger.add(usage, cost)
-        return replace(reply, usage=usage, cost=cost, seconds=seconds)
+        return reply._replace(usage=usage, cost=cost, seconds=seconds)
 
 
 def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:
@@ -165,8 +164,7 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
 def _together(first: Reply, second: Reply, value: Any) -> Reply:
     """The second reply, with what both cost."""
     cost = None if first.cost is None or second.cost is None else first.cost + second.cost
-    return replace(
-        second,
+    return second._replace(
         value=value,
         usage=first.usage + second.usage,
         cost=cost,

@@ -8,8 +8,9 @@ Everything between is such a function too, around another one. A model that cann
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import groupby
 from json import dumps
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import BaseModel
@@ -77,29 +78,35 @@ class Request:
         said = (message["content"] for message in self.messages if message["role"] == role)
         return "".join(text for text in said if isinstance(text, str))
 
-    @cached_property
+    @property
     def content(self) -> str:
         """All that decides the answer, as one text: equal requests have equal contents."""
-        messages = [[message["role"], message["content"]] for message in self.messages]
-        schema = "" if self.schema is None else schema_text(self.schema)
-        settings = [self.temperature, self.max_tokens, self.seed, self.logprobs, self.sample]
-        return dumps([_joined(messages), schema, settings], ensure_ascii=False)
+        known = self.__dict__.get("_content")
+        if known is None:
+            known = self.__dict__["_content"] = _content(self)
+        return known
 
     def asking(self, *messages: Message) -> "Request":
         """The same request with more said after it."""
         return replace(self, messages=(*self.messages, *messages))
 
 
-def _joined(messages: list[list[Any]]) -> list[list[Any]]:
-    """Neighbours of one role as one, as they go over the wire: where a prompt is cut is no content."""
-    joined: list[list[Any]] = []
-    for role, content in messages:
-        last = joined[-1] if joined else None
-        if last and last[0] == role and isinstance(last[1], str) and isinstance(content, str):
-            last[1] += content
-        else:
-            joined.append([role, content])
-    return joined
+def _content(request: Request) -> str:
+    """The messages as they go over the wire: where a prompt is cut decides nothing.
+
+    Each part has its length before it, so that no part can pass for two.
+    """
+    parts = [
+        f"{request.temperature} {request.max_tokens} {request.seed} {request.logprobs} "
+        f"{request.sample} ",
+        "" if request.schema is None else schema_text(request.schema),
+    ]
+    for role, said in groupby(request.messages, itemgetter("role")):
+        contents = [message["content"] for message in said]
+        plain = all(type(content) is str for content in contents)
+        text = "".join(contents) if plain else dumps(contents)
+        parts.append(f"{role} {plain:d} {len(text)} {text}")
+    return "".join(parts)
 
 
 class Usage(NamedTuple):
@@ -135,8 +142,7 @@ class Token(NamedTuple):
     alternatives: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What a model said. There is always one whole answer in it; anything else was an error.
 
     >>> Reply("MET").finish_reason

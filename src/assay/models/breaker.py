@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from assay.errors import CircuitOpen, DeadlineExceeded
+from assay.errors import CircuitOpen
 
 FAILURES = 8
 """So many failures in a row, and nothing but failures, are an outage."""
@@ -55,7 +55,7 @@ class Breaker:
                 self.is_open, self._down_since = True, now
                 self._next = now + self._pause
 
-    async def admit(self, deadline: float) -> None:
+    async def admit(self) -> None:
         """Return when the endpoint may be asked; raise when that is not to be expected."""
         while not self._may_go():
             now = self._clock()
@@ -64,8 +64,6 @@ class Breaker:
                     f"{self.where} has failed for {now - self._down_since:.0f} s, and is not asked "
                     f"for now; it was {self._last}: see whether it is up, and run again"
                 )
-            if now > deadline:
-                raise DeadlineExceeded(f"{self.where} was down until the deadline: {self._last}")
             await asyncio.sleep(GLANCE)
 
     def _may_go(self) -> bool:

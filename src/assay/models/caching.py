@@ -4,7 +4,6 @@ Only whole, readable replies are kept. Whatever a model raises is not: a failure
 be answered for ever.
 """
 
-from dataclasses import replace
 from typing import Any, Protocol
 
 from assay.cache import CachedVerdict, Item, VerdictKey, text_hash
@@ -85,6 +84,6 @@ def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
         source="cache",
     )
     try:
-        return replace(reply, value=read(reply.text, request))
+        return reply._replace(value=read(reply.text, request))
     except Unreadable:
         return None

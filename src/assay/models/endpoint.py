@@ -21,6 +21,7 @@ from assay.models.pace import Pace
 from assay.models.retry import REFUSING, backoff, is_retriable, retry_after
 from assay.wording import described
 
+NEVER = float("inf")
 SHOWN = 400
 """Characters of an endpoint's complaint that go into a message."""
 
@@ -79,34 +80,48 @@ class Endpoint:
         complaint when another attempt cannot help.
         """
         ledger = Ledger.current()
-        ends = time.monotonic() + self.limits.deadline
-        if ledger is not None:
-            ends = min(ends, ledger.deadline())
+        run_ends = ledger.deadline() if ledger is not None else NEVER
+        ends = NEVER
         attempt = 1
         while True:
-            start, trouble = await self._attempt(send, tokens, ends)
-            if isinstance(trouble, Answer):
-                return trouble, time.monotonic() - start
-            wait = trouble.wait
-            if wait is None:
-                wait = backoff(attempt, self.typical)
+            await self._turn(tokens, run_ends)
+            start = time.monotonic()
+            # From the first attempt on: how long a call has to wait for its turn is not its doing.
+            ends = min(ends, run_ends, start + self.limits.deadline)
+            result = await self._attempt(send, start, ends)
+            if isinstance(result, Answer):
+                return result, time.monotonic() - start
+            wait = backoff(attempt, self.typical) if result.wait is None else result.wait
             if attempt >= self.limits.attempts or time.monotonic() + wait > ends:
-                raise self._given_up(trouble, attempt, wait)
+                raise self._given_up(result, attempt, wait)
             await asyncio.sleep(wait)
             attempt += 1
             if ledger is not None:
                 ledger.count(retries=1)
 
-    async def _attempt(
-        self, send: Send, tokens: int, ends: float
-    ) -> tuple[float, Answer | _Trouble]:
-        """One attempt: when it began, and what came of it."""
-        await self.breaker.admit(ends)
+    async def _turn(self, tokens: int, run_ends: float) -> None:
+        """Wait until this endpoint may be asked; in time for the run."""
+        if run_ends == NEVER:
+            return await self._in_turn(tokens)
+        try:
+            async with asyncio.timeout(run_ends - time.monotonic()):
+                return await self._in_turn(tokens)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"the run's time was up before {self.where} could be asked: give it more, or let "
+                "more calls go at once"
+            ) from None
+
+    async def _in_turn(self, tokens: int) -> None:
+        if self.breaker.is_open:
+            await self.breaker.admit()
         pause = max(self.requests.take(1), self.tokens.take(tokens))
         if pause:
             await asyncio.sleep(pause)
-        await self._enter(ends)
-        start = time.monotonic()
+        await self.gate.enter()
+
+    async def _attempt(self, send: Send, start: float, ends: float) -> Answer | _Trouble:
+        """What came of one attempt. A place at the gate is held, and given up here."""
         outcome: Outcome = "failed"
         try:
             result = await self._sent(send, min(self.limits.timeout, ends - start))
@@ -120,20 +135,7 @@ class Endpoint:
                 f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}",
                 result.status,
             )
-        return start, result
-
-    async def _enter(self, ends: float) -> None:
-        if ends == float("inf"):
-            return await self.gate.enter()
-        try:
-            async with asyncio.timeout(ends - time.monotonic()):
-                await self.gate.enter()
-        except TimeoutError:
-            raise DeadlineExceeded(
-                f"the time was up before {self.where} could be asked: give the run more time, or "
-                "the endpoint more calls at once"
-            ) from None
-        return None
+        return result
 
     async def _sent(self, send: Send, seconds: float) -> Answer | _Trouble:
         try:

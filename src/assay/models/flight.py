@@ -1,7 +1,6 @@
 """InFlight: equal requests that are under way at the same time are asked once."""
 
 import asyncio
-from dataclasses import replace
 
 from assay.models.base import Model, Reply, Request
 from assay.models.ledger import Ledger
@@ -60,4 +59,4 @@ async def _taken_over(asked: "asyncio.Future[Reply]") -> Reply | None:
     ledger = Ledger.current()
     if ledger is not None:
         ledger.count(shared=1)
-    return replace(reply, source="flight", cost=0.0, calls=0)
+    return reply._replace(source="flight", cost=0.0, calls=0)

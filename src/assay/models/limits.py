@@ -19,7 +19,7 @@ class Limits:
     timeout: float = 180.0
     """Seconds for one attempt. A call that hangs is given up then, and tried again."""
     deadline: float = 900.0
-    """Seconds for a call with all its attempts and waits."""
+    """Seconds for a call with all its attempts, from the first on: waiting for its turn is free."""
     attempts: int = 10
     """Tries of one call in all."""
     outage: float = 60.0

@@ -72,4 +72,5 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    return value if isinstance(value, Mapping) else getattr(value, "__dict__", None)
+    is_mapping = isinstance(value, Mapping)
+    return cast("Any", value) if is_mapping else getattr(value, "__dict__", None)
