@@ -10,12 +10,23 @@ if TYPE_CHECKING:
     from assay.advantage import advantages as advantages
     from assay.criterion import Criterion as Criterion
     from assay.errors import AssayError as AssayError
+    from assay.errors import BudgetExceeded as BudgetExceeded
+    from assay.errors import CircuitOpen as CircuitOpen
+    from assay.errors import DeadlineExceeded as DeadlineExceeded
     from assay.errors import GradingError as GradingError
     from assay.errors import JudgeError as JudgeError
     from assay.errors import MissingExtraError as MissingExtraError
+    from assay.errors import ModelError as ModelError
+    from assay.errors import NotAsked as NotAsked
+    from assay.errors import OffMenu as OffMenu
+    from assay.errors import Overloaded as Overloaded
+    from assay.errors import RateLimited as RateLimited
+    from assay.errors import Refused as Refused
     from assay.errors import RubricError as RubricError
     from assay.errors import RubricFileError as RubricFileError
     from assay.errors import SignatureError as SignatureError
+    from assay.errors import Truncated as Truncated
+    from assay.errors import Unreadable as Unreadable
     from assay.graders import Autograder as Autograder
     from assay.graders import ChoiceOutput as ChoiceOutput
     from assay.graders import CriterionEvaluation as CriterionEvaluation
@@ -28,6 +39,17 @@ if TYPE_CHECKING:
     from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
     from assay.group import RubricGroup as RubricGroup
     from assay.lines import CriterionReport as CriterionReport
+    from assay.models import Limits as Limits
+    from assay.models import Model as Model
+    from assay.models import Price as Price
+    from assay.models import Reply as Reply
+    from assay.models import Request as Request
+    from assay.models import Usage as Usage
+    from assay.models import budget as budget
+    from assay.models import configure as configure
+    from assay.models import default_model as default_model
+    from assay.models import model_of as model_of
+    from assay.models import rehearsal as rehearsal
     from assay.parsers import MaybeThinkParser as MaybeThinkParser
     from assay.parsers import Parser as Parser
     from assay.parsers import ThinkParser as ThinkParser
@@ -52,8 +74,10 @@ _HOMES = {
     "advantage": ("advantages",),
     "criterion": ("Criterion",),
     "errors": (
-        "AssayError", "GradingError", "JudgeError", "MissingExtraError", "RubricError",
-        "RubricFileError", "SignatureError",
+        "AssayError", "BudgetExceeded", "CircuitOpen", "DeadlineExceeded", "GradingError",
+        "JudgeError", "MissingExtraError", "ModelError", "NotAsked", "OffMenu", "Overloaded",
+        "RateLimited", "Refused", "RubricError", "RubricFileError", "SignatureError", "Truncated",
+        "Unreadable",
     ),
     "graders": (
         "Autograder", "ChoiceOutput", "CriterionEvaluation", "LengthPenalty", "OneShotOutput",
@@ -61,6 +85,10 @@ _HOMES = {
         "RubricAsJudgeGrader", "RubricAsJudgeOutput",
     ),
     "group": ("RubricGroup",),
+    "models": (
+        "Limits", "Model", "Price", "Reply", "Request", "Usage", "budget", "configure",
+        "default_model", "model_of", "rehearsal",
+    ),
     "parsers": (
         "MaybeThinkParser", "Parser", "ThinkParser", "XMLParser", "extract_boxed_answer",
         "extract_hash_answer",
@@ -75,16 +103,19 @@ _HOMES = {
         "State",
     ),
 }  # fmt: skip
-_MODULES = ("checks", "graders", "parsers", "testing")
+_MODULES = ("checks", "graders", "models", "parsers", "testing")
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AssayError",
     "Autograder",
+    "BudgetExceeded",
     "ChoiceOutput",
+    "CircuitOpen",
     "Criterion",
     "CriterionEvaluation",
     "CriterionReport",
+    "DeadlineExceeded",
     "EvaluationReport",
     "GradingError",
     "GroupRewardFunc",
@@ -92,15 +123,26 @@ __all__ = [
     "Info",
     "JudgeError",
     "LengthPenalty",
+    "Limits",
     "MaybeThinkParser",
     "Message",
     "Messages",
     "MissingExtraError",
+    "Model",
+    "ModelError",
+    "NotAsked",
+    "OffMenu",
     "OneShotOutput",
+    "Overloaded",
     "Parser",
     "PerCriterionGrader",
     "PerCriterionOneShotGrader",
     "PerCriterionOutput",
+    "Price",
+    "RateLimited",
+    "Refused",
+    "Reply",
+    "Request",
     "RewardFunc",
     "Rollout",
     "Rubric",
@@ -113,11 +155,19 @@ __all__ = [
     "SignatureError",
     "State",
     "ThinkParser",
+    "Truncated",
+    "Unreadable",
+    "Usage",
     "XMLParser",
     "__version__",
     "advantages",
+    "budget",
+    "configure",
+    "default_model",
     "extract_boxed_answer",
     "extract_hash_answer",
+    "model_of",
+    "rehearsal",
 ]
 
 

@@ -14,7 +14,7 @@ FILE_ENDINGS = frozenset({".sqlite", ".sqlite3", ".db"})
 def default_place() -> str:
     """`ASSAY_CACHE` if it is set, else `assay` in the user's cache folder."""
     said = os.environ.get("ASSAY_CACHE")
-    return said or str(_cache_folder() / "assay")
+    return said or str(user_folder() / "assay")
 
 
 def open_store(where: str | Path | None = None) -> Store:
@@ -31,7 +31,8 @@ def open_store(where: str | Path | None = None) -> Store:
     return SqliteStore(path if path.suffix in FILE_ENDINGS else path / FILE_NAME)
 
 
-def _cache_folder() -> Path:
+def user_folder() -> Path:
+    """Where this user's programs keep what can be made again."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return Path(local) if local else Path.home() / "AppData" / "Local"

@@ -16,9 +16,7 @@ from assay.graders.prompting import system_prompt as shipped
 from assay.graders.schemas import ChoiceOutput, PerCriterionOutput
 from assay.graders.verdicts import verdict_score
 from assay.lines import line_of
-from assay.models import Model, Request, model_of
-from assay.models.default import THREE_WAYS, configured_model
-from assay.models.names import ModelSource
+from assay.models.base import Model, Request
 from assay.report import EvaluationReport
 from assay.score import Score
 from assay.types import OnError
@@ -40,7 +38,7 @@ class ModelGrader(Autograder, Generic[Generate]):
         self,
         generate_fn: Generate | None = None,
         *,
-        model: ModelSource | None = None,
+        model: Any = None,
         system_prompt: str | None = None,
         normalize: bool = True,
         length_penalty: LengthPenalty | None = None,
@@ -50,7 +48,7 @@ class ModelGrader(Autograder, Generic[Generate]):
         if generate_fn is not None and model is not None:
             raise JudgeError("both generate_fn= and model= are given: say who is to be asked, once")
         self.generate_fn = generate_fn
-        self._model = None if model is None else model_of(model)
+        self._model = None if model is None else _model_of(model)
         self.system_prompt = shipped(self.prompt) if system_prompt is None else system_prompt
 
     @abstractmethod
@@ -86,13 +84,7 @@ class ModelGrader(Autograder, Generic[Generate]):
     @property
     def model(self) -> Model:
         """Who is asked when there is no `generate_fn`: the grader's own model, or the default."""
-        model = self._model or configured_model()
-        if model is None:
-            raise JudgeError(
-                f"{type(self).__name__} has no model to ask: pass generate_fn=, a function of "
-                f"(system_prompt, user_prompt), or model=. Or {THREE_WAYS}"
-            )
-        return model
+        return self._model or _default_model(type(self).__name__)
 
     async def asked(self, shared: str, question: str, schema: type[BaseModel]) -> Any:
         """The reply to one question about everything; `shared` opens other questions too."""
@@ -102,6 +94,27 @@ class ModelGrader(Autograder, Generic[Generate]):
         function: Any = self.generate_fn
         reply = function(self.system_prompt, shared + question)
         return await reply if isawaitable(reply) else reply
+
+
+# Imported late: a rubric that asks no model does without all that is behind one.
+
+
+def _model_of(source: Any) -> Model:
+    from assay.models.names import model_of
+
+    return model_of(source)
+
+
+def _default_model(grader: str) -> Model:
+    from assay.models.default import THREE_WAYS, configured_model
+
+    model = configured_model()
+    if model is None:
+        raise JudgeError(
+            f"{grader} has no model to ask: pass generate_fn=, a function of "
+            f"(system_prompt, user_prompt), or model=. Or {THREE_WAYS}"
+        )
+    return model
 
 
 def reply_model(criterion: Criterion) -> type[BaseModel]:

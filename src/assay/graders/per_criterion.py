@@ -17,7 +17,7 @@ from assay.graders.model import (
     reply_model,
 )
 from assay.graders.prompting import one_criterion, opening
-from assay.models import Request
+from assay.models.base import Request
 from assay.score import UNASKED, Score
 from assay.types import OnError
 

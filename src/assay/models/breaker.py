@@ -55,9 +55,14 @@ class Breaker:
                 self.is_open, self._down_since = True, now
                 self._next = now + self._pause
 
-    async def admit(self) -> None:
-        """Return when the endpoint may be asked; raise when that is not to be expected."""
-        while not self._may_go():
+    async def admit(self) -> bool:
+        """Wait until the endpoint may be asked; whether to find out if it is back.
+
+        Raises `CircuitOpen` when that is not to be expected soon.
+        """
+        while self.is_open:
+            if self._may_probe():
+                return True
             now = self._clock()
             if now - self._down_since > self.outage:
                 raise CircuitOpen(
@@ -65,11 +70,10 @@ class Breaker:
                     f"for now; it was {self._last}: see whether it is up, and run again"
                 )
             await asyncio.sleep(GLANCE)
+        return False
 
-    def _may_go(self) -> bool:
-        """Whether this call may go: the endpoint is up, or it is this one's turn to find out."""
-        if not self.is_open:
-            return True
+    def _may_probe(self) -> bool:
+        """Whether it is this call's turn to find out."""
         with self._lock:
             if self._clock() < self._next:
                 return False

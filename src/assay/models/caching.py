@@ -4,10 +4,13 @@ Only whole, readable replies are kept. Whatever a model raises is not: a failure
 be answered for ever.
 """
 
-from typing import Any, Protocol
+import logging
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
-from assay.cache import CachedVerdict, Item, VerdictKey, text_hash
-from assay.errors import Unreadable
+from assay.cache import CachedVerdict, Item, VerdictCache, VerdictKey, text_hash
+from assay.errors import CacheError, Unreadable
 from assay.models.base import Model, Reply, Request, Token, Usage
 from assay.models.ledger import Ledger
 from assay.models.reading import read
@@ -22,6 +25,26 @@ class Cache(Protocol):
     async def get(self, key: VerdictKey) -> CachedVerdict | None: ...
 
     async def put_many(self, items: list[Item]) -> None: ...
+
+
+CacheSource: TypeAlias = Cache | str | Path | bool | None
+"""A cache; a folder, file or `postgresql://` URL; True for the default place; None for none."""
+
+_logger = logging.getLogger(__name__)
+
+
+def cache_of(source: CacheSource) -> Cache | None:
+    """The cache that is meant. One object a place, so that its batches go together."""
+    if source is None or source is False:
+        return None
+    if source is True:
+        return _opened(None)
+    return _opened(str(source)) if isinstance(source, str | Path) else source
+
+
+@cache
+def _opened(place: str | None) -> VerdictCache:
+    return VerdictCache(place)
 
 
 class Cached:
@@ -46,9 +69,17 @@ class Cached:
                 ledger.count(hits=1)
             return reply
         reply = await self._model(request)
-        # Waited for: what a caller has seen is not asked again, though the process be killed.
-        await self._cache.put_many([(key, _packed(reply))])
+        if reply.text:
+            await self._keep(key, reply)
         return reply
+
+    async def _keep(self, key: VerdictKey, reply: Reply) -> None:
+        try:
+            # Waited for: what a caller has seen is not asked again, though the process be killed.
+            await self._cache.put_many([(key, _packed(reply))])
+        except CacheError as error:
+            # The answer is paid for, and good: that it cannot be kept is no reason to lose it.
+            _logger.warning("a reply of %s was not kept: %s", self.id, error)
 
 
 def key_of(request: Request, model: str) -> VerdictKey:

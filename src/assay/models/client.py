@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from assay.errors import MissingExtraError
+from assay.wording import described
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -42,7 +43,11 @@ class Client:
     _lock = threading.Lock()
 
     def __init__(self, session: "ClientSession") -> None:
+        from aiohttp import ClientError
+
         self.session = session
+        # Not all of them are `OSError`s, and a connection that closes early may be none of them.
+        self._errors = (ClientError, RuntimeError)
 
     @classmethod
     async def here(cls) -> "Client":
@@ -72,10 +77,13 @@ class Client:
         self, url: Any, body: bytes, headers: Mapping[str, str], proxy: str | None = None
     ) -> Answer:
         """The answer to one POST, whatever its status. Connection errors are `OSError`s."""
-        async with self.session.post(
-            url, data=body, headers=headers, proxy=proxy, allow_redirects=False
-        ) as response:
-            return answer_of(response.status, response.headers, await response.read())
+        try:
+            async with self.session.post(
+                url, data=body, headers=headers, proxy=proxy, allow_redirects=False
+            ) as response:
+                return answer_of(response.status, response.headers, await response.read())
+        except self._errors as error:
+            raise ConnectionError(described(error)) from error
 
 
 def answer_of(status: int, headers: Mapping[str, str], body: bytes) -> Answer:

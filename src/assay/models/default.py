@@ -1,4 +1,7 @@
-"""Who is asked when nobody is named: `configure(model=…)`, else `ASSAY_MODEL`, else nobody."""
+"""Who is asked when nobody is named: `configure(model=…)`, else `ASSAY_MODEL`, else nobody.
+
+With `ASSAY_CACHE`, a folder, file or `postgresql://` URL, the model of `ASSAY_MODEL` is not asked twice.
+"""
 
 import os
 from functools import cache
@@ -43,10 +46,10 @@ def configured_model() -> Model | None:
     if _configured:
         return _configured[0]
     name = os.environ.get("ASSAY_MODEL", "").strip()
-    return _by_name(name) if name else None
+    return _by_name(name, os.environ.get("ASSAY_CACHE", "")) if name else None
 
 
 @cache
-def _by_name(name: str) -> Model:
+def _by_name(name: str, place: str) -> Model:
     """One object a name: it remembers what its endpoint does not understand."""
-    return model_of(name)
+    return model_of(name, cache=place or None)

@@ -113,12 +113,16 @@ class Endpoint:
             ) from None
 
     async def _in_turn(self, tokens: int) -> None:
-        if self.breaker.is_open:
-            await self.breaker.admit()
         pause = max(self.requests.take(1), self.tokens.take(tokens))
         if pause:
             await asyncio.sleep(pause)
-        await self.gate.enter()
+        while True:
+            probes = self.breaker.is_open and await self.breaker.admit()
+            await self.gate.enter()
+            if probes or not self.breaker.is_open:
+                return
+            # It went down while this call waited for its place.
+            self.gate.leave(None)
 
     async def _attempt(self, send: Send, start: float, ends: float) -> Answer | _Trouble:
         """What came of one attempt. A place at the gate is held, and given up here."""
@@ -144,7 +148,7 @@ class Endpoint:
         except TimeoutError:
             return _Trouble(f"no answer in {seconds:.3g} s", "failed", DeadlineExceeded)
         except OSError as error:
-            return _Trouble(described(error), "failed", Overloaded)
+            return _Trouble(str(error) or described(error), "failed", Overloaded)
         if answer.status in REFUSING and is_retriable(answer.status, answer.text):
             error = RateLimited if answer.status == 429 else Overloaded
             what = f"{answer.status}: {answer.text[:SHOWN]}"

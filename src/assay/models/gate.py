@@ -80,10 +80,11 @@ class Gate:
             place = self._line.join()
         await self._line.wait(place)
 
-    def leave(self, outcome: Outcome, seconds: float = 0.0) -> None:
-        """Free the place again and tell what came of it."""
-        with self._lock:
-            self._count(outcome, seconds)
+    def leave(self, outcome: Outcome | None, seconds: float = 0.0) -> None:
+        """Free the place again and tell what came of it; None when it was not used."""
+        if outcome is not None:
+            with self._lock:
+                self._count(outcome, seconds)
         self._vacate()
 
     def _vacate(self) -> None:

@@ -11,7 +11,7 @@ from assay.errors import Refused
 from assay.models.anthropic_wire import AnthropicWire
 from assay.models.asking import EndpointModel, Send
 from assay.models.base import Model
-from assay.models.caching import Cache, Cached
+from assay.models.caching import Cached, CacheSource, cache_of
 from assay.models.dialect import MAX_COMPLETION_TOKENS, MAX_TOKENS
 from assay.models.endpoint import Endpoint
 from assay.models.flight import InFlight
@@ -39,7 +39,8 @@ class _Options:
     key: str | None = None
     limits: Limits | None = None
     price: Price | None = None
-    cache: Cache | None = None
+    bare: bool = False
+    """Whether something is put in front that sees to equal requests."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -50,7 +51,7 @@ def model_of(
     api_key: str | None = None,
     limits: Limits | None = None,
     price: Price | None = None,
-    cache: Cache | None = None,
+    cache: CacheSource = None,
     **extra: Any,
 ) -> Model:
     """The model behind a name, an endpoint, a client or a function.
@@ -63,10 +64,12 @@ def model_of(
     - a function of `(system_prompt, user_prompt)`, async or plain, that returns the reply;
     - a `Model`, which is taken as it is.
 
-    `limits` hold for everybody in the process who asks the same endpoint with the same key. `price`
+    What was answered once and stands in the `cache` (a place, or True for the default one) is not asked
+    again. `limits` hold for everybody in the process who asks the same endpoint with the same key. `price`
     is for a model that is not in the table. `extra` goes into every call: `reasoning_effort="low"`.
     """
-    options = _Options(api_key, limits, price, cache, extra)
+    kept = cache_of(cache)
+    options = _Options(api_key, limits, price, kept is not None, extra)
     if isinstance(source, str):
         model = _named(source, options)
     elif isinstance(source, Model):
@@ -77,7 +80,7 @@ def model_of(
         model = FunctionModel(source)
     else:
         raise Refused(f"{shown(source)} is no model: {_WAYS}")
-    return model if cache is None else InFlight(Cached(model, cache))
+    return model if kept is None else InFlight(Cached(model, kept))
 
 
 _WAYS = (
@@ -163,7 +166,7 @@ def _model(
         endpoint=Endpoint.at(url, key, options.limits),
         price=options.price or price_of(provider, name) or _price_here(url),
     )
-    return InFlight(model) if options.cache is None else model
+    return model if options.bare else InFlight(model)
 
 
 def _said(extra: Mapping[str, Any]) -> str:

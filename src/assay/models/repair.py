@@ -1,6 +1,6 @@
 """Repair: the object that a model meant where it wrote almost JSON.
 
-Single quotes, Python's constants, line breaks in strings, commas too many, brackets too few. Each is
+Single quotes, bare names, Python's constants, line breaks in strings, commas too many, brackets too few. Each is
 mended by rule; nothing is guessed, and what is still no object is none.
 """
 
@@ -15,6 +15,7 @@ LONGEST = 100_000
 _TOKENS = re.compile(
     r"""
     (?P<string>"(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+')
+  | (?P<name>[A-Za-z_]\w*+)(?=\s*+:)
   | (?P<open>[{\[]) | (?P<close>[}\]])
   | (?P<comma>,)(?=\s*+(?:[}\]]|\Z))
     """,
@@ -54,7 +55,7 @@ def _closed(text: str) -> str:
         position = token.end()
         if token["comma"]:
             continue
-        pieces.append(token[0])
+        pieces.append(f'"{token[0]}"' if token["name"] else token[0])
         if token["open"]:
             open_brackets.append("}" if token[0] == "{" else "]")
         elif token["close"]:

@@ -17,8 +17,9 @@ SOONEST, LATEST = 0.05, 1.0
 
 
 def is_retriable(status: int, body: str) -> bool:
-    """Whether another try can help. Money that has run out is no rate limit."""
-    return (status in REFUSING or status in FAILING) and "insufficient_quota" not in body
+    """Whether another try can help: not with money that has run out, or a schema it cannot take."""
+    hopeless = "insufficient_quota" in body or "response_format" in body
+    return (status in REFUSING or status in FAILING) and not hopeless
 
 
 def backoff(attempt: int, typical: float | None) -> float:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -56,16 +56,19 @@ class ModelServer:
         latency: float = 0.0,
         faults: FaultPlan = (),
         capacity: int | None = None,
+        refuses: Sequence[str] = (),
         confidence: float = 0.9,
         name: str = "test",
     ) -> None:
         """`latency` is seconds an answer takes. Beyond `capacity` calls at once it answers 429.
 
+        A call with one of the fields it `refuses`, such as `response_format`, is answered with 400.
         `confidence` is the probability of the verdict, for those who ask for log-probabilities.
         """
         self._fake = FakeModel(answer)
         self._faults = faults
         self._confidence = confidence
+        self._refuses = refuses
         self.latency = latency
         self.capacity = capacity
         self.name = name
@@ -152,7 +155,7 @@ class ModelServer:
 
     async def _completion(self, call: Call, path: str) -> Respond | None:
         body = json.loads(call.body)
-        fault = self._fault(len(self.asked))
+        fault = self._fault(len(self.asked)) or self._complaint(body)
         asked = Asked(*prompts_of(body), body, call.headers, fault)
         self.asked.append(asked)
         self._under_way += 1
@@ -169,6 +172,10 @@ class ModelServer:
         if callable(self._faults):
             return self._faults(number)
         return self._faults[number] if number < len(self._faults) else None
+
+    def _complaint(self, body: Mapping[str, Any]) -> Fault | None:
+        refused = [name for name in self._refuses if name in body]
+        return Fault.refusing(f"Unsupported parameter: {refused[0]}") if refused else None
 
     async def _respond(self, asked: Asked, fault: Fault | None, path: str) -> Respond | None:
         if fault is not None and fault.kind == "hanging":
