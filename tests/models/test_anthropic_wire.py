@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from assay import Truncated
+from assay import Limits, Truncated
 from assay.graders import PerCriterionOutput
 from assay.models import model_of
 from assay.testing import Fault
-
-from .conftest import QUICK
 
 
 @pytest.fixture
@@ -20,7 +18,7 @@ def claude(serve: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         server = serve(*args, **kwargs)
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "s3cret")
-        return server, model_of("anthropic/claude-test", limits=QUICK)
+        return server, model_of("anthropic/claude-test", limits=Limits(timeout=5, deadline=20))
 
     return make
 

@@ -67,7 +67,7 @@ async def test_a_long_outage_fails_at_once(down: Breaker, clock: Clock) -> None:
     """With what went wrong last; but now and then one call finds out."""
     clock.now = 61.0
     await down.admit()
-    with pytest.raises(CircuitOpen, match="somewhere has failed for 61 s.*500: no"):
+    with pytest.raises(CircuitOpen, match=r"somewhere has failed for 61 s.*500: no"):
         await down.admit()
 
 

@@ -43,11 +43,9 @@ class Client:
     _lock = threading.Lock()
 
     def __init__(self, session: "ClientSession") -> None:
-        from aiohttp import ClientError
-
         self.session = session
         # Not all of them are `OSError`s, and a connection that closes early may be none of them.
-        self._errors = (ClientError, RuntimeError)
+        self._errors = (http_package().ClientError, RuntimeError)
 
     @classmethod
     async def here(cls) -> "Client":
@@ -96,13 +94,18 @@ def answer_of(status: int, headers: Mapping[str, str], body: bytes) -> Answer:
     return Answer(status, headers, data, "" if is_plain else body.decode("utf-8", "replace"))
 
 
-def _session() -> "ClientSession":
+def http_package() -> Any:
+    """`aiohttp`, which takes a moment to import: ask for it before the loop is busy."""
     try:
-        import aiohttp
+        return import_module("aiohttp")
     except ImportError:
         raise MissingExtraError(
             "asking a model over HTTP", package="aiohttp", extra="models"
         ) from None
+
+
+def _session() -> "ClientSession":
+    aiohttp = http_package()
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, ttl_dns_cache=300),
         # How long to wait is ours to say; a client that reads the environment reads it every time.

@@ -86,6 +86,11 @@ class LocalModel:
             self._turns.leave()
         return reply._replace(model=self.id)
 
+    @property
+    def pid(self) -> int | None:
+        """The engine's process; None while it does not run."""
+        return self._process.pid
+
     async def start(self) -> None:
         """Load the model now; otherwise the first request does."""
         if not self._process.url:

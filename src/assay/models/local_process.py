@@ -37,12 +37,17 @@ class LocalProcess:
         _RUNNING.add(self)
 
     @property
+    def pid(self) -> int | None:
+        """The number of the process; None while it does not run."""
+        process = self._process
+        # Only a parent can know, so a forked child believes that it still runs.
+        is_gone = process is None or (self._owner == os.getpid() and process.poll() is not None)
+        return None if process is None or is_gone else process.pid
+
+    @property
     def url(self) -> str:
         """Where it answers; empty while it does not run."""
-        running = self._process is not None and (
-            self._owner != os.getpid() or self._process.poll() is None
-        )
-        return self._url if running else ""
+        return self._url if self.pid is not None else ""
 
     def start(self) -> str:
         """Where it answers, once it does. Waits while the model loads: call it off the loop."""
@@ -54,21 +59,24 @@ class LocalProcess:
     def stop(self) -> None:
         """End it. A later `start` starts another."""
         with self._lock:
-            process, self._process = self._process, None
-            # A forked child has a copy of this, and the server is its parent's.
-            if process is None or self._owner != os.getpid():
-                return
-            if process.stdin is not None:
-                process.stdin.close()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            self._end()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        # A forked child has a copy of this, and the server is its parent's.
+        if process is None or self._owner != os.getpid():
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def _started(self) -> str:
+        self._end()
         command = [sys.executable, "-m", "assay.models.local_server", "--until-eof"]
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
             self._owner = os.getpid()
