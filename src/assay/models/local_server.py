@@ -27,7 +27,7 @@ CONTEXT = 8192
 REMEMBERED_MIB = 1024
 """Memory for prompts read before, so that two responses in turn are not read anew each time."""
 
-MOST_WRITTEN = 1024
+MOST_WRITTEN = 512
 """Tokens of a reply at most; small models sometimes never end, and a cut-off reply is an error."""
 
 TOKENS_AT_ONCE = 128
