@@ -28,7 +28,7 @@ def mended(text: str, fields: set[str]) -> dict[str, Any] | None:
 
     >>> mended("so {'verdict': 'MET', 'why': 'it\\\\'s there',}", {"verdict"})
     {'verdict': 'MET', 'why': "it's there"}
-    >>> mended('{"why": "two\\nlines", "verdict": "MET"', {"verdict"})
+    >>> mended('{"why": "two\\nlines", "verdict": "MET"', {"why", "verdict"})
     {'why': 'two\\nlines', 'verdict': 'MET'}
     """
     text = text[-LONGEST:]

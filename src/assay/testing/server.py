@@ -16,6 +16,7 @@ from assay.testing.faults import Fault, FaultPlan
 from assay.testing.prefixes import Prefixes, count_tokens
 from assay.testing.shapes import Said, chat_completion, message, prompts_of
 from assay.testing.wire import Call, Connection, Respond
+from assay.wording import described
 
 _SHAPES = {"/chat/completions": chat_completion, "/messages": message}
 
@@ -131,7 +132,10 @@ class ModelServer:
     async def _handle(self, call: Call) -> Respond | None:
         path = call.path.removeprefix("/v1")
         if path in _SHAPES:
-            return await self._completion(call, path)
+            try:
+                return await self._completion(call, path)
+            except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
+                return Respond.of({"error": {"message": described(error)}}, 500)
         if path == "/models":
             return Respond.of({"object": "list", "data": [{"id": self.name, "object": "model"}]})
         if path == "/stats":
