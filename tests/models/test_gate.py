@@ -2,45 +2,50 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from assay.models.gate import START, Gate, Outcome
+from assay.models.gate import REST, START, Gate
 
 
 class Endpoint:
-    """Time and outcomes by hand: so many calls a round, each with its seconds."""
+    """Time and outcomes by hand: all places in use, by calls that are served or refused."""
 
     def __init__(self, concurrency: int | None = None) -> None:
         self.now = 0.0
         self.gate = Gate(concurrency, clock=lambda: self.now)
 
-    def round(
-        self, outcome: Callable[[int], Outcome] = lambda n: "answered", *, seconds: float = 1.0
-    ) -> int:
-        """One round at full use; the limit after it."""
-        gate = self.gate
-        calls = max(int(gate.limit), 8)
-        gate._round.full = True
-        gate.active = calls
-        self.now += seconds * calls / int(gate.limit)
-        for number in range(calls):
-            gate.leave(outcome(number), seconds)
+    def moment(self, served: int | None = None, *, refused: int = 0, seconds: float = 1.0) -> int:
+        """Twice the time of a call, after which it looks back; the limit then.
+
+        So many places serve calls, all of them when None; the others are refused at once.
+        """
+        gate, places = self.gate, int(self.gate.limit)
+        busy = min(places, places if served is None else served)
+        gate._seen = type(gate._seen)(self.now, full=True)
+        for _ in range(2):
+            for outcome, calls in (("refused", refused), ("answered", busy)):
+                gate._count_held()
+                gate.active = busy
+                self.now += seconds if outcome == "answered" else 0.0
+                gate._count_held()
+                gate.active = calls
+                for _ in range(calls):
+                    gate.leave(outcome, seconds if outcome == "answered" else 0.0)
         return int(gate.limit)
 
 
 def test_it_grows_fast_until_it_is_told_off() -> None:
     """It doubles, up to the most that anybody needs."""
     endpoint = Endpoint()
-    assert [endpoint.round() for _ in range(6)] == [32, 64, 128, 256, 256, 256]
+    assert [endpoint.moment() for _ in range(6)] == [32, 64, 128, 256, 256, 256]
 
 
 def test_a_given_number_is_where_it_starts_and_ends() -> None:
     """Who says 64 means 64."""
     endpoint = Endpoint(64)
-    assert (endpoint.gate.limit, endpoint.round()) == (64, 64)
+    assert (endpoint.gate.limit, endpoint.moment()) == (64, 64)
 
 
 def test_it_does_not_grow_when_nobody_waits() -> None:
@@ -48,6 +53,7 @@ def test_it_does_not_grow_when_nobody_waits() -> None:
     endpoint = Endpoint()
     for _ in range(100):
         endpoint.gate.active += 1
+        endpoint.now += 1.0
         endpoint.gate.leave("answered", 1.0)
     assert endpoint.gate.limit == START
 
@@ -55,40 +61,35 @@ def test_it_does_not_grow_when_nobody_waits() -> None:
 def test_it_does_not_grow_when_calls_get_slower() -> None:
     """Twice as slow at twice as many is no gain."""
     endpoint = Endpoint()
-    assert endpoint.round(seconds=1.0) == 32
-    assert endpoint.round(seconds=3.0) == 32
+    assert endpoint.moment(seconds=1.0) == 32
+    assert endpoint.moment(seconds=3.0) == 32
 
 
-def test_refusals_halve_it_and_then_it_grows_by_one() -> None:
-    """An endpoint that bears 8 at once: half of 16 gets through, and half of that is all of 8."""
-    endpoint = Endpoint(16)
-    assert endpoint.round(lambda n: "answered" if n < 8 else "refused") == 8
-    assert endpoint.round() == 9
-    assert endpoint.round() == 10
-
-
-def test_a_halving_that_halves_what_gets_through_is_taken_back() -> None:
-    """Refusals at random do not get fewer at half the calls; and are put up with for a while."""
+def test_an_endpoint_that_is_full_halves_it_down_to_what_is_served() -> None:
+    """It serves 8 at once and refuses nearly all else: 64, 32, 16, 8."""
     endpoint = Endpoint(64)
+    assert [endpoint.moment(8, refused=100) for _ in range(4)] == [32, 16, 8, 8]
 
-    def every_third(number: int) -> Outcome:
-        return "refused" if number % 3 == 0 else "answered"
 
-    assert endpoint.round(every_third) == 32
-    assert endpoint.round(every_third) == 64
-    assert [endpoint.round(every_third) for _ in range(16)] == [64] * 16
-    # Then it is tried again: the endpoint may have changed its mind.
-    assert endpoint.round(every_third) == 32
+def test_after_a_rest_it_tries_one_more() -> None:
+    """And the rest begins anew when that was one too many."""
+    endpoint = Endpoint(16)
+    assert endpoint.moment(8, refused=100) == 8
+    assert [endpoint.moment() for _ in range(REST)] == [8] * (REST - 1) + [9]
+    assert endpoint.moment(8, refused=100) == 8
+    assert endpoint.moment() == 8
+
+
+def test_refusals_at_random_leave_it_alone() -> None:
+    """A third of all calls, while every place serves: half the places would serve half as many."""
+    endpoint = Endpoint(64)
+    assert [endpoint.moment(refused=32) for _ in range(5)] == [64] * 5
 
 
 def test_it_never_falls_below_one() -> None:
     """Somebody has to find out when it gets better."""
-    endpoint = Endpoint(2)
-    for _ in range(5):
-        endpoint.now += 1000
-        endpoint.gate._round.full = True
-        endpoint.round(lambda n: "refused" if n else "answered", seconds=1.0)
-    assert endpoint.gate.limit >= 1
+    endpoint = Endpoint(16)
+    assert [endpoint.moment(0, refused=10) for _ in range(5)][-1] >= 1
 
 
 async def test_nobody_gets_in_beyond_the_limit() -> None:

@@ -143,7 +143,19 @@ def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]
 
     data = {"choices": [{"message": message, "finish_reason": finish}]}
     with pytest.raises(error):
-        whole(OpenAIWire().reply(data), "somewhere")
+        whole(OpenAIWire().reply(data), "somewhere", Request.of("s", "u"))
+
+
+async def test_one_token_that_was_asked_for_is_whole(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """For its likelihood; one token of a longer reply is not."""
+    server = serve(faults=[Fault.truncated("MET")] * 2)
+    model = model_at(server)
+    reply = await model(question(max_tokens=1, logprobs=2))
+    assert (reply.text, reply.finish_reason) == ("MET", "stop")
+    with pytest.raises(Truncated):
+        await model(question(max_tokens=1))
 
 
 async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> None:

@@ -125,3 +125,9 @@ def test_waits_double_from_the_time_of_a_call_and_differ() -> None:
         waits = {backoff(attempt, 0.2) for _ in range(50)}
         assert all(longest / 2 <= wait <= longest for wait in waits)
         assert len(waits) > 1
+
+
+def test_where_most_calls_are_answered_waits_stay_short() -> None:
+    """With half of them answered at most 8 times the time of a call."""
+    assert max(backoff(20, 0.1, 0.5) for _ in range(50)) <= 0.8
+    assert max(backoff(20, 0.1, 1.0) for _ in range(50)) <= 0.1

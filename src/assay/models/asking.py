@@ -96,7 +96,7 @@ class EndpointModel:
             if complaint is not None:
                 # Remembered only now: the complaint may have been about something else.
                 self.left_out = self.left_out | left_out
-            return whole(reply, self.id)
+            return whole(reply, self.id, request)
 
     async def _sent(self, request: Request, body: Mapping[str, Any]) -> Reply:
         ledger = Ledger.current()

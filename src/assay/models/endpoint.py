@@ -22,6 +22,8 @@ from assay.models.retry import REFUSING, backoff, is_retriable, retry_after
 from assay.wording import described
 
 NEVER = float("inf")
+MEMORY = 0.05
+"""How much one attempt counts in an average over recent ones."""
 SHOWN = 400
 """Characters of an endpoint's complaint that go into a message."""
 
@@ -53,6 +55,8 @@ class Endpoint:
         self.breaker = Breaker(where, self.limits.outage)
         self.typical: float | None = None
         """Seconds that an answered attempt takes, by and large."""
+        self.health = 1.0
+        """The share of recent attempts that were answered."""
 
     @classmethod
     def at(cls, where: str, key: str = "", limits: Limits | None = None) -> "Endpoint":
@@ -91,7 +95,9 @@ class Endpoint:
             result = await self._attempt(send, start, ends)
             if isinstance(result, Answer):
                 return result, time.monotonic() - start
-            wait = backoff(attempt, self.typical) if result.wait is None else result.wait
+            wait = (
+                backoff(attempt, self.typical, self.health) if result.wait is None else result.wait
+            )
             if attempt >= self.limits.attempts or time.monotonic() + wait > ends:
                 raise self._given_up(result, attempt, wait)
             await asyncio.sleep(wait)
@@ -161,13 +167,14 @@ class Endpoint:
         return answer
 
     def _learn(self, result: Answer | _Trouble, seconds: float) -> None:
+        self.health += MEMORY * (isinstance(result, Answer) - self.health)
         if isinstance(result, _Trouble) and result.outcome == "failed":
             self.breaker.failed(result.what)
             return
         self.breaker.succeeded()
         if isinstance(result, Answer):
             known = self.typical
-            self.typical = seconds if known is None else known + 0.1 * (seconds - known)
+            self.typical = seconds if known is None else known + MEMORY * (seconds - known)
 
     def _given_up(self, trouble: _Trouble, attempt: int, wait: float) -> ModelError:
         tried = "after one try" if attempt == 1 else f"after {attempt} tries"

@@ -1,9 +1,9 @@
 """Gate: how many calls to one endpoint are under way at once. It finds out how many is good.
 
-Calls are looked at in rounds of about as many as may be under way. A round without refusals, at
-full use and not slower than before, lets the limit grow; refusals halve it. Some endpoints refuse
-at random, whatever we do: a halving that only halved what gets through is taken back, and refusals
-are put up with for a while. TCP knows no such case, and would stand still there.
+It looks back every other moment. Without refusals, at full use and not slower than before, the
+limit grows; with them it is halved, but not below the number of calls that are evidently being
+served: some endpoints refuse at random however little is asked, and fewer places would only make
+fewer answers there.
 """
 
 import threading
@@ -18,28 +18,38 @@ Outcome: TypeAlias = Literal["answered", "refused", "failed"]
 """What came of a call: an answer, a plea to be left alone (429, 503), or anything else."""
 
 START, MOST = 16, 256
-SHORTEST_ROUND = 8
+SHORTEST = 0.05
+"""Seconds that it looks back at least."""
+FEWEST = 8
+"""Calls that it looks back on at least."""
 SLOWER = 2.0
-"""A round this much slower than the fastest is no reason to ask for more at once."""
-COSTLY = 0.75
-"""A halving after which less than this share gets through was for nothing."""
-PATIENT_ROUNDS = 16
-"""How long refusals are put up with after that."""
+"""With calls this much slower than the fastest, more at once are of no use."""
+IN_USE, OFTEN = 0.75, 0.5
+"""With this share of the places in use for calls that are served, and no more than that share of
+calls refused, the refusals do not come from too many calls at once: an endpoint that is full refuses
+nearly all that comes."""
+STEP = 1 / 16
+"""By how much it grows once it has been refused something."""
+REST = 8
+"""Looks back without a refusal before it grows again."""
 
 
 @dataclass(slots=True)
-class _Round:
+class _Lookback:
+    """What happened since a moment."""
+
     start: float
     answered: int = 0
     refused: int = 0
     failed: int = 0
     seconds: float = 0.0
+    """Of the answered calls."""
+    idle: float = 0.0
+    """Place-seconds that were spent on refusals."""
+    held: float = 0.0
+    """Place-seconds in all."""
     full: bool = False
     """Whether somebody had to wait."""
-
-    @property
-    def calls(self) -> int:
-        return self.answered + self.refused + self.failed
 
 
 class Gate:
@@ -51,11 +61,11 @@ class Gate:
         self._lock = threading.Lock()
         self._line = Line(self._vacate)
         self._clock = clock
-        self._round = _Round(clock())
-        self._fastest = float("inf")
-        self._before: tuple[float, float] | None = None
-        self._patience = 0
+        self._seen = _Lookback(clock())
+        self._changed = clock()
+        self._typical = self._fastest = float("inf")
         self._steep = True
+        self._rest = 0
         self.active = 0
         self.bound(concurrency)
 
@@ -74,9 +84,10 @@ class Gate:
         """Wait for a place."""
         with self._lock:
             if self.active < int(self.limit):
+                self._count_held()
                 self.active += 1
                 return
-            self._round.full = True
+            self._seen.full = True
             place = self._line.join()
         await self._line.wait(place)
 
@@ -90,46 +101,62 @@ class Gate:
     def _vacate(self) -> None:
         """One place less in use; whoever waits takes it, and more if the limit has grown."""
         with self._lock:
+            self._count_held()
             self.active -= 1
             while self.active < int(self.limit) and self._line.serve():
                 self.active += 1
 
+    def _count_held(self) -> None:
+        now = self._clock()
+        self._seen.held += self.active * (now - self._changed)
+        self._changed = now
+
     def _count(self, outcome: Outcome, seconds: float) -> None:
-        current = self._round
+        seen = self._seen
         if outcome == "answered":
-            current.answered += 1
-            current.seconds += seconds
+            seen.answered += 1
+            seen.seconds += seconds
         elif outcome == "refused":
-            current.refused += 1
+            seen.refused += 1
+            seen.idle += seconds
         else:
-            current.failed += 1
-        if current.calls >= max(int(self.limit), SHORTEST_ROUND):
+            seen.failed += 1
+        if seen.answered + seen.refused + seen.failed >= FEWEST:
             now = self._clock()
-            self._adapt(current, now)
-            self._round = _Round(now, full=self.waiting > 0)
+            if now - seen.start >= max(SHORTEST, 2 * self._typical_now(seen)):
+                self._count_held()
+                self._adapt(seen, now - seen.start)
+                self._seen = _Lookback(now, full=self.waiting > 0)
 
-    def _adapt(self, done: _Round, now: float) -> None:
-        through = done.answered / max(now - done.start, 1e-9)
-        if self._before is not None:
-            limit, earlier = self._before
-            self._before = None
-            if through < COSTLY * earlier:
-                self.limit, self._patience = min(limit, self.most), PATIENT_ROUNDS
-                return
-        if done.refused:
-            self._steep = False
-            if self._patience:
-                self._patience -= 1
-            elif self.limit > 1:
-                self._before = (self.limit, through)
-                self.limit = max(1.0, self.limit // 2)
-        elif done.full and self._is_fast(done):
-            self.limit = min(self.most, self.limit * 2 if self._steep else self.limit + 1)
+    def _typical_now(self, seen: _Lookback) -> float:
+        """Seconds that an answer takes; those before the first one do not count."""
+        if seen.answered:
+            self._typical = seen.seconds / seen.answered
+        return self._typical if self._typical < float("inf") else 0.0
 
-    def _is_fast(self, done: _Round) -> bool:
-        if not done.answered:
+    def _adapt(self, seen: _Lookback, elapsed: float) -> None:
+        served = (seen.held - seen.idle) / elapsed
+        if not seen.refused:
+            self._rest = max(0, self._rest - 1)
+            if seen.full and not self._rest and self._is_fast(seen):
+                self._grow()
+            return
+        self._steep = False
+        often = seen.refused > OFTEN * (seen.answered + seen.refused + seen.failed)
+        if often or served < IN_USE * self.limit:
+            self.limit = max(1.0, self.limit // 2, served // 1)
+            self._rest = REST
+        elif seen.full:
+            self._grow()
+
+    def _grow(self) -> None:
+        step = self.limit if self._steep else max(1.0, self.limit * STEP)
+        self.limit = min(self.most, self.limit + step)
+
+    def _is_fast(self, seen: _Lookback) -> bool:
+        if not seen.answered:
             return False
-        mean = done.seconds / done.answered
+        mean = seen.seconds / seen.answered
         # Forgets slowly: an endpoint that was fast once must not be held to it for ever.
         self._fastest = min(mean, self._fastest * 1.02)
         return mean <= SLOWER * self._fastest

@@ -22,13 +22,16 @@ def is_retriable(status: int, body: str) -> bool:
     return (status in REFUSING or status in FAILING) and not hopeless
 
 
-def backoff(attempt: int, typical: float | None) -> float:
+def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
     """Seconds to wait after so many tries: about the time of a call, doubling, with jitter.
 
-    Half of it is at random, or all who failed together come back together.
+    `health` is the share of recent attempts, of everybody, that were answered. Where most are, a call
+    that had no luck gains nothing by waiting long. Half of the wait is at random, or all who failed
+    together come back together.
     """
     first = min(LATEST, max(SOONEST, typical if typical is not None else LATEST / 2))
-    longest = min(LONGEST, first * 2.0 ** (attempt - 1))
+    needed = first / max(health, 0.01) ** 3
+    longest = min(LONGEST, needed, first * 2.0 ** (attempt - 1))
     return longest * random.uniform(0.5, 1.0)
 
 

@@ -77,8 +77,11 @@ def _are_texts(*messages: Mapping[str, Any]) -> bool:
     )
 
 
-def whole(reply: Reply, where: str) -> Reply:
+def whole(reply: Reply, where: str, request: Request) -> Reply:
     """The reply if it is a whole one; anything else is an error and no answer."""
+    if request.max_tokens == 1 and request.logprobs is not None and request.schema is None:
+        # One token was asked for, for its likelihood, and came: nothing is cut off.
+        return reply._replace(finish_reason="stop")
     trouble = _trouble(reply, where)
     if trouble is not None:
         raise trouble
