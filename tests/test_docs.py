@@ -53,6 +53,7 @@ def test_every_link_leads_somewhere(page):
 PRINTED = {
     "demo": ["1 of 9 rollouts unscored", "the judge did not answer within 30 s"],
     "rewards": ["1.300 +0.513", "1.059 +0.272"],
+    "math_reward": ["1.2 +", "UNMET: no boxed answer", "MET: "],
     "filter": ["kept: '```python", "dropped: 0.25", "set aside: {'passes_tests': \"TypeError"],
     "own_grader": ["MET Paris - 2 of 3 judges", "UNMET Lyon - 2 of 3 judges", "score 0.667"],
 }

@@ -5,8 +5,18 @@ import sys
 
 import pytest
 
-HEAVY = ["sympy", "openai", "datasets", "pyarrow", "ray", "starlette"]
-OPTIONAL = ["rich", "regex", "rapidfuzz", "jsonschema", "hypothesis"]
+HEAVY = [
+    "sympy",
+    "math_verify",
+    "latex2sympy2_extended",
+    "flint",
+    "openai",
+    "datasets",
+    "pyarrow",
+    "ray",
+    "starlette",
+]
+OPTIONAL = ["rich", "regex", "rapidfuzz", "jsonschema", "hypothesis", "cloudpickle"]
 
 
 def loaded_by(statement):

@@ -25,6 +25,8 @@ def test_the_modules_people_reach_for_are_there():
     """Without importing them first."""
     assert assay.checks.Contains("a")("cat")
     assert assay.testing.make_rollout().answer == "4"
+    assert assay.math.MathOptions is assay.MathOptions
+    assert assay.isolation.Outcome(1).ok
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -34,7 +36,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 VERIFIERS = {
-    "": "Rubric RubricGroup Parser XMLParser ThinkParser MaybeThinkParser State Messages RewardFunc "
+    "": "Rubric RubricGroup MathRubric Parser XMLParser ThinkParser MaybeThinkParser State Messages RewardFunc "
     "GroupRewardFunc IndividualRewardFunc RolloutInput RolloutTiming RolloutScore RolloutScores "
     "extract_boxed_answer extract_hash_answer setup_logging Error ModelError "
     "InvalidModelResponseError EmptyModelResponseError OverlongPromptError ToolError "
@@ -46,9 +48,10 @@ VERIFIERS = {
     ".parsers.xml_parser": "XMLParser",
     ".parsers.think_parser": "ThinkParser",
     ".parsers.maybe_think_parser": "MaybeThinkParser",
-    ".rubrics": "Rubric RubricGroup",
+    ".rubrics": "Rubric RubricGroup MathRubric",
     ".rubrics.rubric": "Rubric",
     ".rubrics.rubric_group": "RubricGroup",
+    ".rubrics.math_rubric": "MathRubric",
     ".utils.data_utils": "extract_boxed_answer extract_hash_answer BOXED_SYSTEM_PROMPT "
     "THINK_BOXED_SYSTEM_PROMPT strip_non_numeric",
     ".utils.async_utils": "maybe_await",

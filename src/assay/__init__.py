@@ -50,12 +50,15 @@ if TYPE_CHECKING:
     from assay.models import default_model as default_model
     from assay.models import model_of as model_of
     from assay.models import rehearsal as rehearsal
+    from assay.math import MathOptions as MathOptions
+    from assay.math import MathVerdict as MathVerdict
     from assay.parsers import MaybeThinkParser as MaybeThinkParser
     from assay.parsers import Parser as Parser
     from assay.parsers import ThinkParser as ThinkParser
     from assay.parsers import XMLParser as XMLParser
     from assay.parsers import extract_boxed_answer as extract_boxed_answer
     from assay.parsers import extract_hash_answer as extract_hash_answer
+    from assay.presets import MathRubric as MathRubric
     from assay.report import EvaluationReport as EvaluationReport
     from assay.rollout import Rollout as Rollout
     from assay.rubric import Rubric as Rubric
@@ -94,6 +97,8 @@ _HOMES = {
         "extract_hash_answer",
     ),
     "lines": ("CriterionReport",),
+    "math": ("MathOptions", "MathVerdict"),
+    "presets": ("MathRubric",),
     "report": ("EvaluationReport",),
     "rollout": ("Rollout",),
     "rubric": ("Rubric",),
@@ -103,7 +108,7 @@ _HOMES = {
         "State",
     ),
 }  # fmt: skip
-_MODULES = ("checks", "graders", "models", "parsers", "testing")
+_MODULES = ("checks", "graders", "isolation", "math", "models", "parsers", "testing")
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -124,6 +129,9 @@ __all__ = [
     "JudgeError",
     "LengthPenalty",
     "Limits",
+    "MathOptions",
+    "MathRubric",
+    "MathVerdict",
     "MaybeThinkParser",
     "Message",
     "Messages",

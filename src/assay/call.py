@@ -38,6 +38,7 @@ class Call:
         "arguments",
         "bound",
         "by_position",
+        "compares",
         "everything",
         "function",
         "is_async",
@@ -62,6 +63,8 @@ class Call:
             )
         self.is_async = _is_async(function)
         self.is_group = _is_group(signature, {p.name for p in named}, label)
+        # A group function may say that it only takes many at a time: `independent = True`.
+        self.compares = self.is_group and getattr(function, "independent", False) is not True
         self.arguments = tuple(_argument(p, self.is_group) for p in named)
         self.positional_only = tuple(a.name for a in self.arguments if a.positional_only)
         self.by_position = _takes_positions(function) and all(
@@ -109,6 +112,18 @@ class Call:
                     raise ValueError(f"rollout {place} has no field for {argument.name!r}")
                 values[argument.name] = list(column)
         return self._with_everything(values)
+
+    def lacking(self, batch: Batch, objects: Mapping[str, Any]) -> dict[int, str]:
+        """The rollouts for which a group function has no argument, and which; refuses if all lack it."""
+        found: dict[int, str] = {}
+        for argument in self.arguments:
+            if argument.name in objects or argument.default is not ABSENT:
+                continue
+            column = self._column(argument, batch, batch)
+            if isinstance(column, Gaps):
+                gaps = (place for place, value in enumerate(column) if value is ABSENT)
+                found.update(dict.fromkeys(gaps, argument.field))
+        return found
 
     def _refuse_missing(self, batch: Batch, objects: Mapping[str, Any]) -> None:
         for name, field, default, _ in self.arguments:

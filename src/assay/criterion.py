@@ -21,6 +21,8 @@ from assay.wording import plainly
 BINARY = ("UNMET", "MET")
 LARGEST = 1e100
 """The largest weight or value, so that no sum of products can overflow."""
+TIMEOUT = 5.0
+"""Seconds that an isolated check may work, unless said otherwise."""
 
 
 class Scorer(Protocol):
@@ -74,6 +76,10 @@ class Criterion(BaseModel):
     """Groups of criteria that get a score of their own in the report."""
     report_only: bool = False
     """Answered and shown with its weight, but not counted."""
+    isolate: bool = False
+    """Run the check in a worker process, where it can neither hang nor crash this one."""
+    timeout: float = Field(default=TIMEOUT, allow_inf_nan=False, gt=0, le=LARGEST)
+    """Seconds that an isolated check may work on one rollout; then it is stopped, and has no answer."""
 
     @classmethod
     def of(cls, question: object, weight: float | None = None) -> "Criterion":
@@ -149,6 +155,20 @@ class Criterion(BaseModel):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
         if not self.name:
             object.__setattr__(self, "name", _derived_name(self))
+        return self
+
+    @model_validator(mode="after")
+    def _only_functions_are_isolated(self) -> "Criterion":
+        if self.isolate and (self.check is None or is_scorer(self.check)):
+            told = "a model answers" if self.check is None else "a whole rubric answers"
+            raise ValueError(
+                f"isolate is true, and {told}: only a function can be isolated, so leave it out"
+            )
+        if self.timeout != TIMEOUT and not self.isolate:
+            raise ValueError(
+                f"timeout is {self.timeout:g}, and nothing can stop a check in this process: "
+                "set isolate too"
+            )
         return self
 
     def to_dict(self) -> dict[str, Any]:

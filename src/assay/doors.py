@@ -1,13 +1,14 @@
 """Doors: the familiar ways in, each a thin translation of one function. Only state doors write."""
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from assay.advantage import advantages
 from assay.concurrency import run_sync
-from assay.engine import Findings, Found, Reports
+from assay.engine import CHUNK, Findings, Found, Reports
 from assay.errors import GradingError
 from assay.graders.base import Autograder
 from assay.graders.views import ToGrade, view_of
@@ -42,7 +43,13 @@ class Doors(ABC):
         Group functions see all of them at once.
         """
         findings = await self._find(Batch.of_rollouts(rollouts), autograder)
-        return list(Reports(findings, len(rollouts)))
+        reports = Reports(findings, len(rollouts))
+        made: list[EvaluationReport] = []
+        for start in range(0, len(rollouts), CHUNK):
+            if start:
+                await asyncio.sleep(0)
+            made += reports[start : start + CHUNK]
+        return made
 
     async def grade(
         self,
@@ -98,8 +105,9 @@ class Doors(ABC):
         _refuse_no_states(states)
         started = time.perf_counter()
         findings = await self._find(Batch.of_states(states))
+        found = await _work_out(findings, len(states))
         elapsed_ms = (time.perf_counter() - started) * 1000
-        _write_states(states, findings, elapsed_ms, in_group=in_group)
+        _write_states(states, found, elapsed_ms, in_group=in_group)
         return Reports(findings, len(states))
 
     def score_rollout_sync(
@@ -152,19 +160,38 @@ class Doors(ABC):
         return scores
 
 
+class _Found(NamedTuple):
+    """What is written into states."""
+
+    rewards: list[float]
+    errors: list[dict[str, str]] | None
+    scored: list[bool] | None
+    metrics: list[dict[str, float]]
+
+
+async def _work_out(findings: Findings, size: int) -> _Found:
+    steps = (findings.rewards, findings.errors, findings.scored, findings.metrics)
+    values: list[Any] = []
+    for step in steps:
+        values.append(step())
+        if size > CHUNK:
+            await asyncio.sleep(0)
+    return _Found(*values)
+
+
 def _write_states(
     states: Sequence[MutableMapping[str, Any]],
-    findings: Findings,
+    found: _Found,
     elapsed_ms: float,
     *,
     in_group: bool,
 ) -> None:
     """The one place that writes into states: everything at once, from the total."""
-    rewards, errors, scored = findings.rewards(), findings.errors(), findings.scored()
+    rewards, errors, scored, all_metrics = found
     baseline: Sequence[float | None] = [None] * len(states)
     if in_group:
         baseline = advantages(rewards if scored is None else _where(scored, rewards))
-    rows = zip(states, rewards, findings.metrics(), baseline, strict=True)
+    rows = zip(states, rewards, all_metrics, baseline, strict=True)
     for state, reward, metrics, advantage in rows:
         state["reward"] = reward
         state["metrics"] = metrics
@@ -183,8 +210,8 @@ def _write_states(
         steps: list[Any] | None = state.get("trajectory")
         if steps.__class__ is list and steps:
             _write_steps(steps, reward, advantage)
-    for state, found in zip(states, errors or (), strict=False):
-        state["errors"] = found
+    for state, error in zip(states, errors or (), strict=False):
+        state["errors"] = error
 
 
 def _where(scored: Sequence[bool], rewards: Sequence[float]) -> list[float | None]:

@@ -3,9 +3,10 @@
 import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+if TYPE_CHECKING:  # which takes longer to load than all else a worker process needs
+    from pydantic import ValidationError
 
 LONGEST = 2000
 """Characters of an error's own message that are kept; the rest would drown a log."""
@@ -39,7 +40,7 @@ def shown(value: object) -> str:
     return short.repr(value)
 
 
-def plainly(error: ValidationError, field: str = "") -> tuple[str, str]:
+def plainly(error: "ValidationError", field: str = "") -> tuple[str, str]:
     """The field that pydantic refuses first, and one plain sentence about it.
 
     Give the `field` when its value alone was looked at.

@@ -59,6 +59,25 @@ async def test_format_validation_scores_json():
     assert rubric.score_rollout_sync(completion="{a")["reward"] == 0.0
 
 
+async def test_combining_domain_specific_rubrics():
+    """A right answer that is JSON too earns 1.2, one in words 1.0."""
+    math_rubric = vf.MathRubric(extract_answer=True, normalize=True)
+
+    def check_json_format(completion, **kwargs):
+        try:
+            json.loads(completion)
+            return 1.0
+        except:
+            return 0.0
+
+    format_rubric = vf.Rubric(funcs=[check_json_format], weights=[0.2])
+    combined_rubric = vf.RubricGroup(rubrics=[math_rubric, format_rubric])
+    states = [{"prompt": "q", "completion": text, "answer": "4"} for text in ("4", "x = 4", "5")]
+    await combined_rubric.score_group(states)
+    assert [state["reward"] for state in states] == [1.2, 1.0, 0.2]
+    assert states[0]["metrics"] == {"correct_answer": 1.0, "check_json_format": 1.0}
+
+
 async def test_scoring_a_single_rollout_gives_1_4():
     """1.0 · 1.0 + 0.5 · 0.8 is 1.4."""
     rubric1 = vf.Rubric(funcs=[lambda completion, **kw: 1.0], weights=[1.0])

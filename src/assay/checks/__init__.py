@@ -2,6 +2,7 @@
 
 from assay.checks.answers import ExactMatch, NumericEqual, OneOf
 from assay.checks.base import BuiltinCheck
+from assay.checks.mathematics import MathEqual
 from assay.checks.pattern import Regex
 from assay.checks.refusal import Refusal
 from assay.checks.registry import BUILTIN, check_of
@@ -17,6 +18,7 @@ __all__ = [
     "ExactMatch",
     "JsonSchema",
     "JsonValid",
+    "MathEqual",
     "MaxWords",
     "MinWords",
     "NumericEqual",

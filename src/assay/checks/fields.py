@@ -16,6 +16,7 @@ def _no_bool(value: object) -> object:
 
 Flag: TypeAlias = Annotated[bool, Strict()]
 Count: TypeAlias = Annotated[int, Strict(), Ge(0)]
+Places: TypeAlias = Annotated[int, Strict(), Ge(1)]
 Number: TypeAlias = Annotated[float, AllowInfNan(False), Ge(0), BeforeValidator(_no_bool)]
 Seconds: TypeAlias = Annotated[float, AllowInfNan(False), Gt(0), BeforeValidator(_no_bool)]
 Text: TypeAlias = Annotated[str, MinLen(1)]

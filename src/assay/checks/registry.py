@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from assay.checks.answers import ExactMatch, NumericEqual, OneOf
 from assay.checks.base import BuiltinCheck
+from assay.checks.mathematics import MathEqual
 from assay.checks.pattern import Regex
 from assay.checks.refusal import Refusal
 from assay.checks.similarity import Similarity
@@ -20,6 +21,7 @@ BUILTIN: dict[str, type[BuiltinCheck]] = {
         ExactMatch,
         OneOf,
         NumericEqual,
+        MathEqual,
         Contains,
         Regex,
         MaxWords,

@@ -2,16 +2,19 @@
 
 plan      the criteria made ready, at construction
 checking  those that code answers, by column
+isolated  … and of these the ones that are run in another process
 judging   those that a model answers, through the grader
 settle    whatever came back, as answers
 answers   what was found, kept by column until somebody wants a report
 """
 
 from assay.engine.answers import Findings, Found, Reports, Summed
+from assay.engine.checking import CHUNK
 from assay.engine.engine import Engine
 from assay.engine.plan import Plan, bound_to, named_apart
 
 __all__ = [
+    "CHUNK",
     "Engine",
     "Findings",
     "Found",

@@ -84,14 +84,22 @@ class Answers:
     def reports(self) -> list[EvaluationReport]:
         return [self.report(place) for place in range(self.size)]
 
+    @property
+    def sums(self) -> bool:
+        """Whether a reward is the plain weighted sum of what was answered."""
+        return self.plain or (self.plan.plain and not self.wholes)
+
     def rewards(self) -> list[float]:
-        if not self.plain:
+        if not self.sums:
             return [report.raw_score or 0.0 for report in self.reports]
         weighted = self.plan.weighted
         if not weighted:
             return [0.0] * self.size
         weights = [self.plan.weights[index] for index in weighted]
-        return weighted_sums(weights, [self.columns[index] for index in weighted])
+        columns = [self.columns[index] for index in weighted]
+        if not self.plain:
+            columns = [[*map(_added, column)] for column in columns]
+        return weighted_sums(weights, columns)
 
     def metrics(self) -> list[dict[str, float]]:
         """The values by name of every rollout; without those that have no answer."""
@@ -123,7 +131,12 @@ class Answers:
 
     def scored(self) -> list[bool] | None:
         """Whether each rollout has all of its counted answers; None when all have."""
-        return None if self.plain else [report.scored for report in self.reports]
+        if self.plain or (self.sums and not self.failed()):
+            return None
+        if not self.sums:
+            return [report.scored for report in self.reports]
+        counted = [self.columns[index] for index in self.plan.weighted]
+        return [not any(map(_lacks, row)) for row in zip(*counted, strict=True)] or None
 
     def line(self, index: int, place: int) -> CriterionReport:
         return line_of(self.plan.questions[index].criterion, self.columns[index][place])
@@ -151,6 +164,15 @@ class Answers:
         totals = Totals(weighted_sum(plan.weights, values), *plan.stakes)
         scale = self.scale or plan.aggregation.scale
         return full_report(totals, lines, scale, counted=plan.counted, judged=plan.judged)
+
+
+def _added(answer: float | Score) -> float:
+    """What an answer adds to a sum, before its weight: nothing when it has no value."""
+    return (answer.value or 0.0) if isinstance(answer, Score) else float(answer)
+
+
+def _lacks(answer: float | Score) -> bool:
+    return type(answer) is Score and answer.error is not None and answer.applies
 
 
 def values_of(answers: Sequence[float | Score]) -> list[float] | None:

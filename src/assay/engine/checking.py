@@ -10,7 +10,14 @@ from assay.call import Call
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.engine.answers import Column
 from assay.engine.plan import Question
-from assay.engine.settle import all_floats, as_answer, is_plain, one_a_rollout, score_of_report
+from assay.engine.settle import (
+    all_floats,
+    as_answer,
+    is_answered,
+    is_plain,
+    one_a_rollout,
+    score_of_report,
+)
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.rollout import Batch
@@ -93,6 +100,21 @@ class Checking:
         return as_answer(question.criterion, value)
 
     async def _group(self, question: Question, batch: Batch) -> Column:
+        call = _call(question)
+        lacking = {} if call.compares else call.lacking(batch, self.objects)
+        if not lacking:
+            return await self._grouped(question, batch)
+        # Each stands for itself, so those that can be answered are.
+        missing = [SignatureError(f"this rollout has no field {n!r}") for n in lacking.values()]
+        if self.on_error == "raise":
+            raise missing[0]
+        rest = [place for place in range(len(batch)) if place not in lacking]
+        answers = iter(await self._grouped(question, batch.select(rest)))
+        errors = dict(zip(lacking, map(Score.failed, missing), strict=True))
+        self.plain = False
+        return [errors[p] if p in errors else next(answers) for p in range(len(batch))]
+
+    async def _grouped(self, question: Question, batch: Batch) -> Column:
         self.floats = False
         call = _call(question)
         try:
@@ -144,12 +166,17 @@ class Checking:
     async def _settled(self, question: Question, values: Column) -> Column:
         """Results that are not all plain numbers: awaitables awaited, the rest read or refused."""
         self.plain = False
-        pending = [place for place, value in enumerate(values) if inspect.isawaitable(value)]
-        if pending:
+        if not is_answered(values):
+            pending = [place for place, value in enumerate(values) if inspect.isawaitable(value)]
             results = await side_by_side(self._awaited, [values[place] for place in pending])
             for place, value in zip(pending, results, strict=True):
                 values[place] = value
-        return [as_answer(question.criterion, value) for value in values]
+        answers: Column = []
+        for start in range(0, len(values), CHUNK):
+            if start:
+                await asyncio.sleep(0)
+            answers += [as_answer(question.criterion, v) for v in values[start : start + CHUNK]]
+        return answers
 
     async def _awaited(self, value: Any) -> Any:
         try:

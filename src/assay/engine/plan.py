@@ -10,6 +10,7 @@ from typing import Any
 from assay.aggregation import Aggregation, stakes
 from assay.call import Call
 from assay.criterion import Criterion, Scorer, is_scorer
+from assay.engine.isolated import isolated
 from assay.errors import RubricError
 
 
@@ -24,7 +25,8 @@ class Question:
 
     @property
     def is_group(self) -> bool:
-        return self.call is not None and self.call.is_group
+        """Whether it weighs the rollouts of a group against each other."""
+        return self.call is not None and self.call.compares
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +125,12 @@ def _question(index: int, criterion: Criterion) -> Question:
     if check is None or is_scorer(check):
         return Question(index, criterion, None)
     call = Call(check, criterion.name)
-    if call.is_group and criterion.when:
+    if call.compares and criterion.when:
         raise RubricError(
             f"criterion {criterion.name!r} scores a whole group and has a `when`, which holds for "
             "single rollouts: drop one of the two"
         )
-    return Question(index, criterion, call)
+    return Question(index, criterion, isolated(call, criterion) if criterion.isolate else call)
 
 
 def _phases(questions: Sequence[Question]) -> tuple[Phase, ...]:

@@ -12,12 +12,18 @@ from assay.score import Score
 from assay.wording import shown
 
 _PLAIN = frozenset({float, int, bool})
+_ANSWERS = _PLAIN | {Score}
 _UNORDERED = (str, bytes, Mapping, Set)
 
 
 def is_plain(values: Sequence[Any]) -> bool:
     """Whether all are numbers of a sensible size, as nearly every column is."""
     return _PLAIN.issuperset(map(type, values)) and _in_bounds(values)
+
+
+def is_answered(values: Sequence[Any]) -> bool:
+    """Whether all are numbers or scores, so that nothing has to be awaited."""
+    return _ANSWERS.issuperset(map(type, values))
 
 
 def all_floats(values: Sequence[Any]) -> bool:

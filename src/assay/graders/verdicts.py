@@ -49,11 +49,13 @@ def finite(criterion: Criterion, score: Score) -> Score:
     value: Any = score.value
     if score.error is not None or not score.applies:
         return score._replace(value=None)
+    if type(value) is float and abs(value) <= LARGEST:
+        return score
     if value is None:
         return score._replace(error="ValueError: no value and no reason why")
     if isinstance(value, bool):
         verdict = score.verdict or criterion.choices[-1 if value else 0]
-        return score._replace(value=float(value), verdict=verdict)
+        return Score(float(value), score.reason, verdict, lines=score.lines)
     number = number_of(value)
     if number is None:
         error = f"ValueError: a score of {shown(value)} is not a finite number"

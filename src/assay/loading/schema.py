@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from assay.aggregation import AGGREGATIONS
 from assay.checks import BUILTIN, BuiltinCheck
-from assay.criterion import LARGEST, Criterion
+from assay.criterion import LARGEST, TIMEOUT, Criterion
 from assay.loading.code import REFERENCE
 
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
@@ -35,6 +35,9 @@ _OWN: Final[dict[str, Any]] = {
     "check": {"$ref": "#/$defs/check"},
     "choices": {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 2},
     "tags": {"anyOf": [_TEXT, _TEXTS]},
+    "timeout": {
+        "anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}, _NUMBER_TEXT]
+    },
     "when": {"$ref": "#/$defs/when"},
 }
 """Fields that a file may write in more ways than the model has types."""
@@ -117,7 +120,14 @@ def _criterion() -> dict[str, Any]:
         "description": "A whole rubric, as one line that is worth its score.",
     }
     ways = ("requirement", "check", "rubric")
-    return _mapping(properties, oneOf=[{"required": [way]} for way in ways])
+    return _mapping(properties, oneOf=[{"required": [way]} for way in ways], allOf=_isolation())
+
+
+def _isolation() -> list[dict[str, Any]]:
+    """What an isolated check needs, and what needs one."""
+    isolated = {"required": ["isolate"], "properties": {"isolate": {"const": True}}}
+    timed = {"required": ["timeout"], "properties": {"timeout": {"not": {"const": TIMEOUT}}}}
+    return [{"if": isolated, "then": {"required": ["check"]}}, {"if": timed, "then": isolated}]
 
 
 def _when() -> dict[str, Any]:

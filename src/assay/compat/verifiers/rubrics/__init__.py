@@ -1,5 +1,5 @@
 """`verifiers.rubrics`."""
 
-from assay import Rubric, RubricGroup
+from assay import MathRubric, Rubric, RubricGroup
 
-__all__ = ["Rubric", "RubricGroup"]
+__all__ = ["MathRubric", "Rubric", "RubricGroup"]

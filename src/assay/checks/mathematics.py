@@ -1,0 +1,154 @@
+"""Whether an answer is the same mathematics as the one expected."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ClassVar, TypeVar
+
+from assay import math
+from assay.checks.answers import read_answer
+from assay.checks.base import BuiltinCheck
+from assay.checks.fields import Count, Flag, Number, Places, Seconds
+from assay.errors import GradingError, MissingExtraError
+from assay.math import MathOptions, MathVerdict
+from assay.messages import completion_text
+from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
+from assay.score import Score
+from assay.types import Messages
+
+logger = logging.getLogger("assay")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+BREATH = 0.002
+"""Seconds of reading between two breaths of the event loop."""
+
+
+@dataclass(frozen=True)
+class MathEqual(BuiltinCheck):
+    r"""The answer that the rubric's parser reads is the same mathematics as `answer`.
+
+    An answer that cannot be read, or compared in time, is not the same; an `answer` that cannot be
+    read is an error. The line of the report says why. Many rollouts are compared at once.
+
+    >>> from assay import Rubric
+    >>> report = Rubric([MathEqual()]).grade_sync(r"So it is \boxed{0.5}.", answer=r"\frac{1}{2}")
+    >>> report.score
+    1.0
+    """
+
+    independent: ClassVar[bool] = True
+
+    strict: Flag = False
+    r"""Whether only the last `\boxed{…}` after any thought counts, whatever the parser reads."""
+    extract: Flag = True
+    """Whether the parser reads the answer; if not, it is the whole text."""
+    timeout_seconds: Seconds = 5.0
+    """Seconds of work that one comparison may take; time in a queue does not count."""
+    rounding: Count = 6
+    tolerance: Number = 0.0
+    units: Flag = True
+    ordered_tuples: Flag = True
+    assignments: Flag = True
+    rename_variables: Flag = False
+    symbolic: Flag = True
+    max_workers: Places = field(default=50, compare=False)
+    """At most so many of its comparisons are in worker processes at once."""
+    warn_from: Seconds = field(default=120.0, compare=False)
+    """Running out of time is worth a warning if the limit is this long."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _load()
+
+    @cached_property
+    def options(self) -> MathOptions:
+        """The rules of comparison."""
+        names = [field.name for field in fields(MathOptions)]
+        return MathOptions(**{name: getattr(self, name) for name in names})
+
+    async def __call__(
+        self, completions: Sequence[Messages], answers: Sequence[Any], parser: Parser | None = None
+    ) -> list[Score]:
+        def read(completion: Messages) -> Any:
+            try:
+                return self.read(completion, parser)
+            except Exception as error:  # noqa: BLE001 - the parser is somebody else's
+                return Score.failed(error)
+
+        found = await _each(read, completions)
+        asked = [pair for pair in zip(answers, found, strict=True) if type(pair[1]) is not Score]
+        verdicts = await math.verify_many_async(
+            asked, options=self.options, timeout=self.timeout_seconds, at_once=self.max_workers
+        )
+        self._log_late(verdicts)
+        scores = iter(await _each(_score, verdicts))
+        return [answer if type(answer) is Score else next(scores) for answer in found]
+
+    def read(self, completion: Messages, parser: Parser | None = None) -> Any:
+        """The answer to compare, or a score at once when there is none."""
+        if self.strict:
+            return _STRICT.parse_answer(completion) or _NO_BOX
+        if not self.extract:
+            return completion_text(completion)
+        answer = read_answer(completion, parser)
+        if isinstance(answer, str):
+            return extract_boxed_answer(answer) if "\\" in answer else answer
+        return "" if answer is None else answer
+
+    def _log_late(self, verdicts: Sequence[MathVerdict]) -> None:
+        late = sum(verdict.status == "out_of_time" for verdict in verdicts)
+        if late:
+            logger.log(
+                logging.WARNING if self.timeout_seconds >= self.warn_from else logging.DEBUG,
+                "%d of %d answers could not be compared within %g s of work",
+                late, len(verdicts), self.timeout_seconds,
+            )  # fmt: skip
+
+
+def _load() -> None:
+    """Have what comparing needs, so that the first batch is not held up, or say what is missing."""
+    try:
+        import_module("assay.math.algebra")
+        if find_spec("math_verify") is None:
+            raise ImportError(name="math-verify")
+    except ImportError as error:
+        package = "python-flint" if error.name == "flint" else error.name or "math-verify"
+        raise MissingExtraError("mathematics", package=package, extra="math") from None
+
+
+def strictly_boxed(text: str) -> str:
+    r"""The content of the last `\boxed{…}`; empty when there is none.
+
+    >>> strictly_boxed("it is 4"), strictly_boxed(r"it is \boxed{4}")
+    ('', '4')
+    """
+    return extract_boxed_answer(text, strict=True)
+
+
+_STRICT = MaybeThinkParser(strictly_boxed)
+_NO_BOX = Score(False, "no boxed answer")
+
+
+def _score(verdict: MathVerdict) -> Score:
+    if not verdict.decided:
+        return Score.failed(GradingError(verdict.reason))
+    return Score(verdict.equal, verdict.reason)
+
+
+async def _each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What the function gives for each item, with room for other work of the event loop."""
+    results: list[Result] = []
+    breath = time.perf_counter() + BREATH
+    for item in items:
+        results.append(function(item))
+        if time.perf_counter() > breath:
+            await asyncio.sleep(0)
+            breath = time.perf_counter() + BREATH
+    return results

@@ -1,0 +1,162 @@
+"""Lists, tuples, sets of values, ratios and matrices, compared part by part."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from flint import fmpq
+
+from assay.math.finding import Finding, all_of, different, undecided
+from assay.math.options import MathOptions
+from assay.math.rewriting import is_assignment
+from assay.math.tree import (
+    Grid,
+    Listing,
+    Node,
+    Number,
+    Product,
+    Quotient,
+    Relation,
+    Symbol,
+    children,
+)
+
+Compare: TypeAlias = Callable[[Node, Node], Finding]
+"""How parts are compared."""
+
+_MOST_ITEMS: Final = 40
+_ONE: Final = Number(fmpq(1))
+
+
+def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Compare) -> Finding:
+    """Tuples in order, sets and bare lists in any order, ratios as ratios."""
+    kinds = {_kind(gold), _kind(answer)}
+    if "ratio" in kinds:
+        return _compare_ratios(gold, answer, compare)
+    one, two = _items(gold), _items(answer)
+    if len(one) != len(two):
+        if kinds <= {"bare", "set", ""}:
+            return _compare_repeated(one, two, compare)
+        return different(f"{len(one)} parts and {len(two)} parts")
+    if len(one) > _MOST_ITEMS:
+        return undecided("very long lists")
+    if len(one) == 2 and kinds == {"square", "round"}:
+        return different("one interval has its ends, the other has not")
+    if (
+        len(one) == 2
+        and kinds == {"square", "bare"}
+        and not (_has_labels(gold) or _has_labels(answer))
+    ):
+        return undecided("an interval or a list")
+    if _has_order(gold, answer, options):
+        return all_of(list(map(compare, one, two)), as_what="lists")
+    return _compare_unordered(one, two, compare)
+
+
+def _kind(node: Node) -> str:
+    return node.kind if isinstance(node, Listing) else ""
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    """The parts of a list, or the one thing alone."""
+    return node.items if isinstance(node, Listing) else (node,)
+
+
+def _has_order(gold: Node, answer: Node, options: MathOptions) -> bool:
+    """A tuple keeps its order, unless the gold, or a set, has none."""
+    kinds = {_kind(gold), _kind(answer)}
+    if not options.ordered_tuples or "set" in kinds or kinds == {"bare"}:
+        return False
+    if _kind(gold) == "bare" and not _has_labels(gold):
+        return False
+    return "round" in kinds or "square" in kinds
+
+
+def _has_labels(node: Node) -> bool:
+    """Whether a list gives different names to its parts: `a = 1, b = 2`."""
+    if not isinstance(node, Listing):
+        return False
+    names = [
+        item.sides[0] for item in node.items if isinstance(item, Relation) and is_assignment(item)
+    ]
+    return len(names) == len(node.items) == len(set(names))
+
+
+def _compare_unordered(one: Sequence[Node], two: Sequence[Node], compare: Compare) -> Finding:
+    """Whether every part of one has its own equal in the other."""
+    left = list(two)
+    is_open = False
+    for item in one:
+        findings = [compare(item, other) for other in left]
+        matched = next((place for place, finding in enumerate(findings) if finding.equal), None)
+        if matched is not None:
+            del left[matched]
+        elif any(finding.equal is None for finding in findings):
+            is_open = True
+        else:
+            return different("a part of one list has no equal in the other")
+    return (
+        undecided("parts of the lists are undecided") if is_open else Finding(True, "equal as sets")
+    )
+
+
+def _compare_repeated(one: Sequence[Node], two: Sequence[Node], compare: Compare) -> Finding:
+    """Lists of different lengths are equal as sets when one only repeats itself."""
+    if len(one) * len(two) > _MOST_ITEMS**2 / 4:
+        return undecided("very long lists")
+    for parts, others, turned in ((one, two, False), (two, one, True)):
+        for item in parts:
+            findings = [
+                compare(other, item) if turned else compare(item, other) for other in others
+            ]
+            if any(finding.equal for finding in findings):
+                continue
+            if any(finding.equal is None for finding in findings):
+                return undecided("parts of the lists are undecided")
+            return different(f"{len(one)} parts and {len(two)} parts")
+    return Finding(True, "equal as sets")
+
+
+def _compare_ratios(gold: Node, answer: Node, compare: Compare) -> Finding:
+    one, two = _terms(gold), _terms(answer)
+    if len(one) != len(two):
+        return different(f"ratios of {len(one)} and {len(two)} parts")
+    crossed = [
+        compare(Product((one[0], b)), Product((two[0], a)))
+        for a, b in zip(one[1:], two[1:], strict=True)
+    ]
+    return all_of(crossed, as_what="ratios")
+
+
+def _terms(node: Node) -> tuple[Node, ...]:
+    """The terms of a ratio; a fraction has two, a number is to 1."""
+    if isinstance(node, Listing):
+        return node.items
+    return (node.top, node.bottom) if isinstance(node, Quotient) else (node, _ONE)
+
+
+def compare_grids(gold: Node, answer: Node, compare: Compare) -> Finding:
+    """Matrices cell by cell; a row or column also equals the tuple of its cells."""
+    one, two = _cells(gold), _cells(answer)
+    if one is None or two is None:
+        other = answer if isinstance(gold, Grid) else gold
+        if isinstance(other, Number | Listing | Symbol):
+            return different("only one is a matrix")
+        return undecided("a matrix against something else")
+    if _shape(gold) != _shape(answer) and isinstance(gold, Grid) and isinstance(answer, Grid):
+        return different(f"matrices of {_shape(gold)} and {_shape(answer)} cells")
+    if len(one) != len(two) or (
+        1 not in _shape(gold) and 1 not in _shape(answer) and _shape(gold) != _shape(answer)
+    ):
+        return different(f"{len(one)} and {len(two)} cells")
+    return all_of(list(map(compare, one, two)), as_what="matrices")
+
+
+def _shape(node: Node) -> tuple[int, int]:
+    return (
+        (len(node.rows), len(node.rows[0])) if isinstance(node, Grid) else (len(children(node)), 1)
+    )
+
+
+def _cells(node: Node) -> tuple[Node, ...] | None:
+    is_row = isinstance(node, Listing) and node.kind in ("round", "square")
+    return children(node) if isinstance(node, Grid) or is_row else None

@@ -1,0 +1,245 @@
+"""Comparing two expressions: by exact arithmetic, and by certified values at points."""
+
+from collections.abc import Iterator
+from math import prod
+from typing import Final
+
+from flint import acb, arb, fmpq
+
+from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
+from assay.math.exact import proves_equal
+from assay.math.finding import SAME, Finding, different, undecided
+from assay.math.options import MathOptions
+from assay.math.rules import agree
+from assay.math.separation import NotAlgebraicError, bits_to_prove_zero
+from assay.math.tree import (
+    Apply,
+    Constant,
+    Node,
+    Number,
+    Percent,
+    Power,
+    Product,
+    Quotient,
+    Sum,
+    children,
+    holds,
+    symbols_of,
+)
+
+_PRECISIONS: Final = (64, 320, 1280)
+_POINTS: Final = 8
+_NUMERATORS: Final = (137, 211, 59, 307, 83, 401, 173, 263, 97, 349, 113, 229)
+_BOTTOM: Final = 128
+_LONGEST_SHOWN: Final = 4000
+"""The largest power of 2 that is written out in a reason."""
+_INFINITY: Final = Constant("infinity")
+
+
+def compare_values(gold: Node, answer: Node, options: MathOptions) -> Finding:
+    """Whether two expressions have the same value, whatever their variables are."""
+    names = sorted(symbols_of(gold) | symbols_of(answer))
+    if not names:
+        return compare_constants(gold, answer, options)
+    answered = _told_apart(gold, answer, names, tries=2)
+    if answered is not None:
+        return answered
+    same, assumed_positive = proves_equal(gold, answer)
+    if same and not assumed_positive:
+        return SAME
+    answered = _told_apart(gold, answer, names, tries=_POINTS)
+    if answered is not None:
+        return answered
+    return (
+        SAME if same else undecided("no point tells them apart, and no proof that they are equal")
+    )
+
+
+def _told_apart(gold: Node, answer: Node, names: list[str], *, tries: int) -> Finding | None:
+    """A finding when some point gives the two different values; None when none was found."""
+    complex_too = holds(gold, Constant("i")) or holds(answer, Constant("i"))
+    for point in points(names, tries, whole=_needs_whole(gold) or _needs_whole(answer)):
+        try:
+            one, two = ball(gold, point, 64), ball(answer, point, 64)
+        except UndefinedError:
+            continue
+        except TooLargeError as error:
+            return undecided(str(error))
+        if one.overlaps(two) or not (complex_too or (is_real(one) and is_real(two))):
+            continue
+        where = ", ".join(f"{name} = {point[name]}" for name in names[:4])
+        return different(f"different at {where}: {shown(one)} and {shown(two)}")
+    return None
+
+
+def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dict[str, fmpq]]:
+    """Always the same points: first positive ones, then of mixed signs."""
+    for attempt in range(tries):
+        point: dict[str, fmpq] = {}
+        for place, name in enumerate(names):
+            top = _NUMERATORS[(5 * attempt + 7 * place) % len(_NUMERATORS)] + 16 * attempt
+            if whole:
+                point[name] = fmpq(3 + (top + place * 3) % 9 + place)
+                continue
+            negative = (attempt >= 2 and (attempt + place) % 2 == 0) or attempt in (3, 5)
+            point[name] = fmpq(-top if negative else top, _BOTTOM)
+        yield point
+
+
+def _needs_whole(node: Node) -> bool:
+    if isinstance(node, Apply) and node.function in ("factorial", "binomial", "gcd", "lcm"):
+        return True
+    return any(_needs_whole(child) for child in children(node))
+
+
+def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Finding:
+    """Whether two numbers are the same, by the rules for decimals where one is written so."""
+    if _same_percentage(gold, answer) or _same_percentage(answer, gold):
+        return Finding(True, "equal as percentages")
+    one, two = rational_of(gold), rational_of(answer)
+    is_decimal = _is_decimal(gold, answer)
+    if one is not None and two is not None:
+        same = agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options)
+        if same:
+            return Finding(True, f"equal as numbers: {_short(one)}")
+        return different(f"different numbers: {_short(one)} and {_short(two)}")
+    if holds(gold, _INFINITY) or holds(answer, _INFINITY):
+        return _infinite(gold, answer)
+    if _divides_by_zero(gold) != _divides_by_zero(answer):
+        return different("only one has a value: the other divides by 0")
+    try:
+        return _by_value(gold, answer, options, is_decimal=is_decimal)
+    except UndefinedError as error:
+        return undecided(str(error))
+    except TooLargeError as error:
+        return undecided(f"too large: {error}")
+
+
+def _divides_by_zero(node: Node) -> bool:
+    if isinstance(node, Quotient) and rational_of(node.bottom) == 0:
+        return True
+    return any(map(_divides_by_zero, children(node)))
+
+
+def _same_percentage(one: Node, two: Node) -> bool:
+    """Whether one is a whole number of percent and the other that number: `9%` and `9`."""
+    return isinstance(one, Percent) and _is_whole(one.value) and one.value == two
+
+
+def _is_whole(node: Node) -> bool:
+    return isinstance(node, Number) and node.value.q == 1 and not node.decimal
+
+
+def _by_value(gold: Node, answer: Node, options: MathOptions, *, is_decimal: bool) -> Finding:
+    one, two = ball(gold, {}, _PRECISIONS[0]), ball(answer, {}, _PRECISIONS[0])
+    if not one.overlaps(two):
+        if _near(one, two, options, is_decimal=is_decimal):
+            return Finding(True, f"equal as numbers: {shown(two)}")
+        return different(f"different numbers: {shown(one)} and {shown(two)}")
+    if proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer):
+        return Finding(True, f"equal as numbers: {shown(two)}")
+    for precision in _PRECISIONS[1:]:
+        one, two = ball(gold, {}, precision), ball(answer, {}, precision)
+        if not one.overlaps(two):
+            if _near(one, two, options, is_decimal=is_decimal):
+                return Finding(True, f"equal as numbers: {shown(two)}")
+            return different(f"different numbers: {shown(one)} and {shown(two)}")
+    return undecided(f"equal to {_PRECISIONS[-1]} bits, and no proof")
+
+
+def _is_algebraic_zero(gold: Node, answer: Node) -> bool:
+    """Whether the two are too near to each other to be different algebraic numbers."""
+    try:
+        bits = bits_to_prove_zero(gold, answer)
+        difference = ball(gold, {}, bits + 128) - ball(answer, {}, bits + 128)
+    except (NotAlgebraicError, UndefinedError, TooLargeError):
+        return False
+    return bool(abs(difference) < arb(2) ** -bits)
+
+
+def _near(one: acb, two: acb, options: MathOptions, *, is_decimal: bool) -> bool:
+    """Whether two values agree as far as a decimal, or the tolerance asked for, can tell."""
+    if not (is_decimal or options.tolerance) or not (is_real(one) and is_real(two)):
+        return False
+    first, second = _middle(one), _middle(two)
+    return agree(_pair(first), _pair(second), is_decimal=is_decimal, options=options)
+
+
+def _middle(value: acb) -> fmpq:
+    mantissa, exponent = value.real.mid().man_exp()
+    if abs(exponent) > 10_000:
+        raise TooLargeError("a number of thousands of digits")
+    scale = 2 ** abs(int(exponent))
+    return fmpq(mantissa * scale) if exponent >= 0 else fmpq(mantissa, scale)
+
+
+def _is_decimal(gold: Node, answer: Node) -> bool:
+    """Whether the rule for decimals holds: one is written as a decimal, and none is a whole number."""
+    sides = [side.value if isinstance(side, Percent) else side for side in (gold, answer)]
+    literals = [side for side in sides if isinstance(side, Number)]
+    bare = _is_whole(gold) or _is_whole(answer)
+    return any(literal.decimal for literal in literals) and not bare
+
+
+def rational_of(node: Node) -> fmpq | None:
+    """The rational number that an expression of literals is; None for any other."""
+    match node:
+        case Number(value):
+            return value
+        case Percent(value):
+            inside = rational_of(value)
+            return None if inside is None else inside / 100
+        case Quotient(top, bottom):
+            above, below = rational_of(top), rational_of(bottom)
+            return None if above is None or below is None or below == 0 else above / below
+        case Sum(parts) | Product(parts):
+            values = [value for value in map(rational_of, parts) if value is not None]
+            if len(values) < len(parts):
+                return None
+            return sum(values, fmpq(0)) if isinstance(node, Sum) else prod(values, start=fmpq(1))
+        case Power(base, exponent):
+            below, above = rational_of(base), rational_of(exponent)
+            if below is None or above is None or above.q != 1 or abs(above.p) > 1000:
+                return None
+            if (below == 0 and above.p <= 0) or abs(above.p) * (
+                below.p.bit_length() + below.q.bit_length()
+            ) > 8000:
+                return None
+            return below ** int(above.p)
+        case _:
+            return None
+
+
+def _infinite(gold: Node, answer: Node) -> Finding:
+    """Infinities are equal when their signs are; no number is infinite."""
+    signs = [_sign_of_infinity(side) for side in (gold, answer)]
+    if None in signs:
+        return undecided("arithmetic with infinity")
+    if signs[0] == signs[1]:
+        return Finding(True, "equal: both infinite")
+    return different("one is infinite and the other is not, or with another sign")
+
+
+def _sign_of_infinity(node: Node) -> int | None:
+    if node == _INFINITY:
+        return 1
+    if isinstance(node, Product) and len(node.factors) == 2 and node.factors[1] == _INFINITY:
+        number = rational_of(node.factors[0])
+        return None if number is None or number == 0 else (1 if number > 0 else -1)
+    return None if holds(node, _INFINITY) else 0
+
+
+def _pair(number: fmpq) -> tuple[int, int]:
+    return int(number.p), int(number.q)
+
+
+def _short(number: fmpq) -> str:
+    text = str(number)
+    return text if len(text) < 40 else f"{text[:20]}…{text[-10:]}"
+
+
+def shown(value: acb) -> str:
+    """A value in a few digits."""
+    if abs(value.real.mid().man_exp()[1]) > _LONGEST_SHOWN:
+        return "a number of a thousand digits or more"
+    return value.str(8, radius=False) if is_real(value) else f"({value.str(6, radius=False)})"

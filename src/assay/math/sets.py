@@ -1,0 +1,231 @@
+"""Sets of real numbers: intervals, inequalities, unions and conditions, compared piece by piece.
+
+Both sets are cut at the same places, the ends of all their intervals in order. Between two places
+a set holds everything or nothing, so two sets are equal when they agree at and between all places.
+"""
+
+from functools import cmp_to_key
+from typing import Final
+
+from flint import fmpq
+
+from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
+from assay.math.exact import Form
+from assay.math.finding import Finding, different, undecided
+from assay.math.numbers import compare_constants
+from assay.math.options import DEFAULT
+from assay.math.polynomials import TooComplexError
+from assay.math.rewriting import is_inequality
+from assay.math.tree import (
+    Builder,
+    Constant,
+    Listing,
+    NamedSet,
+    Node,
+    Number,
+    Product,
+    Range,
+    Relation,
+    SetOperation,
+    Sum,
+    Symbol,
+    negated,
+    symbols_of,
+)
+
+_INFINITY: Final = Constant("infinity")
+_MINUS_INFINITY: Final = negated(_INFINITY)
+_REVERSED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+_ORDER: Final = frozenset(_REVERSED)
+
+
+class NoSetError(ValueError):
+    """The tree is no set of real numbers that can be cut into pieces."""
+
+
+def compare_sets(gold: Node, answer: Node) -> Finding:
+    """Whether two sets of real numbers are the same."""
+    variables = symbols_of(gold) | symbols_of(answer)
+    if len(variables) > 1:
+        return undecided("the conditions are about several variables")
+    try:
+        first, second = as_set(gold), as_set(answer)
+        places = _ordered(_ends(first) + _ends(second))
+        if _pieces(first, places) == _pieces(second, places):
+            return Finding(True, "equal as sets of numbers")
+        return different("the sets of numbers differ")
+    except (NoSetError, UndefinedError, TooLargeError, TooComplexError) as error:
+        return undecided(str(error))
+
+
+def is_set(node: Node) -> bool:
+    """Whether the tree can only be a set: an interval, a union, an inequality, a named set."""
+    match node:
+        case Range() | SetOperation() | NamedSet() | Builder():
+            return True
+        case Relation(_, operators):
+            return any(operator not in ("=", "to", "mod") for operator in operators)
+        case Listing("bare", items):
+            return any(is_inequality(item) for item in items)
+        case Sum(terms):
+            return is_set(terms[0])
+        case _:
+            return False
+
+
+def as_set(node: Node) -> Node:
+    """The same set written with intervals, points and set operations alone."""
+    match node:
+        case Range() | NamedSet("R" | "empty"):
+            return node
+        case SetOperation(operator, left, right):
+            return SetOperation(operator, as_set(left), as_set(right))
+        case Listing("round" | "square" as kind, (low, high)):
+            return Range(low, high, kind == "round", kind == "round")
+        case Listing("set", items):
+            return Listing("set", items)
+        case Builder(_, condition):
+            return as_set(condition)
+        case Listing("bare", items, joined):
+            if not all(isinstance(item, Relation) for item in items):
+                return Listing("set", items)
+            sets = [as_set(item) for item in items]
+            result = sets[0]
+            for other in sets[1:]:
+                result = SetOperation("union" if joined == "or" else "intersection", result, other)
+            return result
+        case Relation():
+            return _chain(node)
+        case Sum((left, Product((Number(value), right)))) if value == -1 and is_set(left):
+            return SetOperation("difference", as_set(left), as_set(right))
+        case Number() | Sum() | Product():
+            return Listing("set", (node,))
+        case _:
+            raise NoSetError(f"{type(node).__name__} is no set of real numbers")
+
+
+def _chain(relation: Relation) -> Node:
+    """A chain of relations in one variable, as what satisfies all of them."""
+    result: Node = NamedSet("R")
+    for place, operator in enumerate(relation.operators):
+        left, right = relation.sides[place], relation.sides[place + 1]
+        piece = _solved(left, operator, right)
+        result = piece if result == NamedSet("R") else SetOperation("intersection", result, piece)
+    return result
+
+
+def _solved(left: Node, operator: str, right: Node) -> Node:
+    if operator == "in":
+        return as_set(right)
+    if operator not in _ORDER:
+        raise NoSetError(f"{operator} is no order")
+    if symbols_of(right) and not symbols_of(left):
+        left, right, operator = right, left, _REVERSED[operator]
+    if not isinstance(left, Symbol) or symbols_of(right):
+        left, right, operator = _isolated(left, right, operator)
+    match operator:
+        case "<" | "<=":
+            return Range(_MINUS_INFINITY, right, True, operator == "<")
+        case ">" | ">=":
+            return Range(right, _INFINITY, operator == ">", True)
+        case "=":
+            return Listing("set", (right,))
+        case _:
+            return SetOperation("difference", NamedSet("R"), Listing("set", (right,)))
+
+
+def _isolated(left: Node, right: Node, operator: str) -> tuple[Node, Node, str]:
+    """A linear relation ax + b < 0, solved for x."""
+    form = Form()
+    ratio = form.value(Sum((left, negated(right))))
+    slope, shift = fmpq(0), fmpq(0)
+    bottom = ratio.bottom.get(())
+    if bottom is None or len(ratio.bottom) != 1:
+        raise NoSetError("the relation is not linear")
+    for monomial, coefficient in ratio.top.items():
+        if not monomial:
+            shift = coefficient / bottom
+        elif (
+            len(monomial) == 1
+            and monomial[0][1] == 1
+            and form.field.keys[monomial[0][0]][0] == "symbol"
+            and slope == 0
+        ):
+            slope = coefficient / bottom
+        else:
+            raise NoSetError("the relation is not linear")
+    if slope == 0 or form.field.assumed_positive:
+        raise NoSetError("the relation is not plainly linear")
+    name = next(iter(symbols_of(left) | symbols_of(right)))
+    return Symbol(name), Number(-shift / slope), operator if slope > 0 else _REVERSED[operator]
+
+
+def _ends(node: Node) -> list[Node]:
+    match node:
+        case Range(low, high):
+            return [end for end in (low, high) if end not in (_INFINITY, _MINUS_INFINITY)]
+        case Listing(_, items):
+            return list(items)
+        case SetOperation(_, left, right):
+            return _ends(left) + _ends(right)
+        case _:
+            return []
+
+
+def _ordered(ends: list[Node]) -> list[Node]:
+    """The ends in order, equal ones once."""
+    if len(ends) > 60:
+        raise NoSetError("too many pieces")
+    places: list[Node] = []
+    for end in sorted(ends, key=cmp_to_key(_order)):
+        if not places or _order(places[-1], end):
+            places.append(end)
+    return places
+
+
+def _order(one: Node, two: Node) -> int:
+    if one == two:
+        return 0
+    if symbols_of(one) or symbols_of(two):
+        raise NoSetError("an end is no number")
+    first, second = ball(one, {}, 128), ball(two, {}, 128)
+    if not (is_real(first) and is_real(second)):
+        raise NoSetError("an end is no real number")
+    if first.real < second.real:
+        return -1
+    if first.real > second.real:
+        return 1
+    if compare_constants(one, two, DEFAULT).equal:
+        return 0
+    raise NoSetError("two ends are too near to each other")
+
+
+def _pieces(node: Node, places: list[Node]) -> tuple[bool, ...]:
+    """Whether the set holds: below the first place, at it, between it and the second, and so on."""
+    size = 2 * len(places) + 1
+    match node:
+        case NamedSet(name):
+            return (name == "R",) * size
+        case Listing(_, items):
+            chosen = {2 * _place(item, places) + 1 for item in items}
+            return tuple(piece in chosen for piece in range(size))
+        case Range(low, high, low_open, high_open):
+            start = 0 if low == _MINUS_INFINITY else 2 * _place(low, places) + 1 + low_open
+            end = size - 1 if high == _INFINITY else 2 * _place(high, places) + 1 - high_open
+            return tuple(start <= piece <= end for piece in range(size))
+        case SetOperation(operator, left, right):
+            pairs = zip(_pieces(left, places), _pieces(right, places), strict=True)
+            if operator == "union":
+                return tuple(a or b for a, b in pairs)
+            if operator == "intersection":
+                return tuple(a and b for a, b in pairs)
+            return tuple(a and not b for a, b in pairs)
+        case _:
+            raise NoSetError("no set")
+
+
+def _place(end: Node, places: list[Node]) -> int:
+    for number, place in enumerate(places):
+        if _order(place, end) == 0:
+            return number
+    raise NoSetError("an end was lost")

@@ -1,0 +1,177 @@
+r"""What an answer says once its wrapping is off: `$`, `\boxed{}`, bold, unicode signs, a full stop."""
+
+import re
+import unicodedata
+from typing import Final
+
+LONGEST: Final = 4096
+"""Longer texts are no answers; they are compared as texts alone."""
+_MOST_LAYERS: Final = 12
+DEEPEST: Final = 60
+"""How deep brackets may nest."""
+
+_SIGNS: Final = {
+    "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "﹣": "-", "－": "-", "＋": "+",
+    "×": r"\times ", "✕": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "•": r"\cdot ",
+    "∗": "*", "÷": r"\div ", "∕": "/", "⁄": "/", "／": "/", "＝": "=", "≠": r"\neq ", "≤": r"\leq ",
+    "≥": r"\geq ", "⩽": r"\leq ", "⩾": r"\geq ", "≦": r"\leq ", "≧": r"\geq ", "＜": "<", "＞": ">",
+    "≈": r"\approx ", "≡": r"\equiv ", "±": r"\pm ", "∓": r"\mp ", "√": r"\surd ", "∛": r"\sqrt[3]",
+    "∞": r"\infty ", "π": r"\pi ", "Π": r"\Pi ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ",
+    "∈": r"\in ", "∉": r"\notin ", "∖": r"\setminus ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}",
+    "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}", "°": r"^{\circ}", "º": r"^{\circ}",
+    "∠": r"\angle ", "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "％": "%", "，": ",",
+    "、": ",", "；": ";", "：": ":", "（": "(", "）": ")", "［": "[", "］": "]", "｛": "{", "｝": "}",
+    "。": ".", "⟨": r"\langle ", "⟩": r"\rangle ", "⌊": r"\lfloor ", "⌋": r"\rfloor ",
+    "⌈": r"\lceil ", "⌉": r"\rceil ", "∣": "|", "…": r"\ldots ", "⋯": r"\ldots ", "→": r"\to ",
+    "∑": r"\sum ", "∏": r"\prod ", "∫": r"\int ", "∂": r"\partial ", "∨": r" \text{ or } ",
+    "∧": r" \text{ and } ", "Ω": r"\Omega ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ",
+    "δ": r"\delta ", "ε": r"\epsilon ", "θ": r"\theta ", "λ": r"\lambda ", "μ": r"\mu ",
+    "µ": r"\mu ", "ν": r"\nu ", "ξ": r"\xi ", "ρ": r"\rho ", "σ": r"\sigma ", "τ": r"\tau ",
+    "φ": r"\phi ", "ϕ": r"\phi ", "χ": r"\chi ", "ψ": r"\psi ", "ω": r"\omega ", "Δ": r"\Delta ",
+    "ℓ": r"\ell ", "ħ": r"\hbar ", "ℏ": r"\hbar ", "Å": r"\text{angstrom}", "η": r"\eta ", "κ": r"\kappa ", "Σ": r"\Sigma ", "Φ": r"\Phi ",
+    "¼": r"\frac14 ", "½": r"\frac12 ", "¾": r"\frac34 ", "⅓": r"\frac13 ", "⅔": r"\frac23 ",
+    "⅕": r"\frac15 ", "⅙": r"\frac16 ", "⅛": r"\frac18 ", "⅜": r"\frac38 ", "⅝": r"\frac58 ",
+    "⅞": r"\frac78 ", "\u200b": "", "\ufeff": "", "\u2060": "", "\u00ad": "", "\u2061": "",
+    "\u2062": "", "¢": r"\text{cents}", "€": "", "£": "", "¥": "", "₹": "",
+}  # fmt: skip
+_SIGNS_BY_CODE: Final = {
+    **{ord(sign): meant for sign, meant in _SIGNS.items()},
+    **dict.fromkeys((160, 8194, 8195, 8199, 8201, 8202, 8239, 12288), " "),
+}
+_RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+_LOWERED: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n")
+_RAISED_RUN: Final = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
+_LOWERED_RUN: Final = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋ₙ]+")
+_FOREIGN_DIGIT: Final = re.compile(r"[^\W\x00-\x7f\D]")
+_OVERLINED: Final = re.compile("((?:\\w\u0305)+)")
+
+_MARKUP: Final = re.compile(
+    r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|bigg?[lrm]?|Bigg?[lrm]?|left|right|middle"
+    r"|mleft|mright|tfrac|dfrac|cfrac)(?![a-zA-Z])|\\!\s*|(?<!\\)\\[,;:> ]|\\q?quad(?![a-zA-Z])|~"
+    r"|\\[hv]?phantom\{[^{}]*\}|\\[hv]space\*?\{[^{}]*\}|\\(?:medspace|thinspace|enspace|nobreak)(?![a-zA-Z])"
+)
+_HTML: Final = re.compile(r"<(sup|sub)>([^<>]{1,40})</\1>")
+_BREAK: Final = re.compile(r"[\n\r\t\f\v]+")
+
+
+def plain_signs(text: str) -> str:
+    """The text with unicode signs, raised digits and HTML powers written as LaTeX writes them."""
+    if "<su" in text:
+        text = _HTML.sub(lambda m: ("^{" if m[1] == "sup" else "_{") + m[2] + "}", text)
+    if text.isascii():
+        return text
+    text = _OVERLINED.sub(lambda m: r"\overline{" + m[1].replace("\u0305", "") + "}", text)
+    text = _RAISED_RUN.sub(lambda m: "^{" + m[0].translate(_RAISED) + "}", text)
+    text = _LOWERED_RUN.sub(lambda m: "_{" + m[0].translate(_LOWERED) + "}", text)
+    text = _FOREIGN_DIGIT.sub(lambda m: str(unicodedata.decimal(m[0])), text)
+    return text.translate(_SIGNS_BY_CODE)
+
+
+def unwrapped(text: str) -> str:
+    r"""The answer itself: signs in one spelling, and no box, dollars, bold or full stop around it.
+
+    >>> unwrapped(r"**$\boxed{x \leq 5.}$**")
+    'x \\leq 5'
+    """
+    text = plain_signs(text).strip()
+    for _ in range(_MOST_LAYERS):
+        bare = _peeled(text)
+        if bare == text:
+            break
+        text = bare
+    return text
+
+
+def _peeled(text: str) -> str:
+    text = text.strip()
+    if text[-1:] in (".", ",", ";", ":") and not text.endswith((r"\;", "...")):
+        text = text[:-1].rstrip()
+        if text.endswith("\\"):
+            text = text[:-1]
+    if text[:1] == "$":
+        for mark in ("$$", "$"):
+            inside = text[len(mark) : -len(mark)]
+            if text.startswith(mark) and text.endswith(mark) and inside and "$" not in inside:
+                return inside
+    for start, end in ((r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`")):
+        if text.startswith(start) and text.endswith(end) and len(text) > len(start) + len(end):
+            inside = text[len(start) : -len(end)]
+            if start not in inside:
+                return inside
+    for command in (r"\boxed", r"\fbox", r"\mathbf", r"\displaystyle", r"\bm", r"\boldsymbol"):
+        if text.startswith(command) and not text[len(command) : len(command) + 1].isalpha():
+            inside = text[len(command) :].strip()
+            if inside[:1] == "{" and closing(inside, 0) == len(inside) - 1:
+                return inside[1:-1]
+            if command == r"\displaystyle":
+                return inside
+    if text[:1] == "{" and closing(text, 0) == len(text) - 1:
+        return text[1:-1]
+    return text
+
+
+def closing(text: str, start: int) -> int:
+    """Where the brace that opens at `start` closes; -1 when it never does."""
+    depth = 0
+    place = start
+    while place < len(text):
+        character = text[place]
+        if character == "\\":
+            place += 1
+        elif character == "{":
+            depth += 1
+        elif character == "}":
+            depth -= 1
+            if depth == 0:
+                return place
+        place += 1
+    return -1
+
+
+_NEXT_STATEMENT: Final = re.compile(
+    r"(?<![,;=<>+*/-])\s*\\q?quad(?=\s*\\?[a-zA-Z]+(?:_\{?\w+\}?)?\s*(?:[=<>]|\\[lg]e))"
+)
+_UNIT_FONT: Final = re.compile(r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{\s*([^{}]*?)\s*\}")
+
+
+def without_markup(text: str) -> str:
+    r"""The text without commands that only change its looks: `\left`, `\displaystyle`, spaces.
+
+    >>> without_markup(r"\left(1,\, 2\right)")
+    ' (1,  2 )'
+    """
+    if "$" in text:
+        text = text.replace(r"\$", " ").replace("$", " ")
+    if "quad" in text:
+        text = _NEXT_STATEMENT.sub(", ", text)
+    if "\\" in text or "~" in text:
+        text = _MARKUP.sub(_meant, text)
+        text = _UNIT_FONT.sub(_unit_or_letter, text)
+    return _BREAK.sub(" ", text)
+
+
+def _meant(match: re.Match[str]) -> str:
+    found = match[0]
+    if found.endswith("frac"):
+        return r"\frac"
+    return "" if found.startswith(r"\!") else " "
+
+
+def depth_of(text: str) -> int:
+    """How deep brackets of any kind nest."""
+    depth = deepest = 0
+    for character in text:
+        if character in "({[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")}]":
+            depth -= 1
+    return deepest
+
+
+def _unit_or_letter(match: re.Match[str]) -> str:
+    """Roman letters behind a value are its unit, but for those that stand for e, i and d."""
+    before = match.string[: match.start()].rstrip()[-1:]
+    if not before or before not in "0123456789)}/" or match[1] in ("e", "i", "d") or not match[1]:
+        return match[0]
+    return rf"\text{{{match[1]}}}"

@@ -1,0 +1,109 @@
+"""MathRubric: whether the final answer is right, as mathematics."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from typing import Any
+
+from assay.checks.mathematics import MathEqual, strictly_boxed
+from assay.criterion import Criterion, Scorer
+from assay.errors import GradingError, RubricError
+from assay.math import MathOptions
+from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
+from assay.presets.executor import WorkerExecutor
+from assay.rubric import Rubric
+from assay.types import Messages, RewardFunc
+from assay.wording import shown
+
+
+class MathRubric(Rubric):
+    r"""Pays 1.0 for an answer that is the same mathematics as `answer`, and says why it is or is not.
+
+    `funcs` and `weights` come first; `correct_answer` is added to them with weight 1.0.
+
+    >>> rubric = MathRubric()
+    >>> state = {"completion": r"Half of it: \boxed{0.5}", "answer": r"\frac{1}{2}"}
+    >>> report = rubric.grade_sync(state["completion"], answer=state["answer"])
+    >>> report.raw_score
+    1.0
+    """
+
+    HARD_TIMEOUT_SECONDS: float = 120
+    """The most that `timeout_seconds` can be; an answer that runs into this is worth a warning."""
+
+    def __init__(
+        self,
+        funcs: Sequence[RewardFunc | Criterion | Mapping[str, Any] | Scorer] | None = None,
+        weights: Sequence[float | None] | None = None,
+        parser: Parser | None = None,
+        max_workers: int = 50,
+        timeout_seconds: float = 5,
+        extract_answer: bool = True,
+        normalize: bool = True,
+        *,
+        strict: bool = False,
+        options: MathOptions | None = None,
+        **rubric: Any,
+    ) -> None:
+        r"""The parser is `MaybeThinkParser(extract_fn=extract_boxed_answer)` unless you give one.
+
+        `max_workers`: at most so many of its comparisons are in worker processes at once.
+        `timeout_seconds`: of work, for one comparison; time in a queue does not count.
+        `extract_answer=False`: the answer is the whole text, and not what the parser reads.
+        `normalize=False`: units and a leading `x =` are part of an answer.
+        `strict`: only the last `\boxed{…}` after any thought is an answer, whatever the parser reads.
+        `options`: what counts as the same answer. The rest is as for `Rubric`.
+        """
+        _refuse_bad_limits(max_workers, timeout_seconds)
+        if strict and not extract_answer:
+            raise RubricError("strict reads the box and extract_answer=False nothing: drop one")
+        rules = options if options is not None else MathOptions()
+        if not normalize:
+            rules = replace(rules, units=False, assignments=False)
+        self._check = MathEqual(
+            strict=strict,
+            extract=extract_answer,
+            timeout_seconds=min(timeout_seconds, self.HARD_TIMEOUT_SECONDS),
+            max_workers=max_workers,
+            warn_from=self.HARD_TIMEOUT_SECONDS,
+            **asdict(rules),
+        )
+        self.max_workers = max_workers
+        self.timeout_seconds = timeout_seconds
+        if parser is None:
+            parser = MaybeThinkParser(strictly_boxed if strict else extract_boxed_answer)
+        super().__init__(funcs, weights, parser, **rubric)
+        # A subclass may have its own idea of a correct answer, and a file may hold ours already.
+        own = type(self).correct_answer is MathRubric.correct_answer
+        check = self._check if own else self.correct_answer
+        if check not in self.funcs:
+            named: Any = Criterion(check=check, name="correct_answer")
+            self.add_reward_func(named)
+
+    @cached_property
+    def executor(self) -> WorkerExecutor:
+        """The worker processes that all rubrics share, for functions of your own.
+
+        At most `max_workers` of them run at once, each for `timeout_seconds` of work.
+        """
+        return WorkerExecutor(self.max_workers, self._check.timeout_seconds)
+
+    async def correct_answer(
+        self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any
+    ) -> float:
+        """1.0 when the parsed completion is the same mathematics as `answer`, else 0.0.
+
+        Raises `GradingError` when that cannot be said, as when `answer` is no mathematics.
+        """
+        [score] = await self._check([completion], [answer], parser)
+        if score.error is not None:
+            raise GradingError(score.error.removeprefix("GradingError: "))
+        return float(score.value or 0.0)
+
+
+def _refuse_bad_limits(max_workers: Any, timeout_seconds: Any) -> None:
+    if type(max_workers) is not int or max_workers < 1:
+        raise RubricError(f"max_workers is {shown(max_workers)}: give a whole number above 0")
+    if type(timeout_seconds) not in (int, float) or not 0 < timeout_seconds < math.inf:
+        raise RubricError(f"timeout_seconds is {shown(timeout_seconds)}: give a number above 0")

@@ -1,0 +1,271 @@
+"""`assay math`: the verdict and its reason, for one pair and for a file of them."""
+
+import io
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from assay.cli import main
+from assay.math import MathOptions
+
+
+def assay(*arguments, **options):
+    command = [sys.executable, "-m", "assay", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+class TestOnePair:
+    @pytest.mark.parametrize(
+        ("gold", "answer", "code", "word"),
+        [
+            ("\\frac12", "0.5", 0, "equal"),
+            ("4", "x = 4", 0, "equal"),
+            ("4", "5", 1, "different"),
+            ("-3", "-3", 0, "equal"),
+            ("-x", "-x", 0, "equal"),
+            ("-x", "x", 1, "different"),
+            ("4", "", 1, "no answer"),
+            ("", "4", 2, "gold unparsable"),
+        ],
+    )
+    def test_the_exit_code_and_the_first_word_say_what_came_out(
+        self, capsys, gold, answer, code, word
+    ):
+        """0 the same, 1 different, 2 undecided; answers may begin with a minus."""
+        assert main(["math", gold, answer]) == code
+        assert capsys.readouterr().out.startswith(f"{word} (")
+
+    def test_the_line_says_who_decided_and_why(self, capsys):
+        """Status, tier, and the reason in words."""
+        main(["math", "1/2", "1/3"])
+        status, _, reason = capsys.readouterr().out.strip().partition(": ")
+        assert status.startswith("different (")
+        assert reason
+
+    def test_json_holds_the_pair_and_the_verdict(self, capsys):
+        """One object."""
+        assert main(["math", "1/2", "0.5", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert (said["gold"], said["answer"], said["equal"]) == ("1/2", "0.5", True)
+        assert (said["status"], said["tier"]) == ("equal", "normalize")
+        assert said["reason"]
+
+    def test_a_box_and_what_follows_a_thought_is_read(self, capsys):
+        """As a rubric would."""
+        assert main(["math", "4", "<think>5?</think> It is \\boxed{4}."]) == 0
+        assert main(["math", "4", "<think>\\boxed{4}"]) == 1
+
+    def test_strict_wants_a_box(self, capsys):
+        """A bare answer is none."""
+        assert main(["math", "4", "4", "--strict"]) == 1
+        assert "no boxed answer" in capsys.readouterr().out
+        assert main(["math", "4", "\\boxed{4}", "--strict"]) == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [
+            (["5", "5 cm"], 0),
+            (["5", "5 cm", "--no-units"], 1),
+            (["3", "x = 3", "--no-assignments"], 1),
+            (["(1, 2)", "(2, 1)"], 1),
+            (["(1, 2)", "(2, 1)", "--no-ordered-tuples"], 0),
+            (["100", "101"], 1),
+            (["100", "101", "--tolerance", "0.02"], 0),
+        ],
+    )
+    def test_every_rule_can_be_changed(self, capsys, arguments, code):
+        """By an option of its name."""
+        assert main(["math", *arguments]) == code
+
+    def test_every_rule_is_an_option_with_a_word_of_help(self, capsys):
+        """And those that are yes or no have both."""
+        with pytest.raises(SystemExit, match="0"):
+            main(["math", "--help"])
+        out = capsys.readouterr().out
+        for rule in fields(MathOptions):
+            flag = rule.name.replace("_", "-")
+            assert f"--{flag}" in out
+            assert isinstance(rule.default, bool) == (f"--no-{flag}" in out)
+
+
+class TestBadUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["math"], "give GOLD and ANSWER, or --file"),
+            (["math", "4"], "give GOLD and ANSWER, or --file"),
+            (["math", "4", "4", "--file", "-"], "not both"),
+            (["math", "4", "4", "--timeout", "0"], "seconds above 0"),
+            (["math", "4", "4", "--timeout", "-1"], "number of 0 or more"),
+            (["math", "4", "4", "--timeout", "soon"], "number of 0 or more"),
+            (["math", "4", "4", "--rounding", "2.5"], "whole number"),
+            (["math", "4", "4", "--tolerance", "nan"], "number of 0 or more"),
+            (["math", "4", "4", "--units", "maybe"], "unrecognized arguments"),
+            (["grade"], "invalid choice: 'grade'"),
+        ],
+    )
+    def test_it_is_said_with_exit_code_two(self, capsys, arguments, words):
+        """And nothing is printed as if it were a verdict."""
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        said = capsys.readouterr()
+        assert words in said.err
+        assert said.out == ""
+
+    def test_without_a_command_it_shows_what_there_is(self, capsys):
+        """As a question with no answer."""
+        assert main([]) == 2
+        assert "math" in capsys.readouterr().out
+
+
+class TestFiles:
+    @pytest.fixture
+    def pairs(self, tmp_path):
+        def write(*lines):
+            path = tmp_path / "pairs.jsonl"
+            texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+            path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+            return str(path)
+
+        return write
+
+    def test_every_line_comes_back_with_its_verdict(self, pairs, capsys):
+        """In order, with whatever else it holds; the exit code is that of the worst."""
+        path = pairs(
+            {"id": 7, "gold": "1/2", "answer": "0.5"}, "", {"gold": 4, "answer": "\\boxed{5}"}
+        )
+        assert main(["math", "--file", path]) == 1
+        said = capsys.readouterr()
+        rows = [json.loads(line) for line in said.out.splitlines()]
+        assert [row["equal"] for row in rows] == [True, False]
+        assert (rows[0]["id"], rows[1]["gold"]) == (7, 4)
+        assert said.err == "2 pairs, 1 different, 1 the same\n"
+
+    def test_all_the_same_is_a_yes(self, pairs, capsys):
+        """Over more than one chunk, too."""
+        rows = [{"gold": str(n), "answer": f"{n}.0"} for n in range(700)]
+        assert main(["math", "--file", pairs(*rows)]) == 0
+        said = capsys.readouterr()
+        assert [json.loads(line)["gold"] for line in said.out.splitlines()] == [
+            str(n) for n in range(700)
+        ]
+        assert "700 pairs, 700 the same" in said.err
+
+    def test_a_gold_that_cannot_be_read_is_undecided(self, pairs, capsys):
+        """Neither yes nor no."""
+        assert main(["math", "--file", pairs({"gold": "", "answer": "4"})]) == 2
+        assert "1 undecided" in capsys.readouterr().err
+
+    def test_no_pairs_is_no_yes(self, pairs, capsys):
+        """An empty file proves nothing."""
+        assert main(["math", "--file", pairs("")]) == 2
+        assert "0 pairs" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ('{"gold": "4"', "no JSON"),
+            ("[1, 2]", "is no JSON object"),
+            ('{"gold": "4"}', "no field 'answer'"),
+            ("\udcff", "no JSON"),
+            ("[" * 100_000, "no JSON"),
+        ],
+        ids=["cut off", "a list", "half a pair", "no text", "deep"],
+    )
+    def test_a_bad_line_is_named_after_what_stands_before_it(self, tmp_path, capsys, line, words):
+        """File, line number, and what was wrong."""
+        path = tmp_path / "pairs.jsonl"
+        good = '{"gold": "4", "answer": "4"}\n'
+        path.write_bytes((good * 4 + line).encode(errors="surrogateescape"))
+        assert main(["math", "--file", str(path)]) == 2
+        said = capsys.readouterr()
+        assert len(said.out.splitlines()) == 4
+        assert "broken off after 4 pairs" in said.err
+        assert f"{path}:5: " in said.err
+        assert words in said.err
+
+    def test_a_file_that_is_not_there_is_named(self, capsys):
+        """With what the system says."""
+        assert main(["math", "--file", "nowhere.jsonl"]) == 2
+        assert "nowhere.jsonl" in capsys.readouterr().err
+
+    def test_standard_input_is_a_dash(self, monkeypatch, capsys):
+        """For pipes."""
+        line = b'{"gold": "4", "answer": "4"}\n'
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line * 3)))
+        assert main(["math", "--file", "-"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 3
+
+    def test_a_terminal_sees_progress(self, pairs, capsys, monkeypatch):
+        """On standard error, over itself."""
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        main(["math", "--file", pairs(*[{"gold": "4", "answer": "4"}] * 3)])
+        assert capsys.readouterr().err == (
+            "\r1 pairs, 1 the same\r3 pairs, 3 the same\r3 pairs, 3 the same\n"
+        )
+
+    def test_a_reader_who_leaves_is_no_trouble(self, pairs):
+        """As `head` does."""
+        path = pairs(*[{"gold": "4", "answer": "4"}] * 20_000)
+        command = [sys.executable, "-m", "assay", "math", "--file", path]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout.readline()
+            process.stdout.close()
+            said = process.stderr.read().decode()
+        assert "Traceback" not in said
+        assert "broken off after" in said
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+    def test_an_interrupt_says_how_much_is_done(self):
+        """What is done stands on standard output."""
+        command = [sys.executable, "-m", "assay", "math", "--file", "-"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            process.stdin.write(b'{"gold": "4", "answer": "4"}\n')
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["equal"]
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read().decode()
+        assert process.returncode == 130
+        assert said == "stopped after 1 pairs, 1 the same\n"
+
+
+CONSOLE = re.compile(r"^\$ assay (.+)\n((?:(?!\$|```).+\n)*)", re.MULTILINE)
+PAGE = (Path(__file__).parents[2] / "docs" / "math.md").read_text(encoding="utf-8")
+
+
+class TestTheCommand:
+    @pytest.mark.parametrize(("line", "output"), CONSOLE.findall(PAGE))
+    def test_the_page_shows_what_it_prints(self, line, output, capsys, tmp_path, monkeypatch):
+        """Every command of docs/math.md."""
+        monkeypatch.chdir(tmp_path)
+        Path("pairs.jsonl").write_text('{"gold": 4, "answer": "4"}\n', encoding="utf-8")
+        arguments = shlex.split(line.partition(" > ")[0])
+        assert main(arguments) in (0, 1)
+        if " > " not in line:
+            assert capsys.readouterr().out == output
+
+    def test_help_and_version_need_nothing_heavy(self):
+        """Not even pydantic."""
+        for argument in ("--help", "--version"):
+            code = f"import sys\nfrom assay.cli import main\ntry: main([{argument!r}])\nfinally: print(*sys.modules)"
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+            )
+            loaded = {"pydantic", "yaml", "asyncio", "flint", "sympy", "assay.math"}
+            assert not loaded & set(done.stdout.split())
+
+    def test_it_runs_as_a_module(self):
+        """`python -m assay`."""
+        done = assay("--version")
+        assert (done.returncode, done.stdout[:6]) == (0, "assay ")
+        done = assay("math", "4", "4")
+        assert (done.returncode, done.stdout[:5]) == (0, "equal")

@@ -1,0 +1,163 @@
+"""Deadlines count work, hold against anything, and know nothing of queues and load."""
+
+import subprocess
+import sys
+
+import pytest
+
+from assay.isolation import Pool, handle
+from assay.isolation.pool import processors
+
+
+def burn(seconds):
+    """Use the processor for so long."""
+    import time
+
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+    return "done"
+
+
+HANGS = {
+    "a loop": lambda: [None for _ in iter(int, 1)],
+    "one long operation in C": lambda: 9**9**9,
+    "a pattern": lambda: __import__("re").search("(a+)+$", "a" * 50 + "b"),
+    "a sleep": lambda: __import__("time").sleep(1000),
+    "a lock": lambda: [lock.acquire() for lock in [__import__("threading").Lock()] * 2],
+    "deaf to signals": lambda: (
+        [
+            __import__("signal").signal(number, __import__("signal").SIG_IGN)
+            for number in (2, 15, 14, 27)
+        ],
+        __import__("time").sleep(1000),
+    ),
+    "catches everything": lambda: exec("while True:\n try: 1/0\n except BaseException: pass"),
+}
+
+
+@pytest.mark.parametrize("name", HANGS)
+def test_whatever_hangs_is_stopped(lone, name):
+    """And the next task is done, by another worker."""
+    outcome = lone.call(HANGS[name], timeout=0.1)
+    assert (outcome.ok, outcome.kind) == (False, "timeout")
+    assert outcome.message == "TimeoutError: still working after 0.1 s, and stopped"
+    assert outcome.seconds >= 0.1
+    assert lone.call(lambda: 5, timeout=60).value == 5
+    assert lone.stats().killed == 1
+
+
+def test_an_async_function_that_hangs_is_stopped(lone):
+    """Asleep or at work."""
+
+    async def hangs():
+        import asyncio
+
+        await asyncio.sleep(1000)
+
+    assert lone.call(hangs, timeout=0.1).kind == "timeout"
+
+
+def test_a_hard_timeout_ends_what_has_time_left(lone):
+    """It counts from the start of the work, come what may."""
+    outcome = lone.call("time:sleep", 1000, timeout=1000, hard_timeout=0.1)
+    assert outcome.kind == "timeout"
+    assert outcome.message.startswith("TimeoutError: not done 0.1 s after it began")
+
+
+def test_what_took_too_long_is_late_even_if_it_is_done(lone):
+    """Else it would depend on who looked first."""
+    outcome = lone.call("time:sleep", 0.11, timeout=0.1)
+    assert (outcome.kind, outcome.value) == ("timeout", None)
+
+
+@pytest.mark.slow
+def test_waiting_in_the_queue_does_not_count(lone):
+    """Twenty tasks of 0.1 s, one after another, with 1 s each."""
+    tasks = [lone.submit("time:sleep", 0.1, timeout=1) for _ in range(20)]
+    assert [task.result().kind for task in tasks] == [None] * 20
+
+
+def test_loading_a_function_does_not_count(lone, tmp_path, monkeypatch):
+    """Nor does importing what its arguments are made of."""
+    monkeypatch.syspath_prepend(tmp_path)
+    slow = "import time\ntime.sleep(0.3)\n"
+    (tmp_path / "slow_to_import.py").write_text(f"{slow}def answer(thing=None): return 42\n")
+    (tmp_path / "slow_argument.py").write_text(f"{slow}class Thing: pass\n")
+    thing = __import__("slow_argument").Thing()
+    assert lone.call("slow_to_import:answer", thing, timeout=0.2).value == 42
+
+
+def test_a_function_that_never_loads_is_given_up(lone, tmp_path, monkeypatch):
+    """After a limit of its own."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(handle, "LOADING", 0.1)
+    (tmp_path / "never_loads.py").write_text("import time\ntime.sleep(1000)\n")
+    outcome = lone.call("never_loads:f", timeout=1000)
+    assert outcome.kind == "timeout"
+    assert outcome.message == "TimeoutError: never_loads:f was not loaded within 0.1 s"
+
+
+@pytest.mark.slow
+def test_load_changes_no_verdict(pool):
+    """0.4 s of work have 1 s, while so many want the processors that it takes far longer."""
+    loop = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(loop) for _ in range(8 * processors())]
+    try:
+        done = [pool.submit(burn, 0.4, timeout=1) for _ in range(4)]
+        hung = pool.submit(lambda: burn(1000), timeout=0.4)
+        assert [task.result().value for task in done] == ["done"] * 4
+        assert hung.result().kind == "timeout"
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_five_hundred_tasks_with_three_that_hang(pool):
+    """All others are right, wherever they stood."""
+    hanging = {7, 250, 499}
+    tasks = [
+        pool.submit(HANGS["a sleep"] if i in hanging else lambda x: x * x, *[i] * (i not in hanging), timeout=0.3)
+        for i in range(500)
+    ]  # fmt: skip
+    outcomes = [task.result() for task in tasks]
+    assert {i for i, outcome in enumerate(outcomes) if not outcome.ok} == hanging
+    assert all(outcomes[i].value == i * i for i in range(500) if i not in hanging)
+    assert pool.stats().killed == 3
+
+
+class TestOtherClocks:
+    """Where Linux does not count the wait for a processor, and where there is no fork."""
+
+    @pytest.mark.slow
+    def test_processor_time_is_counted_and_sleep_has_a_ceiling(self, monkeypatch):
+        """The worker is ended by a timer of its own, or after four times as long."""
+        monkeypatch.setattr("assay.isolation.pool.clock_kind", lambda: "processor")
+        with Pool(max_workers=1) as pool:
+            assert pool.call(burn, 0.05, timeout=10).value == "done"
+            for name in ("a loop", "one long operation in C", "a sleep"):
+                assert pool.call(HANGS[name], timeout=0.1).kind == "timeout"
+            assert pool.call(lambda: 5, timeout=60).value == 5
+
+    def test_with_nothing_better_the_time_since_the_start_is_counted(self, monkeypatch):
+        """As anybody would."""
+        monkeypatch.setattr("assay.isolation.pool.clock_kind", lambda: "wall")
+        with Pool(max_workers=1) as pool:
+            assert pool.call(HANGS["a sleep"], timeout=0.1).kind == "timeout"
+            assert pool.call(lambda: 5, timeout=60).value == 5
+
+    @pytest.mark.slow
+    def test_without_fork_each_worker_is_started_by_itself(self, monkeypatch, gone):
+        """The same in all else."""
+        monkeypatch.setattr("assay.isolation.launch.FORKS", False)
+        with Pool(max_workers=2, preload=["wave"]) as pool:
+            assert pool.call(lambda: "wave" in __import__("sys").modules, timeout=60).value
+            assert pool.call(HANGS["a loop"], timeout=0.1).kind == "timeout"
+            assert pool.call("os:_exit", 3, timeout=60).kind == "crashed"
+            assert pool.call("os:abort", timeout=60).message.endswith("died of SIGABRT")
+            pids = {pool.submit("os:getpid", timeout=60).result().value for _ in range(3)}
+            tasks = [pool.submit(lambda x: x, i, timeout=60) for i in range(50)]
+            assert [task.result().value for task in tasks] == [*range(50)]
+        assert all(gone(pid) for pid in pids)

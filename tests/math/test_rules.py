@@ -1,0 +1,67 @@
+"""The page of rules says what happens, of us and of math-verify."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from assay.isolation import shared_pool
+from assay.math import MathOptions, verify
+
+PAGE = Path(__file__).parents[2] / "docs" / "math-rules.md"
+ROW = re.compile(r"^\|(.*?)\| `(.*)` \| `(.*)` \| (yes|no) \| (yes|no) \|$", re.MULTILINE)
+ROWS = [
+    (gold.replace(r"\|", "|"), answer.replace(r"\|", "|"), ours == "yes", theirs == "yes")
+    for _, gold, answer, ours, theirs in ROW.findall(PAGE.read_text())
+]
+
+
+def test_the_page_has_rows():
+    assert len(ROWS) > 80
+
+
+@pytest.mark.parametrize(("gold", "answer", "ours"), [row[:3] for row in ROWS])
+def test_a_rule_holds(gold: str, answer: str, ours: bool):
+    """What the page says of a pair is the verdict on it."""
+    verdict = verify(gold, answer)
+    assert verdict.equal is ours, verdict
+
+
+@pytest.mark.slow
+def test_the_page_says_what_math_verify_says():
+    """The last column is math-verify's own verdict."""
+    pool = shared_pool()
+    wrong = []
+    for gold, answer, _, theirs in ROWS:
+        outcome = pool.call(bare_verdict, gold, answer, timeout=60)
+        if outcome.value is not theirs:
+            wrong.append((gold, answer, outcome))
+    assert not wrong
+
+
+def bare_verdict(gold: str, answer: str) -> bool:
+    import logging
+
+    from math_verify import parse, verify
+
+    logging.disable(logging.CRITICAL)
+    sides = [parse(f"\\boxed{{{side}}}", parsing_timeout=None) for side in (gold, answer)]
+    return verify(*sides, timeout_seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "gold", "answer", "equal"),
+    [
+        (MathOptions(tolerance=0.01), "3.14", r"\pi", True),
+        (MathOptions(rounding=2), r"\frac{1}{3}", "0.33", True),
+        (MathOptions(units=False), "5", r"5\text{ cm}", False),
+        (MathOptions(ordered_tuples=False), "(1,2)", "(2,1)", True),
+        (MathOptions(assignments=False), "3", "x=3", False),
+        (MathOptions(rename_variables=True), "2x+1", "2y+1", True),
+        (MathOptions(symbolic=False), r"\sum_{k=1}^{3} k", "6", False),
+    ],
+)
+def test_an_option_changes_one_rule(options: MathOptions, gold: str, answer: str, equal: bool):
+    """Each matter of taste is an option, and its default is the other way."""
+    assert verify(gold, answer, options=options).equal is equal
+    assert verify(gold, answer).equal is not equal

@@ -1,0 +1,146 @@
+"""Verdicts: what they say, of whom, and that nothing raises."""
+
+import asyncio
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.math import (
+    MathOptions,
+    MathVerdict,
+    verify,
+    verify_async,
+    verify_many,
+    verify_many_async,
+)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "status", "tier", "reason"),
+    [
+        ("4", "4", "equal", "normalize", "equal as numbers: 4"),
+        (r"\frac12", "0.5", "equal", "normalize", "equal as numbers: 1/2"),
+        ("x^2", " x^{2}", "equal", "algebra", "equal as expressions"),
+        ("x+1", "x + 1", "equal", "normalize", "equal as written: x + 1"),
+        ("4", "5", "different", "normalize", "different numbers: 4 and 5"),
+        ("x", "2x", "different", "algebra", "different at x = 137/128: 1.0703125 and 2.1406250"),
+        (r"\{1,2\}", r"\{2,1\}", "equal", "algebra", "equal as sets"),
+        ("(1,2)", "(1,3)", "different", "algebra", "different numbers: 2 and 3"),
+        ("5 cm", "5 kg", "different", "algebra", "different units: cm and kg"),
+        ("4", "", "no_answer", "normalize", "there is no answer"),
+        ("", "4", "gold_unparsable", "normalize", "the gold answer is empty"),
+    ],
+)
+def test_a_verdict_says_why(gold: str, answer: str, status: str, tier: str, reason: str):
+    """Every verdict names what was compared, how, and by which tier."""
+    assert verify(gold, answer) == MathVerdict(status, reason, tier)
+
+
+@pytest.mark.slow
+def test_simplification_is_the_last_tier():
+    """What algebra cannot decide goes to math-verify in a worker."""
+    verdict = verify(r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}")
+    assert (verdict.status, verdict.tier) == ("equal", "symbolic")
+
+
+@pytest.mark.slow
+def test_a_side_that_nobody_can_read_is_named():
+    """A verdict tells an answer that cannot be read from a gold that cannot."""
+    assert verify("4", r"\frac{1}{").status == "answer_unparsable"
+    assert verify(r"\frac{1}{", "4").status == "gold_unparsable"
+
+
+@pytest.mark.slow
+def test_what_takes_too_long_is_out_of_time():
+    """The deadline ends a comparison, and says so; it is no yes."""
+    verdict = verify(r"\sum_{k=1}^{10^8} k^k", "7", timeout=0.5)
+    assert verdict.status == "out_of_time"
+    assert not verdict
+
+
+def test_what_is_too_large_is_refused():
+    """Texts, nestings and towers beyond any answer are not looked at."""
+    assert verify("1", "1" * 5000).status == "too_large"
+    assert verify("1", "(" * 100 + "1" + ")" * 100).status == "too_large"
+    assert verify("1", "9^{9^{9^{9}}}").status == "too_large"
+
+
+def test_the_same_text_is_the_same_however_large():
+    """A text equals itself, too long to read or not mathematics at all."""
+    tower = "9^{9^{9^{9}}}"
+    assert verify(tower, f"${tower}$")
+    assert verify("1" * 5000, "1" * 5000)
+
+
+def test_a_verdict_is_true_when_equal():
+    """A verdict can stand in a condition."""
+    assert verify("1", "1.0")
+    assert not verify("1", "2")
+
+
+def test_a_batch_keeps_its_order():
+    """One verdict a pair, in order, whatever tier decided it."""
+    pairs = [("1", "1"), ("x", "y"), ("2", "3"), ("2x", "x+x")]
+    assert [bool(verdict) for verdict in verify_many(pairs)] == [True, False, False, True]
+    assert asyncio.run(verify_many_async(pairs)) == verify_many(pairs)
+
+
+async def test_one_pair_can_be_awaited():
+    """The same verdict without holding the event loop."""
+    assert (await verify_async("1/2", "0.5")).equal
+
+
+def test_progress_is_told():
+    """A long batch says how far it is."""
+    told: list[int] = []
+    verify_many([("1", "1"), ("x", "y")], progress=told.append)
+    assert told[-1] == 2
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"), [(4, "4"), (0.5, r"\frac12"), ([1, 2], "1, 2"), ("4", 4), ("4", 4.0)]
+)
+def test_golds_need_not_be_text(gold: object, answer: object):
+    """Numbers and lists are compared as they are written."""
+    assert verify(gold, answer)
+
+
+@given(st.text(max_size=80))
+def test_nothing_raises(text: str):
+    """Whatever a model writes, the first two tiers give a verdict or pass it on."""
+    verify("x+1", text, options=MathOptions(symbolic=False))
+
+
+@given(
+    st.text(alphabet=string.digits + r"+-*/^_=<>!%(){}[]|,.;:\ xyfracsqrtinlogpe$&", max_size=60)
+)
+def test_nothing_that_looks_like_mathematics_raises(text: str):
+    """Broken LaTeX is no exception, on either side."""
+    verify(text, "x+1", options=MathOptions(symbolic=False))
+    verify("x+1", text, options=MathOptions(symbolic=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"So \boxed{7}.", "7"),
+        (r"\boxed{3} was wrong, so after long thought over many lines it must be \boxed{7}", "7"),
+        (r"$\boxed{1}$ and $\boxed{2}$", "1, 2"),
+        ("We add 3 and 4, so the answer is 7 apples.", "7"),
+        ("Final Answer: The largest $n$ is 34.", "34"),
+        (r"Thus $x \leq 2$ is what we wanted.", r"x \le 2"),
+        ("x = 4", "4"),
+        ("**42**", "42"),
+    ],
+)
+def test_the_answer_is_found_in_a_longer_text(text: str, answer: str):
+    """A box comes before words, words before formulas, formulas before numbers."""
+    assert verify(answer, text), verify(answer, text)
+
+
+@pytest.mark.parametrize("text", ["3 @ 4 @ 5", "not 5", "5 or 6", "5, 6", "The dog ate it."])
+def test_a_number_somewhere_is_no_answer(text: str):
+    """A text that says something else is not credited for a number in it."""
+    assert not verify("5", text, options=MathOptions(symbolic=False))
