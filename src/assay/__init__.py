@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
     from assay.group import RubricGroup as RubricGroup
     from assay.lines import CriterionReport as CriterionReport
+    from assay.math import MathOptions as MathOptions
+    from assay.math import MathVerdict as MathVerdict
     from assay.models import Limits as Limits
     from assay.models import Model as Model
     from assay.models import Price as Price
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from assay.models import default_model as default_model
     from assay.models import model_of as model_of
     from assay.models import rehearsal as rehearsal
-    from assay.math import MathOptions as MathOptions
-    from assay.math import MathVerdict as MathVerdict
     from assay.parsers import MaybeThinkParser as MaybeThinkParser
     from assay.parsers import Parser as Parser
     from assay.parsers import ThinkParser as ThinkParser
