@@ -35,6 +35,15 @@ def reachable_by_all(path: Path) -> bool:
     return all(parent.stat().st_mode & 0o001 for parent in path.parents)
 
 
+def copied(programs: Path, target: Path) -> Path:
+    """The wheel's programs in another place, with the libraries that they look for beside them."""
+    package = programs.parents[1]
+    for part in (package, package.with_name(package.name + ".libs")):
+        if part.exists():
+            shutil.copytree(part, target / part.name, symlinks=True)
+    return target / programs.relative_to(package.parent)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -48,8 +57,7 @@ class Server:
         self.folder = folder
         self.user = "nobody" if os.name == "posix" and os.getuid() == 0 else None
         if self.user and not reachable_by_all(programs):
-            shutil.copytree(programs.parent, folder / "install", symlinks=True)
-            programs = folder / "install" / programs.name
+            programs = copied(programs, folder / "install")
         self.programs = programs
         (folder / "password").write_text(PASSWORD)
         if self.user:
