@@ -8,16 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from peers import PEERS
-from rows import HEADINGS, Row
+from rows import HEADINGS, Check, Row
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 _TITLE = """# Benchmark results
 
-Written by `python benchmarks/core.py`; README.md says what is measured. Newest at the end.
+Written by `python benchmarks/core.py` and `judging.py`; README.md says what is measured. Newest at the end.
 """
 
 
-def plain_table(rows: Sequence[Row]) -> str:
+def plain_table(rows: Sequence[Row | Check]) -> str:
     """Columns padded with spaces."""
     lines = [HEADINGS, *(row.cells for row in rows)]
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
@@ -26,13 +26,13 @@ def plain_table(rows: Sequence[Row]) -> str:
     return "\n".join(padded)
 
 
-def append_results(rows: Sequence[Row], notes: Sequence[str], *, quick: bool) -> None:
+def append_results(rows: Sequence[Row | Check], notes: Sequence[str], *, quick: bool) -> None:
     """Add one dated section; earlier sections stay as they are."""
     before = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else _TITLE
     RESULTS.write_text(before + _section(rows, notes, quick=quick), encoding="utf-8")
 
 
-def _section(rows: Sequence[Row], notes: Sequence[str], *, quick: bool) -> str:
+def _section(rows: Sequence[Row | Check], notes: Sequence[str], *, quick: bool) -> str:
     heading = f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     if quick:
         heading += " (quick sizes: not to be held against the targets)"
@@ -42,7 +42,7 @@ def _section(rows: Sequence[Row], notes: Sequence[str], *, quick: bool) -> str:
     return f"\n{heading}\n\n{facts}\n\n{table}\n" + (f"{sentences}\n" if notes else "")
 
 
-def _cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def _cells(rows: Sequence[Row | Check]) -> list[tuple[str, ...]]:
     return [row.cells for row in rows]
 
 

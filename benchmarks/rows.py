@@ -58,6 +58,22 @@ class Row:
         return (self.measure, as_figure(self.ours, self.unit), theirs, ratio, target, self.result)
 
 
+@dataclass(frozen=True)
+class Check:
+    """A finding that is no ratio: a count, a share, or who got what right."""
+
+    measure: str
+    found: str
+    expected: str
+    holds: bool | None
+    """None when nothing is expected of it."""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        result = "-" if self.holds is None else "met" if self.holds else "missed"
+        return (self.measure, self.found, "-", "-", self.expected or "-", result)
+
+
 HEADINGS = ("measure", "assay", "against", "ratio", "target", "result")
 
 

@@ -13,10 +13,10 @@ from assay.models.prices import Price
 from assay.models.reading import read
 from assay.models.schema import schema_text
 from assay.models.tokens import Tokens
-from assay.models.wire import Wire, prompt, whole
+from assay.models.wire import Payload, Wire, prompt, whole
 
-Send = Callable[[Mapping[str, Any]], Awaitable[Answer]]
-"""Posts a body to the endpoint."""
+Send = Callable[[Payload], Awaitable[Answer]]
+"""Sends a payload to the endpoint."""
 
 
 class EndpointModel:
@@ -85,7 +85,7 @@ class EndpointModel:
         while True:
             payload = self._wire.payload(request, self.name, left_out)
             try:
-                reply = await self._sent(request, payload.body)
+                reply = await self._sent(request, payload)
             except Refused as error:
                 complaint = complaint or error
                 part = to_leave_out(error.status, str(error), payload.used)
@@ -98,18 +98,18 @@ class EndpointModel:
                 self.left_out = self.left_out | left_out
             return whole(reply, self.id, request)
 
-    async def _sent(self, request: Request, body: Mapping[str, Any]) -> Reply:
+    async def _sent(self, request: Request, payload: Payload) -> Reply:
         ledger = Ledger.current()
         expected = self.tokens.expected(request)
         if ledger is None:
-            return await self._answered(body, request, expected, None)
+            return await self._answered(payload, request, expected, None)
         estimate = self._estimate(expected, ledger)
         if ledger.rehearses:
             ledger.add(expected, None if self.price is None else estimate)
             raise NotAsked(f"{self.id} was not asked: this is a rehearsal")
         await ledger.reserve(estimate)
         try:
-            return await self._answered(body, request, expected, ledger)
+            return await self._answered(payload, request, expected, ledger)
         finally:
             ledger.settle(estimate)
 
@@ -124,10 +124,10 @@ class EndpointModel:
         return 0.0
 
     async def _answered(
-        self, body: Mapping[str, Any], request: Request, expected: Usage, ledger: Ledger | None
+        self, payload: Payload, request: Request, expected: Usage, ledger: Ledger | None
     ) -> Reply:
         total = expected.prompt + expected.completion
-        answer, seconds = await self.endpoint.ask(lambda: self._send(body), total)
+        answer, seconds = await self.endpoint.ask(lambda: self._send(payload), total)
         try:
             reply = self._wire.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:

@@ -111,7 +111,7 @@ def _session() -> "ClientSession":
         # How long to wait is ours to say; a client that reads the environment reads it every time.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
         cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("Accept-Encoding",),
+        skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
     )
 
 

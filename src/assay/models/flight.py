@@ -1,6 +1,7 @@
 """InFlight: equal requests that are under way at the same time are asked once."""
 
 import asyncio
+from collections.abc import Hashable
 
 from assay.models.base import Model, Reply, Request
 from assay.models.ledger import Ledger
@@ -14,7 +15,7 @@ class InFlight:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._asked: dict[tuple[int, str], asyncio.Future[Reply]] = {}
+        self._asked: dict[Hashable, asyncio.Future[Reply]] = {}
 
     @property
     def id(self) -> str:
@@ -23,7 +24,7 @@ class InFlight:
 
     async def __call__(self, request: Request) -> Reply:
         loop = asyncio.get_running_loop()
-        key = (id(loop), request.content)
+        key = (id(loop), request.shape)
         while (asked := self._asked.get(key)) is not None:
             reply = await _taken_over(asked)
             if reply is not None:
@@ -38,9 +39,7 @@ class InFlight:
         asked.set_result(reply)
         return reply
 
-    def _end(
-        self, key: tuple[int, str], asked: "asyncio.Future[Reply]", error: BaseException
-    ) -> None:
+    def _end(self, key: Hashable, asked: "asyncio.Future[Reply]", error: BaseException) -> None:
         del self._asked[key]
         if isinstance(error, Exception):
             asked.set_exception(error)

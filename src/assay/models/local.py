@@ -26,6 +26,7 @@ from assay.models.local_turns import Turns
 from assay.models.local_weights import SMOKE, fingerprint, weights_file
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE
+from assay.models.wire import Payload
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"
 """Part of that model's id, so that it stands wherever the judge is named."""
@@ -102,11 +103,11 @@ class LocalModel:
         """Stop the engine and free its memory; another request starts it again."""
         self._process.stop()
 
-    async def _send(self, body: Mapping[str, Any]) -> Answer:
+    async def _send(self, payload: Payload) -> Answer:
         await self.start()
         wire = OpenAIWire()
         send = HttpSend(self._process.url + wire.path, wire.headers(self._process.key))
-        return await send(body)
+        return await send(payload)
 
 
 class _OneTokenWire(OpenAIWire):

@@ -13,7 +13,7 @@ from assay.models.dialect import (
     TEMPERATURE,
 )
 from assay.models.schema import json_schema
-from assay.models.wire import Payload, in_words, joined, text_of
+from assay.models.wire import Payload, in_pieces, in_words, joined, text_of
 
 
 class OpenAIWire:
@@ -36,13 +36,16 @@ class OpenAIWire:
         """The body of a chat completion."""
         by_schema = request.schema is not None and SCHEMA not in left_out
         messages = request.messages if by_schema else in_words(request)
-        body: dict[str, Any] = {"model": name, "messages": joined(messages), **self._extra}
+        pieces = in_pieces(messages)
+        body: dict[str, Any] = {"model": name, **self._extra}
+        if not pieces:
+            body["messages"] = joined(messages)
         used: set[str] = set()
         for feature, fields in self._settings(request, left_out).items():
             if feature not in left_out:
                 body |= fields
                 used.add(feature)
-        return Payload(body, used)
+        return Payload(body, used, pieces or ())
 
     def _settings(self, request: Request, left_out: Set[str]) -> dict[str, dict[str, Any]]:
         settings: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""SdkSend: bodies sent through a client object that the user made, `openai`'s or `anthropic`'s."""
+"""SdkSend: payloads sent through a client object that the user made, `openai`'s or `anthropic`'s."""
 
 import asyncio
 import inspect
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from assay.models.client import Answer
+from assay.models.wire import Payload
 
 _CONNECTION = ("APIConnectionError", "APITimeoutError", "ConnectError", "TimeoutException")
 
@@ -35,7 +36,8 @@ class SdkSend:
         marks = (create, getattr(client, "close", None), getattr(client, "aclose", None))
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
-    async def __call__(self, body: Mapping[str, Any]) -> Answer:
+    async def __call__(self, payload: Payload) -> Answer:
+        body = payload.whole()
         try:
             if self._is_async:
                 result = await self._create(**body)

@@ -1,12 +1,14 @@
 """Wire: how a request is written for an endpoint, and how its answer is read."""
 
 from collections.abc import Mapping, Sequence, Set
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from json.encoder import encode_basestring_ascii
 from typing import Any, NamedTuple, Protocol, cast
 
 from assay.errors import ModelError, Refused, Truncated, Unreadable
 from assay.models.base import Reply, Request
+from assay.models.client import dumps
 from assay.models.schema import schema_text
 from assay.types import Message
 
@@ -14,8 +16,35 @@ from assay.types import Message
 class Payload(NamedTuple):
     """A request as an endpoint reads it, and which of its optional parts it uses."""
 
-    body: dict[str, Any]
+    body: Mapping[str, Any]
+    """All fields; without the messages where those are given in pieces."""
     used: Set[str]
+    pieces: Sequence[tuple[str, Sequence[str]]] = ()
+    """Role and pieces of each message. Pieces are shared, and written once for all who share them."""
+
+    def whole(self) -> dict[str, Any]:
+        """All fields, with the messages in one piece each."""
+        if not self.pieces:
+            return dict(self.body)
+        messages = [{"role": role, "content": "".join(texts)} for role, texts in self.pieces]
+        return {**self.body, "messages": messages}
+
+    def written(self) -> bytes:
+        """The same as JSON."""
+        if not self.pieces:
+            return dumps(self.body)
+        messages = ",".join(
+            f'{{"role":"{role}","content":"{"".join(map(_escaped, texts))}"}}'
+            for role, texts in self.pieces
+        )
+        rest = dumps(self.body)
+        return b'{"messages":[' + messages.encode() + b"]," + rest[1:]
+
+
+@lru_cache(maxsize=512)
+def _escaped(text: str) -> str:
+    """A text as it stands between the quotes of JSON; in ASCII, so half a character can go too."""
+    return encode_basestring_ascii(text)[1:-1]
 
 
 class Wire(Protocol):
@@ -56,6 +85,23 @@ def in_words(request: Request) -> tuple[Message, ...]:
     before, after = request.messages[: last + 1], request.messages[last + 1 :]
     gap = "\n\n" if before else ""
     return (*before, {"role": "system", "content": gap + said}, *after)
+
+
+def in_pieces(messages: Sequence[Message]) -> list[tuple[str, list[str]]] | None:
+    """Role and texts of neighbours of one role; None when there is more to them than texts."""
+    pieces: list[tuple[str, list[str]]] = []
+    for message in messages:
+        role, content = message["role"], message["content"]
+        if type(content) is not str or len(message) > 2 or role not in _ROLES:
+            return None
+        if pieces and pieces[-1][0] == role:
+            pieces[-1][1].append(content)
+        else:
+            pieces.append((role, [content]))
+    return pieces
+
+
+_ROLES = frozenset({"system", "developer", "user", "assistant"})
 
 
 def joined(messages: Sequence[Message]) -> list[dict[str, Any]]:
