@@ -8,6 +8,7 @@ from assay.aggregation import Scale
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.length import LengthPenalty, penalised
+from assay.graders.manner import Change
 from assay.graders.verdicts import score_of, with_value
 from assay.graders.views import ToGrade, view_of
 from assay.graders.whole import as_whole
@@ -38,6 +39,13 @@ class Autograder(ABC):
         """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
         self.normalize = normalize
         self.length_penalty = length_penalty
+
+    def asking(self, change: Change) -> "Autograder":
+        """This grader, putting its questions another way.
+
+        One that does not ask through our models has no way of ours to change, and is given back.
+        """
+        return self
 
     @property
     def scale(self) -> Scale | None:

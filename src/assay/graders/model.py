@@ -2,8 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -11,6 +13,8 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Autograder, overrides
 from assay.graders.length import LengthPenalty, penalised
+from assay.graders.manner import Change, Manner
+from assay.graders.odds import expected, value_of
 from assay.graders.prompting import labels
 from assay.graders.prompting import system_prompt as shipped
 from assay.graders.schemas import ChoiceOutput, PerCriterionOutput
@@ -50,6 +54,18 @@ class ModelGrader(Autograder, Generic[Generate]):
         self.generate_fn = generate_fn
         self._model = None if model is None else _model_of(model)
         self.system_prompt = shipped(self.prompt) if system_prompt is None else system_prompt
+        self.manner = Manner()
+
+    def asking(self, change: Change) -> Self:
+        changed = copy(self)
+        changed.manner = change(self.manner)
+        return changed
+
+    @property
+    def instructions(self) -> str:
+        """The system prompt, with examples where there are any."""
+        examples = self.manner.examples
+        return f"{self.system_prompt}\n\n{examples}" if examples else self.system_prompt
 
     @abstractmethod
     async def ask(
@@ -89,11 +105,20 @@ class ModelGrader(Autograder, Generic[Generate]):
     async def asked(self, shared: str, question: str, schema: type[BaseModel]) -> Any:
         """The reply to one question about everything; `shared` opens other questions too."""
         if self.generate_fn is None:
-            request = Request.of(self.system_prompt, shared, question, schema=schema)
-            return (await self.model(request)).value
+            request = Request.of(self.instructions, shared, question, schema=schema)
+            return value_of(await self.model(self._put(request)))
         function: Any = self.generate_fn
-        reply = function(self.system_prompt, shared + question)
+        reply = function(self.instructions, shared + question)
         return await reply if isawaitable(reply) else reply
+
+    def _put(self, request: Request) -> Request:
+        manner = self.manner
+        return replace(
+            request,
+            temperature=manner.temperature,
+            logprobs=manner.logprobs,
+            sample=manner.sample,
+        )
 
 
 # Imported late: a rubric that asks no model does without all that is behind one.
@@ -117,9 +142,9 @@ def _default_model(grader: str) -> Model:
     return model
 
 
-def reply_model(criterion: Criterion) -> type[BaseModel]:
+def reply_model(criterion: Criterion, *, reverse: bool = False) -> type[BaseModel]:
     """What a reply to one criterion is read as. One of two, so that no endpoint compiles more."""
-    return ChoiceOutput if labels(criterion) else PerCriterionOutput
+    return ChoiceOutput if labels(criterion, reverse=reverse) else PerCriterionOutput
 
 
 def question_of(criterion: Criterion) -> str:
@@ -130,9 +155,9 @@ def question_of(criterion: Criterion) -> str:
     return known
 
 
-def off_menu(criterion: Criterion) -> Callable[[Any], str | None] | None:
+def off_menu(criterion: Criterion, *, reverse: bool = False) -> Callable[[Any], str | None] | None:
     """What is wrong with the verdict in a reply, where its schema cannot tell."""
-    if not labels(criterion):
+    if not labels(criterion, reverse=reverse):
         return None
 
     def complaint(reply: Any) -> str | None:
@@ -167,7 +192,9 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
             )
         )
     reason = field_of(reply, "explanation")
-    return verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
+    score = verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
+    tokens = field_of(reply, "tokens")
+    return score if tokens is None else expected(criterion, score, tokens)
 
 
 def refuse_errors(criteria: Sequence[Criterion], scores: Sequence[Score]) -> None:

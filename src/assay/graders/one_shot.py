@@ -42,9 +42,11 @@ class PerCriterionOneShotGrader(ModelGrader[OneShotGenerateFn]):
         """One score a criterion, from one call; none is made when there are no criteria."""
         if not criteria:
             return []
-        plain = all(not labels(criterion) for criterion in criteria)
+        reverse = self.manner.reverse
+        plain = all(not labels(criterion, reverse=reverse) for criterion in criteria)
         schema = OneShotOutput if plain else OneShotChoiceOutput
-        reply = await self.asked(opening(to_grade, query), all_criteria(criteria), schema)
+        question = all_criteria(criteria, reverse=reverse)
+        reply = await self.asked(opening(to_grade, query), question, schema)
         scores = _matched(criteria, _entries(reply))
         if on_error == "raise":
             refuse_errors(criteria, scores)

@@ -16,6 +16,7 @@ from assay.graders.model import (
     refuse_errors,
     reply_model,
 )
+from assay.graders.odds import value_of
 from assay.graders.prompting import one_criterion, opening
 from assay.models.base import Request
 from assay.score import UNASKED, Score
@@ -69,10 +70,12 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
 
     def _asker(self, shared: str) -> Callable[[Criterion], Any]:
         """A function that asks about one criterion, in a prompt that opens with `shared`."""
-        generate, system_prompt = self.generate_fn, self.system_prompt
+        generate, system_prompt, manner = self.generate_fn, self.instructions, self.manner
+        reverse = manner.reverse
         if generate is not None:
             return lambda criterion: generate(
-                system_prompt=system_prompt, user_prompt=shared + one_criterion(criterion)
+                system_prompt=system_prompt,
+                user_prompt=shared + one_criterion(criterion, reverse=reverse),
             )
         model = self.model
         opened = (
@@ -81,14 +84,17 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
         )
 
         async def ask(criterion: Criterion) -> Any:
-            question = {"role": "user", "content": one_criterion(criterion)}
+            question = {"role": "user", "content": one_criterion(criterion, reverse=reverse)}
             request = Request(
                 (*opened, question),
-                reply_model(criterion),
-                off_menu(criterion),
+                reply_model(criterion, reverse=reverse),
+                off_menu(criterion, reverse=reverse),
                 shared=len(opened),
+                temperature=manner.temperature,
+                logprobs=manner.logprobs,
+                sample=manner.sample,
                 question=question_of(criterion),
             )
-            return (await model(request)).value
+            return value_of(await model(request))
 
         return ask
