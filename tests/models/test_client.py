@@ -96,6 +96,41 @@ with ModelServer("hello") as server:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_forked_child_starts_anew() -> None:
+    """While its parent's calls hang and hold every place; and it closes nothing of the parent's."""
+    code = """
+import asyncio, os, sys
+from assay import Limits, Request, model_of
+from assay.testing import Fault, ModelServer
+
+with ModelServer("hello", faults=lambda call: Fault.hanging() if call == 1 else None) as server:
+    model = model_of(server.model, limits=Limits(concurrency=1, timeout=30))
+
+    async def parent():
+        await model(Request.of("s", "first"))
+        hanging = asyncio.ensure_future(model(Request.of("s", "hangs")))
+        while len(server.asked) < 2:
+            await asyncio.sleep(0.01)
+        child = os.fork()
+        if child == 0:
+            asyncio.set_event_loop(None)
+            asyncio._set_running_loop(None)
+            said = asyncio.run(model(Request.of("s", "child"))).text
+            os._exit(0 if said == "hello" else 1)
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+        hanging.cancel()
+        await asyncio.wait([hanging])
+        again = await model(Request.of("s", "parent"))
+        print(os.waitstatus_to_exitcode(status), again.text)
+
+    asyncio.run(parent())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.returncode) == ("0 hello\n", 0)
+
+
 def test_what_needs_aiohttp_says_so() -> None:
     """The core does without; the model says so when it is made."""
     code = """

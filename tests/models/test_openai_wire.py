@@ -158,6 +158,13 @@ async def test_one_token_that_was_asked_for_is_whole(
         await model(question(max_tokens=1))
 
 
+@pytest.mark.parametrize("reason", ["length", "MAX_TOKENS", "model_length"])
+def test_cut_off_has_many_names(reason: str) -> None:
+    """All of them are errors."""
+    data = {"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}
+    assert OpenAIWire().reply(data).finish_reason == "length"
+
+
 async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> None:
     """By the characters, since a missing figure is not 0."""
     from assay.models.tokens import Tokens

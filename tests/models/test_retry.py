@@ -27,6 +27,8 @@ FAULTS = {
     "529": Fault.failing(529),
     "a cut connection": Fault.cut_off(),
     "a success that is no JSON": Fault.garbage(),
+    "a success that is an error": Fault("error", body='{"error": {"code": 429, "message": ""}}'),
+    "a success that is an odd error": Fault("error", body='{"error": "provider returned error"}'),
 }
 
 

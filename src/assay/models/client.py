@@ -7,6 +7,7 @@ asynchronous generator: a loop finishes those before it closes, and needs to kno
 import asyncio
 import atexit
 import json
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import cache
@@ -138,6 +139,20 @@ def _drop(session: "ClientSession") -> None:
 def _drop_all() -> None:
     for client in list(Client._clients.values()):  # pyright: ignore[reportPrivateUsage]
         _drop(client.session)
+
+
+_left_behind: list[Client] = []
+
+
+def _after_fork() -> None:
+    """A forked child must neither use nor close its parent's connections, so it keeps them."""
+    clients = Client._clients  # pyright: ignore[reportPrivateUsage]
+    _left_behind.extend(clients.values())
+    clients.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @cache

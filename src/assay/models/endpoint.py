@@ -5,11 +5,13 @@ tried again after a pause, in which the place is free for others.
 """
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
+from weakref import WeakSet
 
 from assay.errors import DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
 from assay.models.breaker import Breaker
@@ -44,15 +46,14 @@ class Endpoint:
     """Limits, retries and the state of one address. Ask for it with `Endpoint.at`."""
 
     _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
+    _all: ClassVar["WeakSet[Endpoint]"] = WeakSet()
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, where: str, limits: Limits | None = None) -> None:
         self.where = where
         self.limits = limits or Limits()
-        self.gate = Gate(self.limits.concurrency)
-        self.requests = Pace(self.limits.requests_per_minute)
-        self.tokens = Pace(self.limits.tokens_per_minute)
-        self.breaker = Breaker(where, self.limits.outage)
+        self.renew()
+        self._all.add(self)
         self.typical: float | None = None
         """Seconds that an answered attempt takes, by and large."""
         self.health = 1.0
@@ -155,6 +156,7 @@ class Endpoint:
             return _Trouble(f"no answer in {seconds:.3g} s", "failed", DeadlineExceeded)
         except OSError as error:
             return _Trouble(str(error) or described(error), "failed", Overloaded)
+        answer = honest(answer)
         if answer.status in REFUSING and is_retriable(answer.status, answer.text):
             error = RateLimited if answer.status == 429 else Overloaded
             what = f"{answer.status}: {answer.text[:SHOWN]}"
@@ -165,6 +167,13 @@ class Endpoint:
         if answer.status == 200 and answer.data is None:
             return _Trouble(f"no JSON: {answer.text[:SHOWN]!r}", "failed", Overloaded)
         return answer
+
+    def renew(self) -> None:
+        """Start anew: in a forked child nobody comes back to leave the places of the parent's calls."""
+        self.gate = Gate(self.limits.concurrency)
+        self.requests = Pace(self.limits.requests_per_minute)
+        self.tokens = Pace(self.limits.tokens_per_minute)
+        self.breaker = Breaker(self.where, self.limits.outage)
 
     def _learn(self, result: Answer | _Trouble, seconds: float) -> None:
         self.health += MEMORY * (isinstance(result, Answer) - self.health)
@@ -180,3 +189,25 @@ class Endpoint:
         tried = "after one try" if attempt == 1 else f"after {attempt} tries"
         advice = f"it asks for {wait:.3g} s" if trouble.wait is not None else "try again later"
         return trouble.error(f"{self.where} gave no answer {tried}: {trouble.what} ({advice})")
+
+
+def honest(answer: Answer) -> Answer:
+    """The answer with the status that it ought to have: some endpoints send errors as successes."""
+    if answer.status != 200 or not isinstance(answer.data, dict):
+        return answer
+    error = cast("dict[str, Any]", answer.data).get("error")
+    if not error:
+        return answer
+    code = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    return answer._replace(status=status, text=str(cast("object", error)))
+
+
+def _after_fork() -> None:
+    Endpoint._lock = threading.Lock()  # pyright: ignore[reportPrivateUsage]
+    for endpoint in list(Endpoint._all):  # pyright: ignore[reportPrivateUsage]
+        endpoint.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

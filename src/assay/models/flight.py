@@ -24,7 +24,7 @@ class InFlight:
 
     async def __call__(self, request: Request) -> Reply:
         loop = asyncio.get_running_loop()
-        key = (id(loop), request.shape)
+        key = (loop, request.shape)
         while (asked := self._asked.get(key)) is not None:
             reply = await _taken_over(asked)
             if reply is not None:

@@ -71,9 +71,15 @@ class OpenAIWire:
             refusal or text_of(message.get("content")),
             usage=_usage(data.get("usage") or {}),
             model=data.get("model") or "",
-            finish_reason="refusal" if refusal else choice.get("finish_reason") or "stop",
+            finish_reason="refusal" if refusal else _finish(choice.get("finish_reason")),
             logprobs=_logprobs(choice.get("logprobs") or {}),
         )
+
+
+def _finish(reason: str | None) -> str:
+    """How a reply ended, in the words of the first of these endpoints."""
+    said = (reason or "stop").lower()
+    return "length" if said in ("length", "max_tokens", "model_length") else said
 
 
 _formats: dict[type, dict[str, Any]] = {}
