@@ -125,9 +125,8 @@ def measure_clean(subjects: Subjects, sizes: Sizes) -> list[Any]:
                 Target(share, "at most"),
             ),
         ]
-    rows.append(
-        Check("prompt tokens that repeat a prefix", _shared(ours), "at least 80 %", _most(ours))
-    )
+    expected = "at least 80 %"
+    rows.append(Check("tokens that repeat a prefix", _shared(ours), expected, _most(ours)))
     rows += [Check(f"the same, {name}", _shared(found[name]), "", None) for name in PEERS]
     rows += [Check(f"verdicts, {name}", _verdicts(found[name]), "", None) for name in found]
     return rows
@@ -250,7 +249,11 @@ def _share(figures: dict[str, Any] | None) -> float | None:
 
 def _shared(figures: dict[str, Any] | None) -> str:
     share = _share(figures)
-    return "not measured" if share is None else f"{share:.1%}"
+    if figures is None or share is None:
+        return "not measured"
+    counts = figures["server"]
+    user = counts["user_cached_tokens"] / max(1, counts["user_tokens"])
+    return f"{share:.1%} of all, {user:.1%} after the system prompt"
 
 
 def _most(figures: dict[str, Any] | None) -> bool:

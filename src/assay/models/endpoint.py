@@ -193,14 +193,17 @@ class Endpoint:
 
 def honest(answer: Answer) -> Answer:
     """The answer with the status that it ought to have: some endpoints send errors as successes."""
-    if answer.status != 200 or not isinstance(answer.data, dict):
-        return answer
-    error = cast("dict[str, Any]", answer.data).get("error")
+    error = _field(answer.data, "error") if answer.status == 200 else None
     if not error:
         return answer
-    code = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+    code = _field(error, "code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    return answer._replace(status=status, text=str(cast("object", error)))
+    return answer._replace(status=status, text=str(error))
+
+
+def _field(value: Any, name: str) -> Any:
+    """A field of a JSON object; None of anything else."""
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
 
 
 def _after_fork() -> None:

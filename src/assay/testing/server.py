@@ -83,6 +83,8 @@ class ModelServer:
         """Calls that were answered with a reply."""
         self.prompt_tokens = self.cached_tokens = self.completion_tokens = 0
         """Tokens of the calls that were answered; `cached` repeat the start of an earlier prompt."""
+        self.user_tokens = self.user_cached_tokens = 0
+        """The same of what follows the system prompt, which is one for all."""
         self.most_at_once = 0
         """Calls under way at the same time, at the highest."""
         self.outcomes: Counter[str] = Counter()
@@ -116,9 +118,9 @@ class ModelServer:
     async def _run(self, started: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        tasks: set[asyncio.Task[None]] = set()
+        connections: set[Connection] = set()
         server = await self._loop.create_server(
-            lambda: Connection(self._handle, tasks), "127.0.0.1", 0, backlog=1024
+            lambda: Connection(self._handle, connections), "127.0.0.1", 0, backlog=1024
         )
         port = server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/v1"
@@ -126,8 +128,10 @@ class ModelServer:
         started()
         await self._stop.wait()
         server.close()
-        for task in tasks:
-            task.cancel()
+        for connection in list(connections):
+            connection.close()
+        # Connections are closed by the loop's next turn.
+        await asyncio.sleep(0)
 
     async def _handle(self, call: Call) -> Respond | None:
         path = call.path.removeprefix("/v1")
@@ -153,6 +157,8 @@ class ModelServer:
             "prompt_tokens": self.prompt_tokens,
             "cached_tokens": self.cached_tokens,
             "completion_tokens": self.completion_tokens,
+            "user_tokens": self.user_tokens,
+            "user_cached_tokens": self.user_cached_tokens,
             "most_at_once": self.most_at_once,
             "outcomes": dict(self.outcomes),
         }
@@ -193,6 +199,9 @@ class ModelServer:
         self.prompt_tokens += said.prompt_tokens
         self.cached_tokens += said.cached_tokens
         self.completion_tokens += said.completion_tokens
+        system = count_tokens(asked.system)
+        self.user_tokens += max(0, said.prompt_tokens - system)
+        self.user_cached_tokens += max(0, said.cached_tokens - system)
         whole = Respond.of(_SHAPES[path](said, asked.body))
         return whole._replace(cut=fault is not None and fault.kind == "cut_off")
 

@@ -35,22 +35,28 @@ class Respond(NamedTuple):
 class Connection(asyncio.Protocol):
     """Reads one request after the other off a connection, and answers each in turn."""
 
-    def __init__(self, handle: Handler, tasks: set[asyncio.Task[None]]) -> None:
+    def __init__(self, handle: Handler, open_ones: "set[Connection]") -> None:
         self._handle = handle
-        self._tasks = tasks
+        self._open_ones = open_ones
         self._buffer = bytearray()
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport
+        self._open_ones.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         self._next()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._open_ones.discard(self)
         if self._task is not None:
             self._task.cancel()
+
+    def close(self) -> None:
+        """Leave whoever is at the other end."""
+        self._transport.abort()
 
     def _next(self) -> None:
         if self._task is not None:
@@ -58,8 +64,6 @@ class Connection(asyncio.Protocol):
         call = _read(self._buffer)
         if call is not None:
             self._task = asyncio.ensure_future(self._answer(call))
-            self._tasks.add(self._task)
-            self._task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, call: Call) -> None:
         respond = await self._handle(call)
