@@ -1,9 +1,10 @@
 """The OpenAI-compatible wire: chat completions, as nearly every endpoint speaks them."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Hashable, Mapping, Set
 from typing import Any
 
 from assay.models.base import Reply, Request, Token, Usage
+from assay.models.client import dumps
 from assay.models.dialect import (
     LOGPROBS,
     MAX_COMPLETION_TOKENS,
@@ -14,6 +15,9 @@ from assay.models.dialect import (
 )
 from assay.models.schema import json_schema
 from assay.models.wire import Payload, in_pieces, in_words, joined, text_of
+
+MOST_KEPT = 256
+"""Payloads without messages that are kept."""
 
 
 class OpenAIWire:
@@ -26,6 +30,7 @@ class OpenAIWire:
         other = MAX_TOKENS if limit_name == MAX_COMPLETION_TOKENS else MAX_COMPLETION_TOKENS
         self._limit_names = (limit_name, other)
         self._extra = extra
+        self._kept: dict[Hashable, Payload] = {}
 
     def headers(self, key: str | None) -> dict[str, str]:
         """A bearer token, where there is a key."""
@@ -37,15 +42,28 @@ class OpenAIWire:
         by_schema = request.schema is not None and SCHEMA not in left_out
         messages = request.messages if by_schema else in_words(request)
         pieces = in_pieces(messages)
-        body: dict[str, Any] = {"model": name, **self._extra}
-        if not pieces:
-            body["messages"] = joined(messages)
-        used: set[str] = set()
-        for feature, fields in self._settings(request, left_out).items():
-            if feature not in left_out:
-                body |= fields
-                used.add(feature)
-        return Payload(body, used, pieces or ())
+        fixed = self._fixed(request, name, frozenset(left_out))
+        if pieces:
+            return fixed._replace(pieces=pieces)
+        return Payload({**fixed.body, "messages": joined(messages)}, fixed.used)
+
+    def _fixed(self, request: Request, name: str, left_out: frozenset[str]) -> Payload:
+        """All but the messages. It is the same for nearly all requests, so it is kept."""
+        settings = (request.temperature, request.max_tokens, request.seed, request.logprobs)
+        key = (name, request.schema, settings, left_out)
+        known = self._kept.get(key)
+        if known is None:
+            body: dict[str, Any] = {"model": name, **self._extra}
+            used: set[str] = set()
+            for feature, fields in self._settings(request, left_out).items():
+                if feature not in left_out:
+                    body |= fields
+                    used.add(feature)
+            if len(self._kept) >= MOST_KEPT:
+                # A seed of its own for every call would fill the memory.
+                self._kept.clear()
+            known = self._kept[key] = Payload(body, used, rest=dumps(body))
+        return known
 
     def _settings(self, request: Request, left_out: Set[str]) -> dict[str, dict[str, Any]]:
         settings: dict[str, dict[str, Any]] = {}

@@ -21,6 +21,8 @@ class Payload(NamedTuple):
     used: Set[str]
     pieces: Sequence[tuple[str, Sequence[str]]] = ()
     """Role and pieces of each message. Pieces are shared, and written once for all who share them."""
+    rest: bytes = b""
+    """The body as JSON, where it is at hand."""
 
     def whole(self) -> dict[str, Any]:
         """All fields, with the messages in one piece each."""
@@ -37,7 +39,7 @@ class Payload(NamedTuple):
             f'{{"role":"{role}","content":"{"".join(map(_escaped, texts))}"}}'
             for role, texts in self.pieces
         )
-        rest = dumps(self.body)
+        rest = self.rest or dumps(self.body)
         return b'{"messages":[' + messages.encode() + b"]," + rest[1:]
 
 
