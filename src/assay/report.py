@@ -42,8 +42,8 @@ class EvaluationReport:
     """Counted lines that apply."""
     answered: int = 0
     """Those of them that have an answer."""
-    unasked: int = 0
-    """Further counted lines that nobody was asked about, since the result was decided without them."""
+    unneeded: int = 0
+    """Further counted lines without an answer, since the result was decided without them."""
     vetoed_by: tuple[str, ...] = ()
     """Required criteria that failed and capped the score."""
     scale: Scale = "unit"
@@ -55,7 +55,7 @@ class EvaluationReport:
     @property
     def coverage(self) -> float:
         """The answered share of the counted lines; below 1 the report is partial."""
-        lines = self.asked + self.unasked
+        lines = self.asked + self.unneeded
         return self.answered / lines if lines else 1.0
 
     @property
@@ -115,7 +115,7 @@ class EvaluationReport:
             loss=totals.loss,
             asked=self.asked + other.asked,
             answered=self.answered + other.answered,
-            unasked=self.unasked + other.unasked,
+            unneeded=self.unneeded + other.unneeded,
             vetoed_by=self.vetoed_by + other.vetoed_by,
             scale=scale,
             reason=self.reason or other.reason,

@@ -32,6 +32,8 @@ class Autograder(ABC):
     # On the class, for a subclass whose own __init__ leaves them out.
     normalize: bool = True
     length_penalty: LengthPenalty | None = None
+    judges_whole: bool = False
+    """Whether it gives one number for all criteria, and not an answer to each."""
 
     def __init__(
         self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None
@@ -46,6 +48,11 @@ class Autograder(ABC):
         One that does not ask through our models has no way of ours to change, and is given back.
         """
         return self
+
+    @property
+    def title(self) -> str:
+        """What this grader is called among others."""
+        return type(self).__name__
 
     @property
     def scale(self) -> Scale | None:

@@ -31,6 +31,7 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
     """
 
     prompt = "holistic"
+    judges_whole = True
 
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError

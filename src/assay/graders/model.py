@@ -1,7 +1,6 @@
 """ModelGrader: what the graders that ask a model have in common."""
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from inspect import isawaitable
@@ -11,24 +10,22 @@ from pydantic import BaseModel
 
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder, overrides
-from assay.graders.length import LengthPenalty, penalised
+from assay.graders.length import LengthPenalty
 from assay.graders.manner import Change, Manner
 from assay.graders.odds import expected, value_of
 from assay.graders.prompting import labels
 from assay.graders.prompting import system_prompt as shipped
 from assay.graders.schemas import ChoiceOutput, PerCriterionOutput
+from assay.graders.scoring import ScoringGrader
 from assay.graders.verdicts import verdict_score
-from assay.lines import line_of
+from assay.identity import name_of
 from assay.models.base import Model, Request
-from assay.report import EvaluationReport
 from assay.score import Score
-from assay.types import OnError
 
 Generate = TypeVar("Generate")
 
 
-class ModelGrader(Autograder, Generic[Generate]):
+class ModelGrader(ScoringGrader, Generic[Generate]):
     """A grader around a model, or around a `generate_fn`: two prompts in, one reply out.
 
     `generate_fn` may be async or plain; a plain one runs in the event loop, so it should not wait.
@@ -67,35 +64,12 @@ class ModelGrader(Autograder, Generic[Generate]):
         examples = self.manner.examples
         return f"{self.system_prompt}\n\n{examples}" if examples else self.system_prompt
 
-    @abstractmethod
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score] | EvaluationReport:
-        """One score a criterion, or one report for the whole. Raises when nothing was answered."""
-
-    async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
-        """One report line a criterion, or one report for the whole. The first failure is raised."""
-        answer = await self.ask(to_grade, rubric, query, "raise")
-        if isinstance(answer, EvaluationReport):
-            return answer
-        return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
-
-    async def answer(
-        self,
-        to_grade: str,
-        criteria: list[Criterion],
-        query: str | None = None,
-        *,
-        on_error: OnError = "record",
-    ) -> list[Score] | EvaluationReport:
-        if overrides(self, ModelGrader, "judge", "aggregate", "grade"):
-            # A subclass with steps of its own gets whole results only, or an exception.
-            return await super().answer(to_grade, criteria, query, on_error=on_error)
-        answer = await self.ask(to_grade, criteria, query, on_error)
-        if self.length_penalty is None:
-            return answer
-        report = self.report_of(answer, criteria)
-        return penalised(report, to_grade, self.length_penalty, floor=self.normalize)
+    @property
+    def title(self) -> str:
+        """Who is asked: the model's id, or the function's name."""
+        if self.generate_fn is not None:
+            return name_of(self.generate_fn) or type(self).__name__
+        return "default" if self._model is None else self._model.id
 
     @property
     def model(self) -> Model:
@@ -195,10 +169,3 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
     score = verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
     tokens = field_of(reply, "tokens")
     return score if tokens is None else expected(criterion, score, tokens)
-
-
-def refuse_errors(criteria: Sequence[Criterion], scores: Sequence[Score]) -> None:
-    """Raise the first error among these scores."""
-    for criterion, score in zip(criteria, scores, strict=True):
-        if score.error is not None:
-            raise JudgeError(f"criterion {criterion.name!r} has no answer: {score.error}")

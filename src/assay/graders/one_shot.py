@@ -7,9 +7,10 @@ from typing import Any, cast
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.generate import OneShotGenerateFn
-from assay.graders.model import ModelGrader, field_of, read_verdict, refuse_errors
+from assay.graders.model import ModelGrader, field_of, read_verdict
 from assay.graders.prompting import all_criteria, labels, opening
 from assay.graders.schemas import OneShotChoiceOutput, OneShotOutput
+from assay.graders.scoring import refuse_errors
 from assay.score import Score
 from assay.types import OnError
 

@@ -13,11 +13,11 @@ from assay.graders.model import (
     off_menu,
     question_of,
     read_verdict,
-    refuse_errors,
     reply_model,
 )
 from assay.graders.odds import value_of
 from assay.graders.prompting import one_criterion, opening
+from assay.graders.scoring import refuse_errors
 from assay.models.base import Request
 from assay.score import UNASKED, Score
 from assay.types import OnError
