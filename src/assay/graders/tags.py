@@ -8,7 +8,7 @@ SECTIONS = ("thinking", "output")
 
 PROMPT = (
     "query", "reference", "response", "criteria", "criterion", "criterion_type", "choices",
-    "example", "verdict",
+    "example",
 )  # fmt: skip
 """The tags of a prompt; `prompting` writes them."""
 
