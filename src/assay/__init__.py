@@ -27,16 +27,28 @@ if TYPE_CHECKING:
     from assay.errors import SignatureError as SignatureError
     from assay.errors import Truncated as Truncated
     from assay.errors import Unreadable as Unreadable
+    from assay.graders import Anchor as Anchor
+    from assay.graders import Anchored as Anchored
     from assay.graders import Autograder as Autograder
+    from assay.graders import Cascade as Cascade
     from assay.graders import ChoiceOutput as ChoiceOutput
     from assay.graders import CriterionEvaluation as CriterionEvaluation
+    from assay.graders import EarlyStop as EarlyStop
+    from assay.graders import Expectation as Expectation
     from assay.graders import LengthPenalty as LengthPenalty
     from assay.graders import OneShotOutput as OneShotOutput
+    from assay.graders import Panel as Panel
+    from assay.graders import PerBatchGrader as PerBatchGrader
     from assay.graders import PerCriterionGrader as PerCriterionGrader
     from assay.graders import PerCriterionOneShotGrader as PerCriterionOneShotGrader
     from assay.graders import PerCriterionOutput as PerCriterionOutput
+    from assay.graders import Referenced as Referenced
     from assay.graders import RubricAsJudgeGrader as RubricAsJudgeGrader
     from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
+    from assay.graders import Samples as Samples
+    from assay.graders import Swapped as Swapped
+    from assay.graders import Tournament as Tournament
+    from assay.graders import Transcript as Transcript
     from assay.group import RubricGroup as RubricGroup
     from assay.lines import CriterionReport as CriterionReport
     from assay.math import MathOptions as MathOptions
@@ -83,9 +95,11 @@ _HOMES = {
         "Unreadable",
     ),
     "graders": (
-        "Autograder", "ChoiceOutput", "CriterionEvaluation", "LengthPenalty", "OneShotOutput",
-        "PerCriterionGrader", "PerCriterionOneShotGrader", "PerCriterionOutput",
-        "RubricAsJudgeGrader", "RubricAsJudgeOutput",
+        "Anchor", "Anchored", "Autograder", "Cascade", "ChoiceOutput", "CriterionEvaluation",
+        "EarlyStop", "Expectation", "LengthPenalty", "OneShotOutput", "Panel", "PerBatchGrader",
+        "PerCriterionGrader", "PerCriterionOneShotGrader", "PerCriterionOutput", "Referenced",
+        "RubricAsJudgeGrader", "RubricAsJudgeOutput", "Samples", "Swapped", "Tournament",
+        "Transcript",
     ),
     "group": ("RubricGroup",),
     "models": (
@@ -112,16 +126,21 @@ _MODULES = ("checks", "graders", "isolation", "math", "models", "parsers", "test
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Anchor",
+    "Anchored",
     "AssayError",
     "Autograder",
     "BudgetExceeded",
+    "Cascade",
     "ChoiceOutput",
     "CircuitOpen",
     "Criterion",
     "CriterionEvaluation",
     "CriterionReport",
     "DeadlineExceeded",
+    "EarlyStop",
     "EvaluationReport",
+    "Expectation",
     "GradingError",
     "GroupRewardFunc",
     "IndividualRewardFunc",
@@ -142,12 +161,15 @@ __all__ = [
     "OffMenu",
     "OneShotOutput",
     "Overloaded",
+    "Panel",
     "Parser",
+    "PerBatchGrader",
     "PerCriterionGrader",
     "PerCriterionOneShotGrader",
     "PerCriterionOutput",
     "Price",
     "RateLimited",
+    "Referenced",
     "Refused",
     "Reply",
     "Request",
@@ -159,10 +181,14 @@ __all__ = [
     "RubricError",
     "RubricFileError",
     "RubricGroup",
+    "Samples",
     "Score",
     "SignatureError",
     "State",
+    "Swapped",
     "ThinkParser",
+    "Tournament",
+    "Transcript",
     "Truncated",
     "Unreadable",
     "Usage",
