@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock
 
 import openai
 import pytest
@@ -104,6 +105,44 @@ async def test_a_client_without_a_name_is_refused(serve: Any, client_at: Any) ->
     """It serves many models."""
     with pytest.raises(Refused, match="no model is named"):
         model_of(client_at(serve()))
+
+
+async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
+    """Though it has every attribute that a model has, too."""
+    client = MagicMock()
+    client.base_url = ""
+    client.with_options.return_value = client
+    client.chat.completions.create = AsyncMock(
+        return_value=SimpleNamespace(
+            choices=[SimpleNamespace(message=SimpleNamespace(content="hello"))]
+        )
+    )
+    assert (await model_of(client, "gpt-test")(question())).text == "hello"
+
+
+async def test_a_client_of_anthropic_is_asked_in_its_own_way(question: Any) -> None:
+    """By `messages.create`, with a tool for the schema."""
+    seen: list[dict[str, Any]] = []
+
+    class Client:
+        base_url = "https://api.anthropic.com/v1/"
+        api_key = "k"
+
+        def __init__(self) -> None:
+            self.messages = self
+
+        async def create(self, **body: Any) -> Any:
+            seen.append(body)
+            verdict = {"explanation": "so", "criterion_status": "MET"}
+            part = SimpleNamespace(type="tool_use", input=verdict)
+            return SimpleNamespace(content=[part], stop_reason="tool_use", usage=None, model="c")
+
+        async def close(self) -> None: ...
+
+    model = model_of(Client(), "claude-sonnet-5")
+    assert model.id == "anthropic/claude-sonnet-5"
+    assert (await model(question(**SCHEMA))).value.criterion_status == "MET"
+    assert seen[0]["tool_choice"]["name"] == "reply"
 
 
 async def test_an_object_of_the_same_shape_does(question: Any) -> None:

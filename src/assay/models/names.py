@@ -70,12 +70,13 @@ def model_of(
     """
     kept = cache_of(cache)
     options = _Options(api_key, limits, price, kept is not None, extra)
+    client = None if isinstance(source, str) else creating(source)
     if isinstance(source, str):
         model = _named(source, options)
+    elif client is not None and (name or not isinstance(source, Model)):
+        model = _of_client(source, name, client[0], options)
     elif isinstance(source, Model):
         model = source
-    elif (protocol := creating(source)) is not None:
-        model = _of_client(source, name, protocol[0], options)
     elif callable(source):
         model = FunctionModel(source)
     else:
