@@ -58,6 +58,9 @@ UNREADABLE = {
     "a later one that cannot be read": f'{MET} No: {{"explanation": "so, "criterion_status"',
     "deep": "[" * 100_000,
     "many braces": '{"explanation": ' * 20_000,
+    "many quotes": "{'explanation': '" + "\\'" * 50_000,
+    "many letters": "{explanation: " + "a" * 99_000,
+    "many blanks": "{explanation: " + ", " * 40_000 + "," + " " * 9_000,
 }
 
 

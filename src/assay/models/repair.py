@@ -15,7 +15,8 @@ LONGEST = 100_000
 _TOKENS = re.compile(
     r"""
     (?P<string>"(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+')
-  | (?P<name>[A-Za-z_]\w*+)(?=\s*+:)
+  | (?P<escape>\\.)                    # or each quote behind one is tried to the end of the text
+  | (?<!\w)(?P<name>[A-Za-z_]\w*+)(?=\s*+:)
   | (?P<open>[{\[]) | (?P<close>[}\]])
   | (?P<comma>,)(?=\s*+(?:[}\]]|\Z))
     """,
