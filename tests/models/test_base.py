@@ -44,7 +44,9 @@ def test_whatever_can_change_the_answer_changes_the_content(changed: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "changed", [{"shared": 0}, {"question": "q1"}, {"check": lambda value: None}], ids=str
+    "changed",
+    [{"shared": 0}, {"question": "q1"}, {"check": lambda value: None}],
+    ids=["shared", "question", "check"],
 )
 def test_what_decides_no_answer_is_no_content(changed: dict[str, Any]) -> None:
     """Hints and labels may differ."""
