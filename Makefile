@@ -43,6 +43,7 @@ picture: $(INSTALLED)  ## Draw docs/demo.svg anew from the demo
 
 bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/judging.py
 
 clean:  ## Remove the environment and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist benchmarks/.venvs
