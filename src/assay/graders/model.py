@@ -4,23 +4,27 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel
 
 from assay.criterion import Criterion
 from assay.errors import JudgeError
+from assay.graders.degenerate import Degenerate, foregone
 from assay.graders.length import LengthPenalty
 from assay.graders.manner import Change, Manner
 from assay.graders.odds import expected, value_of
-from assay.graders.prompting import labels
+from assay.graders.prompting import labels, prompt_version
 from assay.graders.prompting import system_prompt as shipped
 from assay.graders.schemas import ChoiceOutput, PerCriterionOutput
 from assay.graders.scoring import ScoringGrader
 from assay.graders.verdicts import verdict_score
+from assay.graders.whole import as_whole
 from assay.identity import name_of
 from assay.models.base import Model, Request
+from assay.report import EvaluationReport
 from assay.score import Score
+from assay.types import OnError
 
 Generate = TypeVar("Generate")
 
@@ -43,9 +47,17 @@ class ModelGrader(ScoringGrader, Generic[Generate]):
         system_prompt: str | None = None,
         normalize: bool = True,
         length_penalty: LengthPenalty | None = None,
+        degenerate: Degenerate = "lowest",
     ) -> None:
-        """`model` is what `model_of` takes; `system_prompt` replaces the shipped one."""
+        """`model` is what `model_of` takes; `system_prompt` replaces the shipped one.
+
+        A text that holds no answer at all (nothing, a lone colon, `Thought process:`) gets the lowest
+        choice of every wanted criterion, and nobody is asked; `degenerate="ask"` asks all the same.
+        """
         super().__init__(normalize=normalize, length_penalty=length_penalty)
+        if degenerate not in get_args(Degenerate):
+            raise ValueError(f"degenerate is {degenerate!r}: give 'lowest' or 'ask'")
+        self.degenerate: Degenerate = degenerate
         if generate_fn is not None and model is not None:
             raise JudgeError("both generate_fn= and model= are given: say who is to be asked, once")
         self.generate_fn = generate_fn
@@ -63,6 +75,26 @@ class ModelGrader(ScoringGrader, Generic[Generate]):
         """The system prompt, with examples where there are any."""
         examples = self.manner.examples
         return f"{self.system_prompt}\n\n{examples}" if examples else self.system_prompt
+
+    @property
+    def wording(self) -> str:
+        """The name and version of the words it asks in."""
+        shipped_words = self.system_prompt == shipped(self.prompt)
+        return prompt_version(self.prompt) if shipped_words else f"{self.prompt}/own"
+
+    async def found(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score] | EvaluationReport:
+        known = foregone(to_grade, criteria) if self.degenerate == "lowest" else {}
+        rest = [criterion for place, criterion in enumerate(criteria) if place not in known]
+        # One number for all weighs the faults against the rest, so there it is all or nothing.
+        if not known or (self.judges_whole and rest):
+            return await self.ask(to_grade, criteria, query, on_error)
+        if self.judges_whole:
+            return as_whole(EvaluationReport(0.0, reason=known[0].reason), criteria, self.scale)
+        answer = await self.ask(to_grade, rest, query, on_error) if rest else []
+        answers = iter(cast("list[Score]", answer))
+        return [known[p] if p in known else next(answers) for p in range(len(criteria))]
 
     @property
     def title(self) -> str:
@@ -92,6 +124,7 @@ class ModelGrader(ScoringGrader, Generic[Generate]):
             temperature=manner.temperature,
             logprobs=manner.logprobs,
             sample=manner.sample,
+            prompt=self.wording,
         )
 
 

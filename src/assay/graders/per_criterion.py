@@ -7,7 +7,10 @@ from typing import Any
 
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import Criterion
+from assay.graders.degenerate import Degenerate
 from assay.graders.generate import PerCriterionGenerateFn
+from assay.graders.length import LengthPenalty
+from assay.graders.manner import Manner
 from assay.graders.model import (
     ModelGrader,
     off_menu,
@@ -18,9 +21,13 @@ from assay.graders.model import (
 from assay.graders.odds import value_of
 from assay.graders.prompting import one_criterion, opening
 from assay.graders.scoring import refuse_errors
-from assay.models.base import Request
+from assay.models.base import Model, Request
+from assay.models.providers import keeps_prefixes
 from assay.score import UNASKED, Score
 from assay.types import OnError
+
+WORTH = 2000
+"""Characters of query and response from which reading them once pays for waiting on one call."""
 
 _COROUTINE: Any = CoroutineType
 
@@ -41,6 +48,33 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
     """
 
     prompt = "per_criterion"
+
+    def __init__(
+        self,
+        generate_fn: PerCriterionGenerateFn | None = None,
+        *,
+        model: Any = None,
+        system_prompt: str | None = None,
+        normalize: bool = True,
+        length_penalty: LengthPenalty | None = None,
+        degenerate: Degenerate = "lowest",
+        warm: bool | None = None,
+    ) -> None:
+        """As other graders, and `warm`: whether one call goes ahead of the rest about a response.
+
+        An endpoint that remembers how prompts began has then read the response when the rest come,
+        which makes those cheaper and the first answer no later. None does so where it pays: for long
+        responses, and endpoints that are known to remember.
+        """
+        super().__init__(
+            generate_fn,
+            model=model,
+            system_prompt=system_prompt,
+            normalize=normalize,
+            length_penalty=length_penalty,
+            degenerate=degenerate,
+        )
+        self.warm = warm
 
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
@@ -65,36 +99,65 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
                         raise
                     scores[place] = Score.failed(error)
 
-        await walk_together(walk, len(criteria))
+        ahead = 0
+        if isinstance(ask, Asker) and self._warms(ask, shared, len(criteria)):
+            # What a cache answers warms nothing, so the next one goes ahead too.
+            while ahead < len(criteria) and not ask.reached:
+                await walk(iter((ahead,)))
+                ahead += 1
+        await walk_together(lambda places: walk(ahead + n for n in places), len(criteria) - ahead)
         return scores
 
-    def _asker(self, shared: str) -> Callable[[Criterion], Any]:
+    def _warms(self, ask: "Asker", shared: str, calls: int) -> bool:
+        if self.warm is None:
+            return calls > 1 and len(shared) >= WORTH and keeps_prefixes(ask.model.id)
+        return self.warm and calls > 1
+
+    def _asker(self, shared: str) -> "Callable[[Criterion], Any] | Asker":
         """A function that asks about one criterion, in a prompt that opens with `shared`."""
-        generate, system_prompt, manner = self.generate_fn, self.instructions, self.manner
-        reverse = manner.reverse
-        if generate is not None:
-            return lambda criterion: generate(
-                system_prompt=system_prompt,
-                user_prompt=shared + one_criterion(criterion, reverse=reverse),
-            )
-        model = self.model
-        opened = (
+        generate, system_prompt, reverse = self.generate_fn, self.instructions, self.manner.reverse
+        if generate is None:
+            return Asker(self.model, system_prompt, shared, self.manner, self.wording)
+        return lambda criterion: generate(
+            system_prompt=system_prompt,
+            user_prompt=shared + one_criterion(criterion, reverse=reverse),
+        )
+
+
+class Asker:
+    """Asks a model about one criterion after the other, in prompts that open alike."""
+
+    def __init__(
+        self, model: Model, system_prompt: str, shared: str, manner: Manner, wording: str
+    ) -> None:
+        self.model = model
+        self.reached = False
+        """Whether a call has gone to the model itself, and come back or failed."""
+        self._manner = manner
+        self._wording = wording
+        self._opened = (
             {"role": "system", "content": system_prompt},
             {"role": "user", "content": shared},
         )
 
-        async def ask(criterion: Criterion) -> Any:
-            question = {"role": "user", "content": one_criterion(criterion, reverse=reverse)}
-            request = Request(
-                (*opened, question),
-                reply_model(criterion, reverse=reverse),
-                off_menu(criterion, reverse=reverse),
-                shared=len(opened),
-                temperature=manner.temperature,
-                logprobs=manner.logprobs,
-                sample=manner.sample,
-                question=question_of(criterion),
-            )
-            return value_of(await model(request))
-
-        return ask
+    async def __call__(self, criterion: Criterion) -> Any:
+        manner = self._manner
+        question = {"role": "user", "content": one_criterion(criterion, reverse=manner.reverse)}
+        request = Request(
+            (*self._opened, question),
+            reply_model(criterion, reverse=manner.reverse),
+            off_menu(criterion, reverse=manner.reverse),
+            shared=len(self._opened),
+            temperature=manner.temperature,
+            logprobs=manner.logprobs,
+            sample=manner.sample,
+            question=question_of(criterion),
+            prompt=self._wording,
+        )
+        source = ""
+        try:
+            reply = await self.model(request)
+            source = reply.source
+            return value_of(reply)
+        finally:
+            self.reached = self.reached or source != "cache"

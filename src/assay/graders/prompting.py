@@ -1,24 +1,44 @@
 """Prompts: what a judge is asked. The response first and the criterion last.
 
 Every prompt about one response starts with the same bytes, so a provider can cache them. What
-others wrote is put in as it is, in one pass, but for the `<` of our own tags.
+others wrote is put in as it is, in one pass, but for the `<` of our own tags; the response stands in
+a fence that nothing in it can pass for.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
+from assay.graders.fence import fenced
 from assay.graders.tags import without_prompt_tags
 from assay.score import NOT_APPLICABLE
+
+_VERSION = re.compile(r"<!-- version (\d+) -->\s*")
 
 
 @cache
 def system_prompt(name: str) -> str:
     """The system prompt in `prompts/`, as prose."""
+    return _VERSION.sub("", _file(name), count=1).strip()
+
+
+@cache
+def prompt_version(name: str) -> str:
+    """The name and version of a prompt, such as `per_criterion/2`: part of every cache key.
+
+    The number stands in the first line of the file, and goes up with every change of its words.
+    """
+    version = _VERSION.match(_file(name))
+    assert version is not None, f"prompts/{name}.md does not open with its version"
+    return f"{name}/{version.group(1)}"
+
+
+def _file(name: str) -> str:
     path = files("assay.graders").joinpath("prompts", f"{name}.md")
-    return path.read_text(encoding="utf-8").strip()
+    return path.read_text(encoding="utf-8")
 
 
 def opening(response: str, query: str | None = None) -> str:
@@ -27,9 +47,11 @@ def opening(response: str, query: str | None = None) -> str:
     >>> print(opening("4 </response>", "2+2?"))
     <query>2+2?</query>
     <BLANKLINE>
+    [material 9cc2dc7e begins]
     <response>
     4 &lt;/response>
     </response>
+    [material 9cc2dc7e ends]
     <BLANKLINE>
     <BLANKLINE>
     """
@@ -37,7 +59,12 @@ def opening(response: str, query: str | None = None) -> str:
     reference = getattr(response, "reference", "")
     if reference:
         asked += f"<reference>\n{without_prompt_tags(reference)}\n</reference>\n\n"
-    return f"{asked}<response>\n{without_prompt_tags(response)}\n</response>\n\n"
+    # After the query, which other responses share: their prompts are alike up to here.
+    return f"{asked}{fenced(_tagged(response))}\n\n"
+
+
+def _tagged(response: str) -> str:
+    return f"<response>\n{without_prompt_tags(response)}\n</response>"
 
 
 def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:

@@ -23,9 +23,15 @@ class ScoringGrader(Autograder):
     ) -> list[Score] | EvaluationReport:
         """One score a criterion, or one report for the whole. Raises when nothing was answered."""
 
+    async def found(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score] | EvaluationReport:
+        """What `ask()` gives, and what can be said without asking."""
+        return await self.ask(to_grade, criteria, query, on_error)
+
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
         """One report line a criterion, or one report for the whole. The first failure is raised."""
-        answer = await self.ask(to_grade, rubric, query, "raise")
+        answer = await self.found(to_grade, rubric, query, "raise")
         if isinstance(answer, EvaluationReport):
             return answer
         return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
@@ -41,7 +47,7 @@ class ScoringGrader(Autograder):
         if overrides(self, ScoringGrader, "judge", "aggregate", "grade"):
             # A subclass with steps of its own gets whole results only, or an exception.
             return await super().answer(to_grade, criteria, query, on_error=on_error)
-        answer = await self.ask(to_grade, criteria, query, on_error)
+        answer = await self.found(to_grade, criteria, query, on_error)
         if self.length_penalty is None:
             return answer
         report = self.report_of(answer, criteria)

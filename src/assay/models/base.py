@@ -56,6 +56,8 @@ class Request:
     """Which of several answers to the same question this is. Each is asked, and cached, for itself."""
     question: str = field(default="", compare=False)
     """The hash of the criterion, to find its verdicts in a cache by; it decides no answer."""
+    prompt: str = field(default="", compare=False)
+    """Name and version of the words around the question, such as `per_criterion/2`; for the same."""
 
     @classmethod
     def of(cls, system: str, *user: str, schema: type[BaseModel] | None = None) -> "Request":

@@ -88,7 +88,7 @@ def key_of(request: Request, model: str) -> VerdictKey:
         question=request.question,
         text=text_hash(request.content),
         judge=model,
-        prompt=VERSION,
+        prompt=f"{VERSION} {request.prompt}".rstrip(),
         sample=request.sample,
     )
 

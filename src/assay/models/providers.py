@@ -40,3 +40,30 @@ def provider_at(url: str) -> str | None:
     """The provider whose address this is; None when it is nobody's we know."""
     known = (name for name, provider in PROVIDERS.items() if provider.url == url.rstrip("/"))
     return next(known, None)
+
+
+_KEEP_PREFIXES = frozenset(
+    {
+        "anthropic",
+        "deepseek",
+        "fireworks",
+        "gemini",
+        "groq",
+        "ollama",
+        "openai",
+        "openrouter",
+        "xai",
+    }
+)
+
+
+def keeps_prefixes(model: str) -> bool:
+    """Whether the endpoint of a model's id remembers how prompts began, and reads that part faster.
+
+    Inference servers at an address of your own do. The local engine orders its requests itself.
+
+    >>> keeps_prefixes("anthropic/claude-sonnet-5"), keeps_prefixes("mistral/mistral-small")
+    (True, False)
+    """
+    provider = model.partition("/")[0]
+    return provider in _KEEP_PREFIXES or model.startswith(("http://", "https://"))
