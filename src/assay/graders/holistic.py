@@ -39,7 +39,7 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
         """One report for the whole; no call is made when there are no criteria."""
         if not criteria:
             return EvaluationReport(scale=self.scale or "unit")
-        question = all_criteria(criteria, vetoes=True)
+        question = all_criteria(criteria, vetoes=True, reverse=self.manner.reverse)
         reply = await self.asked(opening(to_grade, query), question, RubricAsJudgeOutput)
         number, reason = _number(reply), field_of(reply, "explanation")
         counted = [criterion.weight for criterion in criteria if criterion.counts]

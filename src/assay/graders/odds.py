@@ -92,6 +92,8 @@ def choice_odds(
     folded = {choice: choice.casefold() for choice in choices}
     path, mass = "", 1.0
     for token in tokens:
+        if not token.alternatives:
+            return None
         for text, probability in _alternatives(token).items():
             if text == token.text:
                 continue
@@ -104,8 +106,7 @@ def choice_odds(
             break
     odds[written] += mass
     total = math.fsum(odds.values())
-    known = len(tokens) > 0 and any(token.alternatives for token in tokens) and total > 0
-    return {choice: share / total for choice, share in odds.items()} if known else None
+    return {choice: share / total for choice, share in odds.items()} if tokens and total else None
 
 
 def _alternatives(token: Token) -> Mapping[str, float]:

@@ -2,19 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.graders.base import Autograder
-from assay.graders.composite import Composite, named, scores_from
+from assay.graders.composite import Composite, gives_whole, named, scores_from
 from assay.graders.length import LengthPenalty
 from assay.graders.manner import Manner
 from assay.graders.scoring import refuse_errors
 from assay.graders.votes import RULES, Rule, Vote, outcome
+from assay.graders.wholes import whole_from, whole_report
+from assay.report import EvaluationReport
 from assay.score import Score
 from assay.types import OnError
 from assay.wording import meant
+
+Item = TypeVar("Item")
 
 
 class Panel(Composite):
@@ -32,6 +36,7 @@ class Panel(Composite):
     ('MET', '2 of 3 judges: because the rule says so', 0.67)
     """
 
+    takes_wholes = True
     noun: ClassVar[str] = "judges"
     """What those who vote are called."""
 
@@ -58,18 +63,33 @@ class Panel(Composite):
             raise ValueError(
                 f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are"
             )
+        self._refuse_mixture()
+        if self.judges_whole and rule == "majority":
+            raise ValueError("numbers have no majority: give rule='mean' or rule='worst'")
         self.names = tuple(by_name)
         self.rule: Rule = rule
         self.weights = _weights(weights, len(by_name))
         self.quorum = quorum
 
+    def _refuse_mixture(self) -> None:
+        wholes = [grader.title for grader in self.inner if gives_whole(grader)]
+        if wholes and len(wholes) < len(self.inner):
+            raise ValueError(
+                f"{wholes[0]} gives one number for all criteria, and others here an answer to each: "
+                "let those vote that give the same"
+            )
+
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score]:
-        """One score a criterion, which fails when too few have answered."""
+    ) -> list[Score] | EvaluationReport:
+        """One score a criterion, or one report for the whole; it fails when too few have answered."""
+        if self.judges_whole:
+            return await self._whole(to_grade, criteria, query)
 
         async def asked(place: int) -> list[Score]:
-            return await self._asked(place, to_grade, criteria, query)
+            listed = self._listed(place, criteria)
+            scores = await scores_from(self.inner[place], to_grade, listed, query)
+            return self._listed(place, scores)
 
         answers = await side_by_side(asked, range(len(self.inner)))
         scores = [
@@ -80,11 +100,21 @@ class Panel(Composite):
             refuse_errors(criteria, scores)
         return scores
 
-    async def _asked(
-        self, place: int, to_grade: str, criteria: list[Criterion], query: str | None
-    ) -> list[Score]:
-        """What the grader at this place says."""
-        return await scores_from(self.inner[place], to_grade, criteria, query)
+    def _listed(self, place: int, items: list[Item]) -> list[Item]:
+        """Things in the order in which the grader at this place is given them, or back again."""
+        return items
+
+    async def _whole(
+        self, to_grade: str, criteria: list[Criterion], query: str | None
+    ) -> EvaluationReport:
+        async def asked(place: int) -> Score:
+            listed = self._listed(place, criteria)
+            return await whole_from(self.inner[place], to_grade, listed, query)
+
+        scores = await side_by_side(asked, range(len(self.inner)))
+        votes = list(map(Vote, self.names, scores, self.weights))
+        options: dict[str, Any] = {"quorum": self.quorum, "noun": self.noun, "scale": self.scale}
+        return whole_report(criteria, votes, self.rule, **options)
 
     def _outcome(self, criterion: Criterion, scores: Sequence[Score]) -> Score:
         votes = list(map(Vote, self.names, scores, self.weights))
@@ -181,12 +211,8 @@ class Swapped(Panel):
             length_penalty=length_penalty,
         )
 
-    async def _asked(
-        self, place: int, to_grade: str, criteria: list[Criterion], query: str | None
-    ) -> list[Score]:
-        order = -1 if place else 1
-        scores = await scores_from(self.inner[place], to_grade, criteria[::order], query)
-        return scores[::order]
+    def _listed(self, place: int, items: list[Item]) -> list[Item]:
+        return items[::-1] if place else items
 
 
 def _weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
