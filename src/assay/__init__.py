@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from assay.graders import CriterionEvaluation as CriterionEvaluation
     from assay.graders import EarlyStop as EarlyStop
     from assay.graders import Expectation as Expectation
+    from assay.graders import Guarded as Guarded
     from assay.graders import LengthPenalty as LengthPenalty
     from assay.graders import OneShotOutput as OneShotOutput
     from assay.graders import Panel as Panel
@@ -96,10 +97,10 @@ _HOMES = {
     ),
     "graders": (
         "Anchor", "Anchored", "Autograder", "Cascade", "ChoiceOutput", "CriterionEvaluation",
-        "EarlyStop", "Expectation", "LengthPenalty", "OneShotOutput", "Panel", "PerBatchGrader",
-        "PerCriterionGrader", "PerCriterionOneShotGrader", "PerCriterionOutput", "Referenced",
-        "RubricAsJudgeGrader", "RubricAsJudgeOutput", "Samples", "Swapped", "Tournament",
-        "Transcript",
+        "EarlyStop", "Expectation", "Guarded", "LengthPenalty", "OneShotOutput", "Panel",
+        "PerBatchGrader", "PerCriterionGrader", "PerCriterionOneShotGrader", "PerCriterionOutput",
+        "Referenced", "RubricAsJudgeGrader", "RubricAsJudgeOutput", "Samples", "Swapped",
+        "Tournament", "Transcript",
     ),
     "group": ("RubricGroup",),
     "models": (
@@ -143,6 +144,7 @@ __all__ = [
     "Expectation",
     "GradingError",
     "GroupRewardFunc",
+    "Guarded",
     "IndividualRewardFunc",
     "Info",
     "JudgeError",

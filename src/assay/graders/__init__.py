@@ -3,11 +3,12 @@
 base           Autograder: subclass it for a judge of your own
 per_criterion  one call a criterion; one_shot, one call for all; batches, any number between
 holistic       one number for all
-composite      graders around graders: panel, cascade, expectation, early_stop
+composite      graders around graders: panel, cascade, expectation, early_stop, guard
 anchored       what a judge is shown beside the reply: judged examples; shown, the rest
 tournament     the responses of a group, two by two
 schemas        what a model replies; generate, the functions that ask it
-prompting      what it is asked; prompts/, in prose
+prompting      what it is asked; prompts/, in prose; fence, around what is judged
+degenerate     answers that are none; templates and ratings, a judge in the user's own words
 
 Graders around graders load when first used: a rubric without them pays for none.
 """
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from assay.graders.composite import Composite as Composite
     from assay.graders.early_stop import EarlyStop as EarlyStop
     from assay.graders.expectation import Expectation as Expectation
+    from assay.graders.guard import Guarded as Guarded
     from assay.graders.panel import Panel as Panel
     from assay.graders.panel import Samples as Samples
     from assay.graders.panel import Swapped as Swapped
@@ -59,6 +61,7 @@ _HOMES = {
     "composite": ("Composite",),
     "early_stop": ("EarlyStop",),
     "expectation": ("Expectation",),
+    "guard": ("Guarded",),
     "panel": ("Panel", "Samples", "Swapped"),
     "shown": ("Referenced", "Transcript"),
     "tournament": ("Tournament",),
@@ -77,6 +80,7 @@ __all__ = [
     "CriterionEvaluation",
     "EarlyStop",
     "Expectation",
+    "Guarded",
     "LengthPenalty",
     "OneShotChoiceOutput",
     "OneShotGenerateFn",
