@@ -138,6 +138,15 @@ async def test_without_log_probabilities_a_verdict_is_a_verdict(
     assert caplog.text.count("gave no log-probabilities") == 1
 
 
+async def test_an_answer_that_nobody_was_asked_about_is_no_complaint(
+    rubric_of: Any, caplog: Any
+) -> None:
+    """A degenerate text has no tokens, and the endpoint is not to blame."""
+    grader = Expectation(PerCriterionGrader(model=binary(token("MET"))))
+    assert (await rubric_of(1).grade("...", autograder=grader)).score == 0.0
+    assert caplog.text == ""
+
+
 async def test_tokens_without_alternatives_tell_nothing(rubric_of: Any) -> None:
     """An endpoint may give the written token alone."""
     line = await graded(binary(Token("MET", -0.2)), rubric_of(1))

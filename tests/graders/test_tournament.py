@@ -87,6 +87,17 @@ async def test_equal_texts_tie_unasked_and_are_compared_once() -> None:
     assert len(model.calls) == 2
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "value"), [("Solution:", "a", 0.0), ("a", "", 1.0), (":", "...", 0.5)]
+)
+async def test_a_degenerate_answer_loses_unasked(first: str, second: str, value: float) -> None:
+    """Such texts fool many judges; two of them tie."""
+    grader, model = judge()
+    game = await Tournament(grader).compare(first, second)
+    assert (game.value, model.calls) == (value, [])
+    assert game.reason.startswith("degenerate answer: ")
+
+
 async def test_a_game_without_a_verdict_counts_for_nobody() -> None:
     """`aaa` against `aa` fails; each has its other game left."""
     grader, _ = judge(lambda s, u: DOWN if sorted(pair(u)) == ["aa", "aaa"] else longer(s, u))

@@ -5,6 +5,7 @@ from typing import Any
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.graders.composite import Composite, scores_from
+from assay.graders.degenerate import Degenerate
 from assay.graders.length import LengthPenalty
 from assay.graders.one_shot import PerCriterionOneShotGrader
 from assay.graders.per_criterion import PerCriterionGrader
@@ -35,12 +36,13 @@ class PerBatchGrader(Composite):
         system_prompt: str | None = None,
         normalize: bool = True,
         length_penalty: LengthPenalty | None = None,
+        degenerate: Degenerate = "lowest",
     ) -> None:
         """`generate_fn` returns a `PerCriterionOutput` for a size of 1, else a `OneShotOutput`."""
         if size is not None and size < 1:
             raise ValueError(f"size is {size}: ask about at least 1 at a time, or None for all")
         kind = PerCriterionGrader if size == 1 else PerCriterionOneShotGrader
-        grader = kind(generate_fn, model=model, system_prompt=system_prompt)
+        grader = kind(generate_fn, model=model, system_prompt=system_prompt, degenerate=degenerate)
         super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
         self.size = size
 

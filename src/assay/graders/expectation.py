@@ -7,6 +7,7 @@ from typing import ClassVar
 from assay.criterion import Criterion
 from assay.graders.base import Autograder
 from assay.graders.composite import Composite, scores_from
+from assay.graders.degenerate import degenerate
 from assay.graders.length import LengthPenalty
 from assay.score import Score
 from assay.types import OnError
@@ -47,7 +48,7 @@ class Expectation(Composite):
         [grader] = self.inner
         scores = await scores_from(grader, to_grade, criteria, query, on_error)
         bare = [s for s in scores if s.value is not None and s.disagreement is None]
-        if bare and not self._warned:
+        if bare and not self._warned and degenerate(to_grade) is None:
             self._warned = True
             logger.warning(
                 "%s gave no log-probabilities, so its verdicts count as they are", grader.title

@@ -10,6 +10,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Autograder
 from assay.graders.composite import gives_whole, scores_from
+from assay.graders.degenerate import REASON, degenerate
 from assay.graders.prompting import system_prompt
 from assay.graders.tags import Neutraliser
 from assay.graders.views import view_of
@@ -30,8 +31,8 @@ class Tournament:
 
     A win is worth 1, a tie a half, and the score is the mean: 0.5 over a group in which every game was decided. Each pair is
     judged twice, the second time with the places swapped; a judge that contradicts itself gives a tie,
-    and `disagreement` says so. A game without a verdict counts for nobody. Equal responses tie unasked, and
-    a response without others of its prompt is not applicable.
+    and `disagreement` says so. A game without a verdict counts for nobody. Equal responses tie unasked, a
+    degenerate one loses unasked, and one without others of its prompt is not applicable.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel, make_state
@@ -111,8 +112,9 @@ class Tournament:
 
     async def compare(self, first: str, second: str, query: str | None = None) -> Score:
         """One game: 1 when the first is better, 0 when the second is, a half for a tie."""
-        if first == second:
-            return Score(0.5, "both are the same", "TIE")
+        unasked = _foregone(first, second)
+        if unasked is not None:
+            return unasked
         orders = [(first, second), (second, first)][: 1 + self.swap]
 
         async def asked(order: tuple[str, str]) -> Score:
@@ -189,6 +191,18 @@ def _pair(first: str, second: str) -> str:
         f"<first>\n{_without_places(first)}\n</first>\n"
         f"<second>\n{_without_places(second)}\n</second>"
     )
+
+
+def _foregone(first: str, second: str) -> Score | None:
+    """A game that needs no judge: between equals, or where only one holds an answer at all."""
+    if first == second:
+        return Score(0.5, "both are the same", "TIE")
+    lost, won = degenerate(first), degenerate(second)
+    if lost is None and won is None:
+        return None
+    value = 0.5 if lost and won else float(lost is None)
+    why = f"{REASON}: {lost or won}; nobody was asked"
+    return Score(value, why, CHOICES[int(2 * value)])
 
 
 def _turned(score: Score) -> Score:
