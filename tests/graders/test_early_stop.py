@@ -1,4 +1,4 @@
-"""Asking ends when the result is decided, and the result is the one that asking everything gives."""
+"""Asking ends when the result is decided, and it is the result that asking everything gives."""
 
 import asyncio
 from typing import Any
@@ -136,7 +136,7 @@ async def test_out_of_reach_is_out_of_reach(rubric_of: Any) -> None:
 
 
 async def test_rounds_go_on_while_it_is_open(rubric_of: Any) -> None:
-    """At 0.5 neither 4 nor their lack decides, so 3 and 4 go together; 4 + 0 is open, 4 + 0 + 2 is not."""
+    """At 0.5 the 4 alone decides nothing, so 3 and 4 go together; 4 + 0 is open, 4 + 0 + 2 not."""
     grader = known(True, True, False, True)
     report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.5))
     assert (grader.rounds, report.score) == ([["holds_3", "holds_4"], ["holds_2"]], 1.0)

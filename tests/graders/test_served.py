@@ -35,7 +35,7 @@ def judge(server: ModelServer, cache: Any = None) -> PerCriterionGrader:
 
 
 async def test_samples_are_asked_and_kept_each(rubric_of: Any, tmp_path: Path) -> None:
-    """Three calls at temperature 1; all three come from the cache the second time, and differ still."""
+    """Three calls at temperature 1; the second time all come from the cache, and differ still."""
     said = iter(["MET", "UNMET", "MET"])
     with ModelServer(lambda system, user: next(said)) as server:
         grader = Samples(judge(server, tmp_path), 3, rule="mean")

@@ -55,7 +55,7 @@ class Anchor:
 
 
 class Anchored(Composite):
-    """Shows a grader judged examples. They follow the system prompt, so all prompts start with them.
+    """Shows a grader judged examples. They follow the system prompt, so all prompts open with them.
 
     An anchor about the very text under judgement is left out, since it would give the answer away.
 

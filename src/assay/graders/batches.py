@@ -16,8 +16,8 @@ from assay.types import OnError
 class PerBatchGrader(Composite):
     """Asks about `size` criteria a call, the calls side by side. A call that fails fails its batch.
 
-    With 1 it asks as `PerCriterionGrader` does, with None as `PerCriterionOneShotGrader`. In between a
-    judge reads the response less often, and minds more than one thing at a time.
+    With 1 it asks as `PerCriterionGrader` does, with None as `PerCriterionOneShotGrader`. In between
+    a judge reads the response less often, and minds more than one thing at a time.
 
     >>> from assay import Rubric
     >>> from assay.testing import FakeModel
@@ -45,11 +45,6 @@ class PerBatchGrader(Composite):
         grader = kind(generate_fn, model=model, system_prompt=system_prompt, degenerate=degenerate)
         super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
         self.size = size
-
-    @property
-    def title(self) -> str:
-        """Who is asked."""
-        return self.inner[0].title
 
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError

@@ -14,10 +14,10 @@ from assay.types import OnError
 class Cascade(Composite):
     """Asks the first judge about all criteria, and each next one about those still in doubt.
 
-    A judge is in doubt when it failed, when its answers were further apart than `doubt`, and when it
-    cannot say how sure it is: put it in `Expectation`, `Samples`, `Swapped` or a `Panel`, which can. What the
-    last judge says counts, and its failure is one. The `lines` of a criterion that went up show
-    every step.
+    A judge is in doubt when it failed, when its answers were further apart than `doubt`, and when
+    it cannot say how sure it is: put it in `Expectation`, `Samples`, `Swapped` or a `Panel`, which can.
+    What the last judge says counts, and its failure is one. The `lines` of a criterion that went up
+    show every step.
 
     >>> from assay import Panel, PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -39,8 +39,9 @@ class Cascade(Composite):
         normalize: bool | None = None,
         length_penalty: LengthPenalty | None = None,
     ) -> None:
-        """`judges` go from cheap to dear. Of 10 samples one that differs is a `disagreement` of 0.2,
-        and so is a probability of 0.89; choose `doubt` on labelled examples.
+        """`judges` go from cheap to dear. Choose `doubt` on labelled examples.
+
+        One of 10 samples that differs is a `disagreement` of 0.2, and so is a probability of 0.89.
         """
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give 0 to less than 1")

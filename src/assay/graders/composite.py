@@ -43,6 +43,12 @@ class Composite(ScoringGrader):
         self.inner = tuple(inner)
         self.judges_whole = any(gives_whole(grader) for grader in inner)
 
+    @property
+    def title(self) -> str:
+        """Who is asked: the one inside, or all of them."""
+        titles = list(dict.fromkeys(grader.title for grader in self.inner))
+        return titles[0] if len(self.inner) == 1 else f"{type(self).__name__}({', '.join(titles)})"
+
     def asking(self, change: Change) -> Self:
         inner = tuple(grader.asking(change) for grader in self.inner)
         if all(new is old for new, old in zip(inner, self.inner, strict=True)):
@@ -99,7 +105,7 @@ def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str,
         return dict(graders)
     found: dict[str, Autograder] = {}
     for grader in graders:
-        base = name = grader.title if isinstance(grader, Autograder) else "?"  # pyright: ignore[reportUnnecessaryIsInstance]
+        base = name = str(getattr(grader, "title", "?"))
         number = 1
         while name in found:
             number += 1

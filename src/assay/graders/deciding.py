@@ -1,7 +1,8 @@
 """Deciding: whether answers that are still open can change a result, and how many could settle it.
 
-Adding up is monotone: a better answer never leaves a lower score. So a result is decided once the best
-and the worst that could still come lead to the same. The rule is the weighted one, vetoes included.
+Adding up is monotone: a better answer never leaves a lower score. So a result is decided once the
+best and the worst that could still come lead to the same. The rule is the weighted one, vetoes
+included.
 """
 
 from bisect import bisect_left

@@ -16,12 +16,16 @@ from assay.types import OnError
 class EarlyStop(Composite):
     """Asks in rounds, what decides most first, and stops when the result is decided.
 
-    Without a `threshold` the result is the score and its sum: vetoes (`required`) are asked first, and when one
-    fails in a way that leaves nothing open, the rest is not asked. With one the result is 1 or 0, whether the score
-    reaches the threshold. Either way it is the result that asking everything would give; only the
-    calls are fewer. It is found by the weighted rule, in place of the rubric's aggregation.
+    Without a `threshold` the result is the score and its sum: vetoes (`required`) are asked first,
+    and when one fails in a way that leaves nothing open, the rest is not asked. With one the result
+    is 1 or 0, whether the score reaches the threshold. Either way it is the result that asking
+    everything would give; only the calls are fewer.
 
-    Lines that were not asked have no value, no error, and `asked` is False; `report.unneeded` counts them.
+    The result is found by the weighted rule, in place of the rubric's aggregation, and over the judged
+    criteria alone. A criterion with a `when` that waits for one of them has no answer.
+
+    Lines that were not asked have no value and no error, and their `asked` is False;
+    `report.unneeded` counts them.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -43,7 +47,7 @@ class EarlyStop(Composite):
         threshold: float | None = None,
         normalize: bool | None = None,
     ) -> None:
-        """`threshold` is on the scale of the score: 0 to 1, or that of the sum with normalize=False."""
+        """`threshold` is on the scale of the score: 0 to 1, or the sum's with normalize=False."""
         super().__init__([grader], normalize=normalize)
         self.judges_whole = True
         self.threshold = threshold

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from typing import ClassVar
 
 from assay.criterion import Criterion
 from assay.graders.base import Autograder
@@ -18,12 +17,18 @@ logger = logging.getLogger("assay")
 class Expectation(Composite):
     """Asks for log-probabilities, and gives each answer its expected value over the choices.
 
-    `MET` with a probability of 0.9 is worth 0.9, and passes as `MET` does; `disagreement` says how far apart two
-    draws would be. Where an endpoint gives no log-probabilities the verdict counts as it is, with no
-    `disagreement`, and the log says so once.
-    """
+    `MET` with a probability of 0.9 is worth 0.9, and passes as `MET` does; `disagreement` says how far
+    apart two draws would be. Where an endpoint gives no log-probabilities the verdict counts as it
+    is, with no `disagreement`, and the log says so once.
 
-    takes_wholes: ClassVar[bool] = False
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> from assay.testing import ModelServer
+    >>> rubric = Rubric.from_dict([{"requirement": "Is polite"}])
+    >>> with ModelServer("MET", confidence=0.9) as server:
+    ...     judge = PerCriterionGrader(model=server.model)
+    ...     round(rubric.grade_sync("Thanks!", Expectation(judge)).score, 6)
+    0.9
+    """
 
     def __init__(
         self,

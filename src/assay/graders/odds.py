@@ -19,7 +19,7 @@ _VERDICT = re.compile(r'(?<!\\)"(?:criterion_status|choice)"\s*:\s*"')
 
 
 def value_of(reply: Reply) -> Any:
-    """What was read out of a reply; with log-probabilities, each verdict and the `tokens` it is in."""
+    """What was read out of a reply; with log-probabilities, each verdict and its `tokens`."""
     value = reply.value
     if reply.logprobs is None or not isinstance(value, BaseModel):
         return value

@@ -82,7 +82,7 @@ class Panel(Composite):
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
     ) -> list[Score] | EvaluationReport:
-        """One score a criterion, or one report for the whole; it fails when too few have answered."""
+        """One score a criterion, or one report for the whole; fails when too few have answered."""
         if self.judges_whole:
             return await self._whole(to_grade, criteria, query)
 

@@ -27,11 +27,11 @@ _OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
 
 
 class Tournament:
-    """A group check: every response is compared with the others of its prompt, and scored by its games.
+    """A group check: a response meets the others of its prompt, and is scored by its games.
 
-    A win is worth 1, a tie a half, and the score is the mean: 0.5 over a group in which every game was decided. Each pair is
-    judged twice, the second time with the places swapped; a judge that contradicts itself gives a tie,
-    and `disagreement` says so. A game without a verdict counts for nobody. Equal responses tie unasked, a
+    A win is worth 1, a tie a half, and the score is the mean of the games. Each pair is judged twice,
+    the second time with the places swapped; a judge that contradicts itself gives a tie, and
+    `disagreement` says so. A game without a verdict counts for nobody. Equal responses tie unasked, a
     degenerate one loses unasked, and one without others of its prompt is not applicable.
 
     >>> from assay import PerCriterionGrader, Rubric
@@ -60,8 +60,9 @@ class Tournament:
     ) -> None:
         """`grader` answers one criterion at a time; any will do that answers each for itself.
 
-        `opponents` is with how many others each is compared, at least; None is all of them. Then a group of n costs
-        about n · opponents / 2 games in place of n · (n - 1) / 2, and with `swap` two calls a game.
+        `opponents` is with how many others each is compared, at least; None is all of them. A group
+        of n then has about n · opponents / 2 games in place of n · (n - 1) / 2, each of two calls, or
+        of one without `swap`.
         """
         if gives_whole(grader):
             raise ValueError(

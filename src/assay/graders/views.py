@@ -1,4 +1,4 @@
-"""What a judge reads: a text, a chat's last reply, all of a chat, or thinking and output in their tags."""
+"""What a judge reads: a text, a chat or its last reply, or thinking and output in their tags."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias, TypedDict, cast
