@@ -2,11 +2,14 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, cast
 
 from assay.models.client import Answer
 from assay.models.wire import Payload
+
+CONNECTIONS = 1000
+"""That a client keeps open at most."""
 
 _CONNECTION = ("APIConnectionError", "APITimeoutError", "ConnectError", "TimeoutException")
 
@@ -32,7 +35,9 @@ class SdkSend:
     """Asks through the client. A sync client waits in a thread, so few calls go at once."""
 
     def __init__(self, client: Any, create: Callable[..., Any]) -> None:
+        self._client = client
         self._create = create
+        self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
         marks = (create, getattr(client, "close", None), getattr(client, "aclose", None))
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
@@ -40,7 +45,7 @@ class SdkSend:
         body = payload.whole()
         try:
             if self._is_async:
-                result = await self._create(**body)
+                result = await self._awaited(body)
             else:
                 result = await asyncio.to_thread(self._create, **body)
         except Exception as error:
@@ -49,6 +54,37 @@ class SdkSend:
                 raise
             return answer
         return Answer(200, {}, _plain(result), "")
+
+    async def _awaited(self, body: Mapping[str, Any]) -> Any:
+        """The result of an async client, which may hold connections of a loop that has ended."""
+        await self._look_after(asyncio.get_running_loop())
+        for _ in range(CONNECTIONS):
+            try:
+                return await self._create(**body)
+            except RuntimeError as error:
+                # Whoever meets such a connection drops it, and finds another or makes one.
+                if "loop is closed" not in str(error):
+                    raise
+        raise ConnectionError("the client holds only connections of an event loop that has ended")
+
+    async def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have this loop close the connections that are made in it; a sync door runs one each time."""
+        if loop not in self._keepers:
+            for gone in [known for known in self._keepers if known.is_closed()]:
+                del self._keepers[gone]
+            self._keepers[loop] = _until_the_loop_ends(self._client)
+            await anext(self._keepers[loop])
+
+
+async def _until_the_loop_ends(client: Any) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        # Neither SDK has a way to do this. Without it the next loop sends on a dead connection.
+        transport = getattr(getattr(client, "_client", None), "_transport", None)
+        for connection in getattr(getattr(transport, "_pool", None), "connections", ()):
+            if connection.is_idle():
+                await connection.aclose()
 
 
 def _refusal(error: Exception) -> Answer | None:
