@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from assay.parsers import XMLParser as XMLParser
     from assay.parsers import extract_boxed_answer as extract_boxed_answer
     from assay.parsers import extract_hash_answer as extract_hash_answer
+    from assay.presets import JudgeRubric as JudgeRubric
     from assay.presets import MathRubric as MathRubric
     from assay.report import EvaluationReport as EvaluationReport
     from assay.rollout import Rollout as Rollout
@@ -113,7 +114,7 @@ _HOMES = {
     ),
     "lines": ("CriterionReport",),
     "math": ("MathOptions", "MathVerdict"),
-    "presets": ("MathRubric",),
+    "presets": ("JudgeRubric", "MathRubric"),
     "report": ("EvaluationReport",),
     "rollout": ("Rollout",),
     "rubric": ("Rubric",),
@@ -148,6 +149,7 @@ __all__ = [
     "IndividualRewardFunc",
     "Info",
     "JudgeError",
+    "JudgeRubric",
     "LengthPenalty",
     "Limits",
     "MathOptions",
