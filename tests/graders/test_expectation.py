@@ -162,6 +162,21 @@ async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
     assert [request.logprobs for request in model.asked] == [20, 5]
 
 
+@pytest.mark.parametrize(
+    ("verdict", "odds"),
+    [
+        (token("MET", ("Yes", 0.5), ("No", 0.2), chance=0.01), None),
+        (token("MET", ("Yes", 0.009), chance=0.99), {"UNMET": 0.0, "MET": 1.0}),
+        (token("MET", ("Yes", 0.6), ("UN", 0.1), chance=0.3), {"UNMET": 0.25, "MET": 0.75}),
+    ],
+    ids=["it would rather have said Yes", "nothing else to speak of", "both are listed"],
+)
+def test_odds_are_told_only_where_they_are_known(verdict: Token, odds: Any) -> None:
+    """UNMET, unlisted, may have 0.01 as well as MET has; or 0.001 at most; or it is listed."""
+    found = choice_odds(("UNMET", "MET"), "MET", [verdict])
+    assert found == (None if odds is None else pytest.approx(odds))
+
+
 def test_choices_that_begin_alike() -> None:
     """`good` and `good enough` part after the first word; what leaves before goes elsewhere."""
     choices = ("bad", "good", "good enough")

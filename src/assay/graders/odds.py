@@ -15,6 +15,11 @@ from assay.criterion import Criterion
 from assay.models.base import Reply, Token
 from assay.score import Score
 
+UNSEEN = 0.05
+"""The most that a choice which no token led to may have, for the odds of the others to be told.
+
+Engines that hold a model to a grammar may list what it would rather have written."""
+
 _VERDICT = re.compile(r'(?<!\\)"(?:criterion_status|choice)"\s*:\s*"')
 
 
@@ -78,7 +83,7 @@ def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Sco
 def choice_odds(
     choices: Sequence[str], written: str, tokens: Sequence[Token]
 ) -> dict[str, float] | None:
-    """The probability of each choice, given that it is one of them; None when nothing is known.
+    """The probability of each choice, given that it is one of them; None when too little is known.
 
     Walks along the written choice. Whatever leaves it at a token goes to the one choice that this
     leads to; where it could lead to several, nobody knows, and it counts for none.
@@ -89,30 +94,37 @@ def choice_odds(
     (0.1, 0.9)
     """
     odds = dict.fromkeys(choices, 0.0)
-    folded = {choice: choice.casefold() for choice in choices}
-    path, mass = "", 1.0
+    unseen: dict[str, float] = {}
+    possible, path, mass = list(choices), "", 1.0
     for token in tokens:
-        if not token.alternatives:
+        chances = {text: math.exp(min(0.0, p)) for text, p in token.alternatives.items()}
+        if not chances:
             return None
-        for text, probability in _alternatives(token).items():
-            if text == token.text:
-                continue
-            led_to = [c for c in choices if _leads(path + text.casefold(), folded[c])]
+        for text, chance in chances.items():
+            led_to = [] if text == token.text else _leading(path + text, possible)
             if len(led_to) == 1:
-                odds[led_to[0]] += mass * probability
+                odds[led_to[0]] += mass * chance
+        path += token.text
+        left_behind = set(possible) - set(_leading(path, possible))
+        unseen |= {c: mass * _unlisted(chances) for c in left_behind if not odds[c]}
+        possible = [choice for choice in possible if choice not in left_behind]
         mass *= math.exp(min(0.0, token.logprob))
-        path += token.text.casefold()
-        if sum(_leads(path, word) for word in folded.values()) <= 1:
+        if len(possible) <= 1:
             break
     odds[written] += mass
     total = math.fsum(odds.values())
-    return {choice: share / total for choice, share in odds.items()} if tokens and total else None
+    if not tokens or not total or any(p > UNSEEN * (total + p) for p in unseen.values()):
+        return None
+    return {choice: share / total for choice, share in odds.items()}
 
 
-def _alternatives(token: Token) -> Mapping[str, float]:
-    return {text: math.exp(min(0.0, p)) for text, p in token.alternatives.items()}
+def _leading(path: str, choices: Sequence[str]) -> list[str]:
+    """The choices that a text which starts like this is on the way to, or already past."""
+    start = path.casefold()
+    folded = {choice: choice.casefold() for choice in choices}
+    return [c for c in choices if folded[c].startswith(start) or start.startswith(f'{folded[c]}"')]
 
 
-def _leads(path: str, choice: str) -> bool:
-    """Whether a text that starts like this is on the way to a choice, or already past its end."""
-    return choice.startswith(path) or path.startswith(f'{choice}"')
+def _unlisted(chances: Mapping[str, float]) -> float:
+    """The most that a token can have that is not among the listed ones."""
+    return min(min(chances.values()), max(0.0, 1.0 - math.fsum(chances.values())))
