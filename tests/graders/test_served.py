@@ -30,6 +30,20 @@ LIMITS = Limits(timeout=5)
 SCALE = Criterion(requirement="Is kind", choices=("cold", "polite", "warm"))
 
 
+def by_requirement(system: str, user: str) -> str:
+    return "MET" if "Holds 1" in user else "UNMET"
+
+
+def first_listed(system: str, user: str) -> dict[str, str]:
+    """Takes the first label it sees."""
+    return in_form(user, user.partition("<choices")[2].split("\n")[1])
+
+
+def in_form(user: str, verdict: str) -> dict[str, str]:
+    """A reply as the prompt asks for it: a choice where choices are listed."""
+    return {"explanation": "so", "choice" if "<choices" in user else "criterion_status": verdict}
+
+
 def judge(server: ModelServer, cache: Any = None) -> PerCriterionGrader:
     return PerCriterionGrader(model=model_of(server.model, limits=LIMITS, cache=cache))
 
@@ -63,8 +77,7 @@ async def test_log_probabilities_come_over_the_wire(
     rubric_of: Any, confidence: float, apart: float
 ) -> None:
     """MET with a probability of p is worth p, and UNMET 1 - p."""
-    rule = lambda system, user: "MET" if "Holds 1" in user else "UNMET"  # noqa: E731
-    with ModelServer(rule, confidence=confidence) as server:
+    with ModelServer(by_requirement, confidence=confidence) as server:
         report = await rubric_of(1, 1).grade("a text", autograder=Expectation(judge(server)))
         assert server.asked[0].body["top_logprobs"] == 20
     assert report.metrics == {
@@ -97,14 +110,10 @@ async def test_an_endpoint_without_them_gives_verdicts(rubric_of: Any, caplog: A
 
 async def test_a_cascade_pays_the_dear_judge_for_doubts_alone(rubric_of: Any) -> None:
     """Ten criteria, one of which the cheap judge contradicts itself about."""
-    unsure = lambda s, u: "MET" if "Holds 7<" not in u or "<choices>" in u else "UNMET"  # noqa: E731
 
     def cheap_rule(system: str, user: str) -> Any:
-        verdict = unsure(system, user)
-        return {
-            "explanation": "so",
-            "choice" if "<choices>" in user else "criterion_status": verdict,
-        }
+        contradicts = "Holds 7<" in user and "<choices" not in user
+        return in_form(user, "UNMET" if contradicts else "MET")
 
     with ModelServer(cheap_rule, name="cheap") as cheap, ModelServer("MET", name="dear") as dear:
         grader = Cascade([Swapped(judge(cheap)), judge(dear)])
@@ -116,14 +125,24 @@ async def test_a_cascade_pays_the_dear_judge_for_doubts_alone(rubric_of: Any) ->
 
 async def test_the_second_order_of_labels(rubric_of: Any) -> None:
     """A judge that takes the first label it sees: cold, then warm; half each."""
-    first = lambda s, u: {"explanation": "so", "choice": u.partition("<choices")[2].split("\n")[1]}  # noqa: E731
-    with ModelServer(first) as server:
+    with ModelServer(first_listed) as server:
         report = await Rubric([SCALE]).grade("a text", autograder=Swapped(judge(server)))
     assert (report.score, report.report[0].verdict, report.disagreements) == (
         0.5,
         "polite",
         {"is_kind": 1.0},
     )
+
+
+async def test_both_orders_of_met_and_unmet_are_held_to_a_schema(rubric_of: Any) -> None:
+    """Each to one constant schema, in whose order the verdicts are listed."""
+    with ModelServer(lambda system, user: in_form(user, "MET")) as server:
+        report = await rubric_of(1, 1).grade("a text", autograder=Swapped(judge(server)))
+        schemas = [asked.body["response_format"]["json_schema"] for asked in server.asked]
+    assert report.disagreements == {"holds_1": 0.0, "holds_2": 0.0}
+    assert sorted(s["name"] for s in schemas) == ["PerCriterionOutput"] * 2 + ["TurnedOutput"] * 2
+    turned = next(s for s in schemas if s["name"] == "TurnedOutput")
+    assert turned["schema"]["properties"]["choice"]["enum"] == ["UNMET", "MET"]
 
 
 async def test_a_judge_that_is_down_leaves_a_panel_of_two(rubric_of: Any) -> None:
@@ -174,7 +193,10 @@ async def test_anchors_are_part_of_the_shared_start(rubric_of: Any) -> None:
 
 async def test_an_early_stop_saves_calls(rubric_of: Any) -> None:
     """A veto and nine others, over three texts of which one passes the veto: 1 + 1 + 10 calls."""
-    rule = lambda s, u: "MET" if "good" in u or "Holds" in u else "UNMET"  # noqa: E731
+
+    def rule(system: str, user: str) -> str:
+        return "MET" if "good" in user or "Holds" in user else "UNMET"
+
     rubric = Rubric(
         [Criterion(requirement="Is safe", required=True), *rubric_of(*[1] * 9).criteria]
     )

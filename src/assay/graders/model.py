@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel
 
-from assay.criterion import Criterion
+from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
 from assay.graders.degenerate import Degenerate, foregone
 from assay.graders.length import LengthPenalty
@@ -16,7 +16,7 @@ from assay.graders.manner import Change, Manner
 from assay.graders.odds import expected, value_of
 from assay.graders.prompting import labels, prompt_version
 from assay.graders.prompting import system_prompt as shipped
-from assay.graders.schemas import ChoiceOutput, PerCriterionOutput
+from assay.graders.schemas import ChoiceOutput, PerCriterionOutput, TurnedOutput
 from assay.graders.scoring import ScoringGrader
 from assay.graders.verdicts import verdict_score
 from assay.graders.whole import as_whole
@@ -150,8 +150,11 @@ def _default_model(grader: str) -> Model:
 
 
 def reply_model(criterion: Criterion, *, reverse: bool = False) -> type[BaseModel]:
-    """What a reply to one criterion is read as. One of two, so that no endpoint compiles more."""
-    return ChoiceOutput if labels(criterion, reverse=reverse) else PerCriterionOutput
+    """What a reply to one criterion is read as. One of few, so that no endpoint compiles more."""
+    listed = labels(criterion, reverse=reverse)
+    if listed == BINARY:
+        return TurnedOutput
+    return ChoiceOutput if listed else PerCriterionOutput
 
 
 def question_of(criterion: Criterion) -> str:
