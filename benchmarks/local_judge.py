@@ -17,8 +17,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from assay.models import Reply, Request
+from pydantic import BaseModel, Field
+
+from assay.models import Reply, Request, Usage
 from assay.models.local import LocalModel
 
 SYSTEM = "You check whether a response does what was asked of it. Answer with one word, Yes or No."
@@ -31,6 +34,13 @@ SETS = {
 }
 ALTERNATIVES = 50
 TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Verdict(BaseModel):
+    """About 40 tokens: a short reason and a verdict."""
+
+    reason: str = Field(pattern="^[a-z ]{100,120}$")
+    verdict: Literal["MET", "UNMET"]
 
 
 def asked(response: str, criterion: str, *, first: bool = False) -> Request:
@@ -107,23 +117,26 @@ async def accuracy(model: LocalModel, folder: Path, limit: int | None) -> None:
     print(row_of("all", every))
 
 
-async def prefix(model: LocalModel, words: int, criteria: int) -> None:
+async def prefix(model: LocalModel, words: int, criteria: int, written: int) -> None:
     await model.start()
+    form = {"max_tokens": 1} if written == 1 else {"max_tokens": written, "schema": Verdict}
     sentence = "The miller opened the sluice at dawn, and the wheel began to turn. "
     for first in (False, True):
         response = (("First. " if first else "Last. ") + sentence * words)[: words * 5]
         start, cpu = time.perf_counter(), _cpu_seconds(model.pid)
-        replies = [
-            await model(asked(response, f"names {n} kinds of corn", first=first))
+        questions = [
+            replace(asked(response, f"names {n} kinds of corn", first=first), **form)
             for n in range(criteria)
         ]
+        replies = [await model(question) for question in questions]
         spent, cpu = time.perf_counter() - start, _cpu_seconds(model.pid) - cpu
-        read = sum(reply.usage.prompt for reply in replies)
-        cached = sum(reply.usage.cached for reply in replies)
+        usage = sum((reply.usage for reply in replies), Usage())
         order = "first" if first else "last"
         print(
             f"criterion {order}: {spent:.1f} s, {cpu:.1f} CPU s, {replies[0].usage.prompt} tokens a "
-            f"prompt, {cached / read:.0%} of {read} read before"
+            f"prompt, {usage.cached / usage.prompt:.0%} of {usage.prompt} read before, "
+            f"{usage.completion} written",
+            flush=True,
         )
 
 
@@ -155,14 +168,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--data", type=Path, help="the folder of LLMBar's JSON files")
     parser.add_argument("--limit", type=int, help="pairs of each set at most")
-    parser.add_argument("--words", type=int, default=1380, help="about 1,500 tokens")
+    parser.add_argument("--words", type=int, default=1130, help="about 1,500 tokens")
     parser.add_argument("--criteria", type=int, default=10)
+    parser.add_argument("--written", type=int, default=1, help="tokens; above 1 a JSON object")
     said = parser.parse_args()
     model = LocalModel(said.model, threads=said.threads)
     print(f"{model.id}")
     work = {
         "accuracy": lambda: accuracy(model, said.data, said.limit),
-        "prefix": lambda: prefix(model, said.words, said.criteria),
+        "prefix": lambda: prefix(model, said.words, said.criteria, said.written),
         "start": lambda: start(model),
     }
     if said.what == "accuracy" and said.data is None:
