@@ -23,12 +23,20 @@ def open_store(where: str | Path | None = None) -> Store:
     None is `default_place()`. Raises `CacheError` when it cannot be used.
     """
     place = default_place() if where is None else str(where)
-    if place.startswith(("postgresql://", "postgres://")):
+    file = file_of(place)
+    if file is None:
         from assay.cache.postgres import PostgresStore
 
         return PostgresStore(place)
-    path = Path(place)
-    return SqliteStore(path if path.suffix in FILE_ENDINGS else path / FILE_NAME)
+    return SqliteStore(file)
+
+
+def file_of(place: str) -> Path | None:
+    """The file that a place stands for, there or not; None for a server."""
+    if place.startswith(("postgresql://", "postgres://")):
+        return None
+    path = Path(place).expanduser()
+    return path if path.suffix in FILE_ENDINGS else path / FILE_NAME
 
 
 def user_folder() -> Path:
