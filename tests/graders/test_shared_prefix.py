@@ -1,14 +1,14 @@
 """What the questions about one response share: sent alike, read once where an endpoint remembers."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay import Limits, PerCriterionGrader, Rubric, model_of
+from assay import Guarded, Limits, PerCriterionGrader, Rubric, model_of
 from assay.models.providers import PROVIDERS, keeps_prefixes
 from assay.testing import FakeModel, Fault, ModelServer
 
@@ -33,6 +33,7 @@ class Together:
         self.sizes = list(sizes)
         self.waiting: list[asyncio.Event] = []
         self.answered: list[int] = []
+        self.says: Callable[[str], str] = lambda user: "MET"
 
     async def __call__(self, system: str, user: str) -> str:
         event = asyncio.Event()
@@ -43,7 +44,7 @@ class Together:
                 held.set()
             self.waiting.clear()
         await event.wait()
-        return "MET"
+        return self.says(user)
 
 
 async def grade(server: ModelServer, text: str = TEXT, **options: Any) -> Any:
@@ -114,6 +115,16 @@ async def test_what_a_cache_answers_warms_nothing(serve: Any, tmp_path: Path) ->
     answer.answered.clear()
     await Rubric(CRITERIA).grade(TEXT, PerCriterionGrader(model=model), "Does it?")
     assert answer.answered == [1, 7]
+
+
+async def test_what_has_been_sent_ahead_is_not_sent_again(serve: Any) -> None:
+    """The guard question opens as the rest do, so the ten that follow go at once."""
+    answer = Together(1, 10)
+    answer.says = lambda user: "UNMET" if "how it is judged" in user else "MET"
+    model = model_of(serve(answer).model, limits=LIMITS)
+    grader = Guarded(PerCriterionGrader(model=model))
+    assert (await Rubric(CRITERIA).grade(TEXT, grader, "Does it?")).score == 1.0
+    assert answer.answered == [1, 10]
 
 
 async def test_a_call_that_fails_ahead_holds_nobody_up(serve: Any) -> None:

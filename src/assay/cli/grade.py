@@ -138,7 +138,7 @@ class _Run:
         self.options = options
         self.spent = spent
         self.reports: list[EvaluationReport | None] = [None] * len(texts)
-        self.printed = 0
+        self.finished = self.printed = 0
 
     def grade(self) -> int:
         try:
@@ -156,6 +156,7 @@ class _Run:
     async def _one(self, place: int) -> None:
         rollout = self.texts[place].rollout
         [self.reports[place]] = await self.rubric.score([rollout], autograder=self.grader)
+        self.finished += 1
         while self.printed < len(self.texts):
             report = self.reports[self.printed]
             if report is None:
@@ -176,8 +177,8 @@ class _Run:
     def _tell(self) -> None:
         """How far it is, where somebody watches."""
         if sys.stderr.isatty():
-            done = sum(report is not None for report in self.reports)
-            line = f"{done:,} of {len(self.texts):,} texts, {shown_spending(self.spent)}"
+            done = f"{self.finished:,} of {len(self.texts):,} texts"
+            line = f"{done}, {shown_spending(self.spent)}"
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
     def _summary(self) -> str:

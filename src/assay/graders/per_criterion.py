@@ -7,21 +7,13 @@ from typing import Any
 
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import Criterion
+from assay.graders.asker import Asker, Opened, Recent
 from assay.graders.degenerate import Degenerate
 from assay.graders.generate import PerCriterionGenerateFn
 from assay.graders.length import LengthPenalty
-from assay.graders.manner import Manner
-from assay.graders.model import (
-    ModelGrader,
-    off_menu,
-    question_of,
-    read_verdict,
-    reply_model,
-)
-from assay.graders.odds import value_of
+from assay.graders.model import ModelGrader, read_verdict
 from assay.graders.prompting import one_criterion, opening
 from assay.graders.scoring import refuse_errors
-from assay.models.base import Model, Request
 from assay.models.providers import keeps_prefixes
 from assay.score import UNASKED, Score
 from assay.types import OnError
@@ -75,6 +67,7 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
             degenerate=degenerate,
         )
         self.warm = warm
+        self._recent = Recent()
 
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
@@ -100,7 +93,7 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
                     scores[place] = Score.failed(error)
 
         ahead = 0
-        if isinstance(ask, Asker) and self._warms(ask, shared, len(criteria)):
+        if isinstance(ask, Asker) and self._warms(shared, len(criteria)):
             # What a cache answers warms nothing, so the next one goes ahead too.
             while ahead < len(criteria) and not ask.reached:
                 await walk(iter((ahead,)))
@@ -108,56 +101,18 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
         await walk_together(lambda places: walk(ahead + n for n in places), len(criteria) - ahead)
         return scores
 
-    def _warms(self, ask: "Asker", shared: str, calls: int) -> bool:
+    def _warms(self, shared: str, calls: int) -> bool:
         if self.warm is None:
-            return calls > 1 and len(shared) >= WORTH and keeps_prefixes(ask.model.id)
+            return calls > 1 and len(shared) >= WORTH and keeps_prefixes(self.model.id)
         return self.warm and calls > 1
 
-    def _asker(self, shared: str) -> "Callable[[Criterion], Any] | Asker":
+    def _asker(self, shared: str) -> Callable[[Criterion], Any]:
         """A function that asks about one criterion, in a prompt that opens with `shared`."""
         generate, system_prompt, reverse = self.generate_fn, self.instructions, self.manner.reverse
         if generate is None:
-            return Asker(self.model, system_prompt, shared, self.manner, self.wording)
+            opened = Opened(self.model, system_prompt, shared, self._recent)
+            return Asker(opened, self.manner, self.wording)
         return lambda criterion: generate(
             system_prompt=system_prompt,
             user_prompt=shared + one_criterion(criterion, reverse=reverse),
         )
-
-
-class Asker:
-    """Asks a model about one criterion after the other, in prompts that open alike."""
-
-    def __init__(
-        self, model: Model, system_prompt: str, shared: str, manner: Manner, wording: str
-    ) -> None:
-        self.model = model
-        self.reached = False
-        """Whether a call has gone to the model itself, and come back or failed."""
-        self._manner = manner
-        self._wording = wording
-        self._opened = (
-            {"role": "system", "content": system_prompt},
-            {"role": "user", "content": shared},
-        )
-
-    async def __call__(self, criterion: Criterion) -> Any:
-        manner = self._manner
-        question = {"role": "user", "content": one_criterion(criterion, reverse=manner.reverse)}
-        request = Request(
-            (*self._opened, question),
-            reply_model(criterion, reverse=manner.reverse),
-            off_menu(criterion, reverse=manner.reverse),
-            shared=len(self._opened),
-            temperature=manner.temperature,
-            logprobs=manner.logprobs,
-            sample=manner.sample,
-            question=question_of(criterion),
-            prompt=self._wording,
-        )
-        source = ""
-        try:
-            reply = await self.model(request)
-            source = reply.source
-            return value_of(reply)
-        finally:
-            self.reached = self.reached or source != "cache"

@@ -80,7 +80,7 @@ def read_rating(text: str, points: Points | None = None) -> float:
         word = _last_word(answer)
         if word is not None:
             return float(word == "yes")
-    number = _last_number(answer)
+    number = _last_number(_SEVERAL.sub("(several numbers)", answer))
     if number is None:
         wanted = "a yes or no, or a number from 0 to 1" if points is None else f"one from {points}"
         raise JudgeError(f"the reply offers no verdict ({wanted}): {text[:SHOWN]!r}")
@@ -95,6 +95,10 @@ class _Number(NamedTuple):
     percent: bool
 
 
+_SEVERAL = re.compile(
+    rf"(?<![\w.]){_FIGURE}\s*(?:[–—-]|\bto\b|\bor\b|\bthrough\b)\s*{_FIGURE}(?!\w|\.\d)",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(
     rf"(?<![\w.,/–-])([+-]?{_FIGURE})"
     rf"(?:\s*/\s*({_FIGURE})|\s+out\s+of\s+({_FIGURE})|\s*(%|percent\b))?"
