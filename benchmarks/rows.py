@@ -83,6 +83,22 @@ class Table:
     lines: tuple[tuple[str, ...], ...]
 
 
+@dataclass(frozen=True)
+class Check:
+    """A finding that is no ratio: a count, a share, or who got what right."""
+
+    measure: str
+    found: str
+    expected: str
+    holds: bool | None
+    """None when nothing is expected of it."""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        result = "-" if self.holds is None else "met" if self.holds else "missed"
+        return (self.measure, self.found, "-", "-", self.expected or "-", result)
+
+
 HEADINGS = ("measure", "assay", "against", "ratio", "target", "result")
 
 

@@ -132,3 +132,12 @@ def expected_score() -> float:
     """The normalised score when the judge calls every criterion met."""
     weights = [float(criterion["weight"]) for criterion in CRITERIA]
     return sum(weights) / sum(weight for weight in weights if weight > 0)
+
+
+def verdict_on(requirement: str) -> str:
+    """What a judge by rule says of a criterion, whatever the text: every other one is met.
+
+    One that is not in the list was changed, and is met.
+    """
+    known = [criterion["requirement"] for criterion in CRITERIA]
+    return "UNMET" if requirement in known and known.index(requirement) % 2 else "MET"

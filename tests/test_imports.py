@@ -16,7 +16,17 @@ HEAVY = [
     "ray",
     "starlette",
 ]
-OPTIONAL = ["rich", "regex", "rapidfuzz", "jsonschema", "hypothesis", "cloudpickle"]
+OPTIONAL = [
+    "rich",
+    "aiohttp",
+    "yarl",
+    "orjson",
+    "regex",
+    "rapidfuzz",
+    "jsonschema",
+    "hypothesis",
+    "cloudpickle",
+]
 
 
 def loaded_by(statement):

@@ -36,7 +36,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 VERIFIERS = {
-    "": "Rubric RubricGroup MathRubric Parser XMLParser ThinkParser MaybeThinkParser State Messages RewardFunc "
+    "": "Rubric RubricGroup JudgeRubric MathRubric Parser XMLParser ThinkParser MaybeThinkParser State Messages RewardFunc "
     "GroupRewardFunc IndividualRewardFunc RolloutInput RolloutTiming RolloutScore RolloutScores "
     "extract_boxed_answer extract_hash_answer setup_logging Error ModelError "
     "InvalidModelResponseError EmptyModelResponseError OverlongPromptError ToolError "
@@ -48,10 +48,11 @@ VERIFIERS = {
     ".parsers.xml_parser": "XMLParser",
     ".parsers.think_parser": "ThinkParser",
     ".parsers.maybe_think_parser": "MaybeThinkParser",
-    ".rubrics": "Rubric RubricGroup MathRubric",
+    ".rubrics": "Rubric RubricGroup JudgeRubric MathRubric",
     ".rubrics.rubric": "Rubric",
     ".rubrics.rubric_group": "RubricGroup",
     ".rubrics.math_rubric": "MathRubric",
+    ".rubrics.judge_rubric": "JudgeRubric DEFAULT_JUDGE_PROMPT",
     ".utils.data_utils": "extract_boxed_answer extract_hash_answer BOXED_SYSTEM_PROMPT "
     "THINK_BOXED_SYSTEM_PROMPT strip_non_numeric",
     ".utils.async_utils": "maybe_await",

@@ -10,32 +10,68 @@ if TYPE_CHECKING:
     from assay.advantage import advantages as advantages
     from assay.criterion import Criterion as Criterion
     from assay.errors import AssayError as AssayError
+    from assay.errors import BudgetExceeded as BudgetExceeded
+    from assay.errors import CircuitOpen as CircuitOpen
+    from assay.errors import DeadlineExceeded as DeadlineExceeded
     from assay.errors import GradingError as GradingError
     from assay.errors import JudgeError as JudgeError
     from assay.errors import MissingExtraError as MissingExtraError
+    from assay.errors import ModelError as ModelError
+    from assay.errors import NotAsked as NotAsked
+    from assay.errors import OffMenu as OffMenu
+    from assay.errors import Overloaded as Overloaded
+    from assay.errors import RateLimited as RateLimited
+    from assay.errors import Refused as Refused
     from assay.errors import RubricError as RubricError
     from assay.errors import RubricFileError as RubricFileError
     from assay.errors import SignatureError as SignatureError
+    from assay.errors import Truncated as Truncated
+    from assay.errors import Unreadable as Unreadable
+    from assay.graders import Anchor as Anchor
+    from assay.graders import Anchored as Anchored
     from assay.graders import Autograder as Autograder
+    from assay.graders import Cascade as Cascade
     from assay.graders import ChoiceOutput as ChoiceOutput
     from assay.graders import CriterionEvaluation as CriterionEvaluation
+    from assay.graders import EarlyStop as EarlyStop
+    from assay.graders import Expectation as Expectation
+    from assay.graders import Guarded as Guarded
     from assay.graders import LengthPenalty as LengthPenalty
     from assay.graders import OneShotOutput as OneShotOutput
+    from assay.graders import Panel as Panel
+    from assay.graders import PerBatchGrader as PerBatchGrader
     from assay.graders import PerCriterionGrader as PerCriterionGrader
     from assay.graders import PerCriterionOneShotGrader as PerCriterionOneShotGrader
     from assay.graders import PerCriterionOutput as PerCriterionOutput
+    from assay.graders import Referenced as Referenced
     from assay.graders import RubricAsJudgeGrader as RubricAsJudgeGrader
     from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
+    from assay.graders import Samples as Samples
+    from assay.graders import Swapped as Swapped
+    from assay.graders import Tournament as Tournament
+    from assay.graders import Transcript as Transcript
     from assay.group import RubricGroup as RubricGroup
     from assay.lines import CriterionReport as CriterionReport
     from assay.math import MathOptions as MathOptions
     from assay.math import MathVerdict as MathVerdict
+    from assay.models import Limits as Limits
+    from assay.models import Model as Model
+    from assay.models import Price as Price
+    from assay.models import Reply as Reply
+    from assay.models import Request as Request
+    from assay.models import Usage as Usage
+    from assay.models import budget as budget
+    from assay.models import configure as configure
+    from assay.models import default_model as default_model
+    from assay.models import model_of as model_of
+    from assay.models import rehearsal as rehearsal
     from assay.parsers import MaybeThinkParser as MaybeThinkParser
     from assay.parsers import Parser as Parser
     from assay.parsers import ThinkParser as ThinkParser
     from assay.parsers import XMLParser as XMLParser
     from assay.parsers import extract_boxed_answer as extract_boxed_answer
     from assay.parsers import extract_hash_answer as extract_hash_answer
+    from assay.presets import JudgeRubric as JudgeRubric
     from assay.presets import MathRubric as MathRubric
     from assay.report import EvaluationReport as EvaluationReport
     from assay.rollout import Rollout as Rollout
@@ -55,22 +91,30 @@ _HOMES = {
     "advantage": ("advantages",),
     "criterion": ("Criterion",),
     "errors": (
-        "AssayError", "GradingError", "JudgeError", "MissingExtraError", "RubricError",
-        "RubricFileError", "SignatureError",
+        "AssayError", "BudgetExceeded", "CircuitOpen", "DeadlineExceeded", "GradingError",
+        "JudgeError", "MissingExtraError", "ModelError", "NotAsked", "OffMenu", "Overloaded",
+        "RateLimited", "Refused", "RubricError", "RubricFileError", "SignatureError", "Truncated",
+        "Unreadable",
     ),
     "graders": (
-        "Autograder", "ChoiceOutput", "CriterionEvaluation", "LengthPenalty", "OneShotOutput",
-        "PerCriterionGrader", "PerCriterionOneShotGrader", "PerCriterionOutput",
-        "RubricAsJudgeGrader", "RubricAsJudgeOutput",
+        "Anchor", "Anchored", "Autograder", "Cascade", "ChoiceOutput", "CriterionEvaluation",
+        "EarlyStop", "Expectation", "Guarded", "LengthPenalty", "OneShotOutput", "Panel",
+        "PerBatchGrader", "PerCriterionGrader", "PerCriterionOneShotGrader", "PerCriterionOutput",
+        "Referenced", "RubricAsJudgeGrader", "RubricAsJudgeOutput", "Samples", "Swapped",
+        "Tournament", "Transcript",
     ),
     "group": ("RubricGroup",),
+    "models": (
+        "Limits", "Model", "Price", "Reply", "Request", "Usage", "budget", "configure",
+        "default_model", "model_of", "rehearsal",
+    ),
     "parsers": (
         "MaybeThinkParser", "Parser", "ThinkParser", "XMLParser", "extract_boxed_answer",
         "extract_hash_answer",
     ),
     "lines": ("CriterionReport",),
     "math": ("MathOptions", "MathVerdict"),
-    "presets": ("MathRubric",),
+    "presets": ("JudgeRubric", "MathRubric"),
     "report": ("EvaluationReport",),
     "rollout": ("Rollout",),
     "rubric": ("Rubric",),
@@ -80,23 +124,34 @@ _HOMES = {
         "State",
     ),
 }  # fmt: skip
-_MODULES = ("checks", "graders", "isolation", "math", "parsers", "testing")
+_MODULES = ("checks", "graders", "isolation", "math", "models", "parsers", "testing")
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Anchor",
+    "Anchored",
     "AssayError",
     "Autograder",
+    "BudgetExceeded",
+    "Cascade",
     "ChoiceOutput",
+    "CircuitOpen",
     "Criterion",
     "CriterionEvaluation",
     "CriterionReport",
+    "DeadlineExceeded",
+    "EarlyStop",
     "EvaluationReport",
+    "Expectation",
     "GradingError",
     "GroupRewardFunc",
+    "Guarded",
     "IndividualRewardFunc",
     "Info",
     "JudgeError",
+    "JudgeRubric",
     "LengthPenalty",
+    "Limits",
     "MathOptions",
     "MathRubric",
     "MathVerdict",
@@ -104,11 +159,24 @@ __all__ = [
     "Message",
     "Messages",
     "MissingExtraError",
+    "Model",
+    "ModelError",
+    "NotAsked",
+    "OffMenu",
     "OneShotOutput",
+    "Overloaded",
+    "Panel",
     "Parser",
+    "PerBatchGrader",
     "PerCriterionGrader",
     "PerCriterionOneShotGrader",
     "PerCriterionOutput",
+    "Price",
+    "RateLimited",
+    "Referenced",
+    "Refused",
+    "Reply",
+    "Request",
     "RewardFunc",
     "Rollout",
     "Rubric",
@@ -117,15 +185,27 @@ __all__ = [
     "RubricError",
     "RubricFileError",
     "RubricGroup",
+    "Samples",
     "Score",
     "SignatureError",
     "State",
+    "Swapped",
     "ThinkParser",
+    "Tournament",
+    "Transcript",
+    "Truncated",
+    "Unreadable",
+    "Usage",
     "XMLParser",
     "__version__",
     "advantages",
+    "budget",
+    "configure",
+    "default_model",
     "extract_boxed_answer",
     "extract_hash_answer",
+    "model_of",
+    "rehearsal",
 ]
 
 

@@ -5,6 +5,18 @@
     │   └── RubricFileError                 … and the file, line and field are known
     ├── SignatureError (TypeError)          a check asks for an argument that nothing can supply
     ├── JudgeError                          a judge's reply is no verdict we offered
+    ├── ModelError                          a model could not be asked, or gave no usable reply
+    │   ├── Refused                         the endpoint refuses the request: key, name, parameters
+    │   ├── RateLimited                     … asks to be left alone, still after the last retry
+    │   ├── Overloaded                      … fails or cannot be reached, still after the last retry
+    │   │   └── CircuitOpen                 … and has for so long that it is not asked for now
+    │   ├── DeadlineExceeded (TimeoutError) no answer in the time given
+    │   ├── BudgetExceeded                  the run may not spend more
+    │   │   └── NotAsked                    … and nothing at all: it is a rehearsal
+    │   ├── Truncated                       the reply was cut off: no verdict
+    │   └── Unreadable (JudgeError)         the reply cannot be read as what was asked for
+    │       └── OffMenu                     … or gives a verdict that was not on offer
+    ├── CacheError                          a verdict cache cannot be opened, read or written
     ├── GradingError                        a text could not be graded whole; holds the partial report
     └── MissingExtraError (ImportError)     an optional dependency is not installed
 
@@ -43,6 +55,59 @@ class SignatureError(AssayError, TypeError):
 
 class JudgeError(AssayError):
     """A judge's reply is no verdict that was offered."""
+
+
+class ModelError(AssayError):
+    """A model could not be asked, or gave no usable reply."""
+
+
+class Refused(ModelError):
+    """The endpoint refuses the request, and would again: a wrong key, name or parameter."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status, where it was one."""
+
+
+class RateLimited(ModelError):
+    """The endpoint asked to be left alone, still after the last retry."""
+
+
+class Overloaded(ModelError):
+    """The endpoint fails or cannot be reached, still after the last retry."""
+
+
+class CircuitOpen(Overloaded):
+    """The endpoint has failed for so long that it is not asked for now."""
+
+
+class DeadlineExceeded(ModelError, TimeoutError):
+    """There was no answer in the time given to the call or to the run."""
+
+
+class BudgetExceeded(ModelError):
+    """The run may not spend more; what is answered stays answered."""
+
+
+class NotAsked(BudgetExceeded):
+    """The call was counted and not made, for this is a rehearsal."""
+
+
+class Truncated(ModelError):
+    """The reply was cut off before its end, so nothing in it counts."""
+
+
+class Unreadable(ModelError, JudgeError):
+    """The reply cannot be read as what was asked for."""
+
+
+class OffMenu(Unreadable):
+    """The reply gives a verdict that was not on offer."""
+
+
+class CacheError(AssayError):
+    """A verdict cache cannot be opened, read or written; the message says what to do."""
 
 
 class GradingError(AssayError):

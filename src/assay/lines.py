@@ -28,12 +28,16 @@ class CriterionReport(BaseModel):
     passed: bool | None = None
     tags: tuple[str, ...] = ()
     lines: tuple["CriterionReport", ...] = ()
-    """The lines of a nested rubric."""
+    """The lines of a nested rubric, or one a judge where several were asked."""
+    disagreement: float | None = None
+    """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
+    asked: bool = True
+    """False when the result was decided without it, so that nobody was asked."""
 
     @property
     def answered(self) -> bool:
         """Whether someone answered; that a question does not apply is an answer."""
-        return self.error is None
+        return self.error is None and self.asked
 
     @property
     def applies(self) -> bool:
@@ -83,9 +87,9 @@ class Lines(Sequence[CriterionReport]):
 def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
     """The report line of one answer; a bare number comes from a check."""
     if isinstance(answer, Score):
-        value, reason, verdict, error, lines = answer
+        value, reason, verdict, error, lines, disagreement = answer
     else:
-        value, reason, error, lines = float(answer), "", None, ()
+        value, reason, error, lines, disagreement = float(answer), "", None, (), None
         verdict = criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None
     return CriterionReport(
         name=criterion.name,
@@ -96,7 +100,10 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
         reason=reason if isinstance(reason, str) else str(reason or ""),  # pyright: ignore[reportUnnecessaryIsInstance]
         error=error,
         counted=criterion.counts,
-        passed=None if value is None else criterion.passes(value),
+        passed=None
+        if value is None
+        else criterion.passes(criterion.values.get(verdict or "", value)),
         tags=criterion.tags,
         lines=tuple(lines),
+        disagreement=disagreement,
     )

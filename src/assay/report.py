@@ -42,6 +42,8 @@ class EvaluationReport:
     """Counted lines that apply."""
     answered: int = 0
     """Those of them that have an answer."""
+    unneeded: int = 0
+    """Further counted lines without an answer, since the result was decided without them."""
     vetoed_by: tuple[str, ...] = ()
     """Required criteria that failed and capped the score."""
     scale: Scale = "unit"
@@ -53,7 +55,8 @@ class EvaluationReport:
     @property
     def coverage(self) -> float:
         """The answered share of the counted lines; below 1 the report is partial."""
-        return self.answered / self.asked if self.asked else 1.0
+        lines = self.asked + self.unneeded
+        return self.answered / lines if lines else 1.0
 
     @property
     def scored(self) -> bool:
@@ -78,6 +81,13 @@ class EvaluationReport:
     def errors(self) -> dict[str, str]:
         """Why a line has no answer, by name."""
         return {line.name: line.error for line in self.lines if line.error is not None}
+
+    @property
+    def disagreements(self) -> dict[str, float]:
+        """How far apart the answers to a line are, by name, where several were given."""
+        return {
+            line.name: line.disagreement for line in self.lines if line.disagreement is not None
+        }
 
     @property
     def tag_scores(self) -> dict[str, float | None]:
@@ -105,6 +115,7 @@ class EvaluationReport:
             loss=totals.loss,
             asked=self.asked + other.asked,
             answered=self.answered + other.answered,
+            unneeded=self.unneeded + other.unneeded,
             vetoed_by=self.vetoed_by + other.vetoed_by,
             scale=scale,
             reason=self.reason or other.reason,

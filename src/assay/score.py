@@ -24,12 +24,14 @@ class Score(NamedTuple):
     error: str | None = None
     """Kind and message of what went wrong."""
     lines: Sequence[Any] = ()
-    """The report lines of a nested rubric."""
+    """The report lines of a nested rubric, or of each judge that was asked."""
+    disagreement: float | None = None
+    """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
 
     @classmethod
     def given(cls, value: float, reason: str, verdict: str) -> "Score":
         """A verdict and what it is worth. The constructor's defaults cost more than the rest."""
-        return cast("Score", tuple.__new__(cls, (value, reason, verdict, None, ())))  # pyright: ignore[reportUnknownMemberType]
+        return cast("Score", tuple.__new__(cls, (value, reason, verdict, None, (), None)))  # pyright: ignore[reportUnknownMemberType]
 
     @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":

@@ -108,7 +108,7 @@ class TestBadUsage:
             (["math", "4", "4", "--rounding", "2.5"], "whole number"),
             (["math", "4", "4", "--tolerance", "nan"], "number of 0 or more"),
             (["math", "4", "4", "--units", "maybe"], "unrecognized arguments"),
-            (["grade"], "invalid choice: 'grade'"),
+            (["judge"], "invalid choice: 'judge'"),
         ],
     )
     def test_it_is_said_with_exit_code_two(self, capsys, arguments, words):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from assay import Rubric, RubricAsJudgeGrader
+from assay.graders.prompting import opening
 from assay.testing import FakeModel, make_state
 
 
@@ -71,7 +72,7 @@ async def test_the_prompt_lists_all_criteria(rubric_of: Any) -> None:
     [(system, user)] = model.calls
     assert system == RubricAsJudgeGrader().system_prompt
     assert user == (
-        "<response>\na text\n</response>\n\n<criteria>\n1. [positive, weight 2] Holds 1\n"
+        f"{opening('a text')}<criteria>\n1. [positive, weight 2] Holds 1\n"
         "2. [negative, weight -1] Holds 2\n</criteria>"
     )
 

@@ -6,6 +6,7 @@ import pytest
 
 from assay import Criterion, JudgeError, PerCriterionOneShotGrader, Rubric
 from assay.graders import OneShotChoiceOutput
+from assay.graders.prompting import opening
 from assay.testing import FakeModel
 
 
@@ -31,7 +32,7 @@ async def test_one_call_for_all(rubric_of: Any) -> None:
     assert report.score == pytest.approx(10 / 18)
     assert [line.reason for line in report.report] == ["so", "so", "so"]
     assert calls == [
-        "<query>q</query>\n\n<response>\na text\n</response>\n\n<criteria>\n"
+        f"{opening('a text', 'q')}<criteria>\n"
         "1. [positive, weight 10] Holds 1\n"
         "2. [positive, weight 8] Holds 2\n"
         "3. [negative, weight -15] Holds 3\n</criteria>"

@@ -15,7 +15,11 @@ from importlib import import_module
 from assay import __version__
 from assay.errors import AssayError
 
-COMMANDS = {"math": "say whether two mathematical answers are the same"}
+COMMANDS = {
+    "grade": "grade texts with a rubric file",
+    "math": "say whether two mathematical answers are the same",
+    "cache": "look into the cache of verdicts, prune it, and move it",
+}
 
 BAD_USAGE = 2
 INTERRUPTED = 130

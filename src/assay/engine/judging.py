@@ -10,7 +10,7 @@ from assay.engine.settle import is_plain
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
 from assay.graders.verdicts import finite
-from assay.graders.views import view_of
+from assay.graders.views import View, view_of
 from assay.messages import question_text
 from assay.report import EvaluationReport
 from assay.rollout import Batch
@@ -62,13 +62,13 @@ def _is_clean(scores: Sequence[Score]) -> bool:
     )
 
 
-def _view(batch: Batch, place: int) -> str:
-    if batch.views is not None:
-        return batch.views[place]
+def _view(batch: Batch, place: int) -> View:
     row = batch.rows[place]
+    if batch.views is not None:
+        return View(batch.views[place], row)
     if "completion" not in row:
         raise SignatureError("this rollout has no field 'completion' for a model to judge")
-    return view_of(row["completion"])[1]
+    return View(view_of(row["completion"])[1], row)
 
 
 def _query(batch: Batch, place: int) -> str | None:

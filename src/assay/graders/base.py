@@ -8,6 +8,7 @@ from assay.aggregation import Scale
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.length import LengthPenalty, penalised
+from assay.graders.manner import Change
 from assay.graders.verdicts import score_of, with_value
 from assay.graders.views import ToGrade, view_of
 from assay.graders.whole import as_whole
@@ -31,6 +32,8 @@ class Autograder(ABC):
     # On the class, for a subclass whose own __init__ leaves them out.
     normalize: bool = True
     length_penalty: LengthPenalty | None = None
+    judges_whole: bool = False
+    """Whether it gives one number for all criteria, and not an answer to each."""
 
     def __init__(
         self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None
@@ -38,6 +41,18 @@ class Autograder(ABC):
         """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
         self.normalize = normalize
         self.length_penalty = length_penalty
+
+    def asking(self, change: Change) -> "Autograder":
+        """This grader, putting its questions another way.
+
+        One that does not ask through our models has no way of ours to change, and is given back.
+        """
+        return self
+
+    @property
+    def title(self) -> str:
+        """What this grader is called among others."""
+        return type(self).__name__
 
     @property
     def scale(self) -> Scale | None:

@@ -8,6 +8,7 @@ from assay.errors import JudgeError
 from assay.graders.generate import RubricAsJudgeGenerateFn
 from assay.graders.model import ModelGrader, field_of
 from assay.graders.prompting import all_criteria, opening
+from assay.graders.schemas import RubricAsJudgeOutput
 from assay.report import EvaluationReport
 from assay.types import OnError
 
@@ -30,6 +31,7 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
     """
 
     prompt = "holistic"
+    judges_whole = True
 
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
@@ -37,8 +39,8 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
         """One report for the whole; no call is made when there are no criteria."""
         if not criteria:
             return EvaluationReport(scale=self.scale or "unit")
-        user_prompt = opening(to_grade, query) + all_criteria(criteria, vetoes=True)
-        reply = await self.asked(user_prompt)
+        question = all_criteria(criteria, vetoes=True, reverse=self.manner.reverse)
+        reply = await self.asked(opening(to_grade, query), question, RubricAsJudgeOutput)
         number, reason = _number(reply), field_of(reply, "explanation")
         counted = [criterion.weight for criterion in criteria if criterion.counts]
         totals = share_of(min(1.0, max(0.0, number / 100)), counted)

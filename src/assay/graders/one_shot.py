@@ -7,8 +7,10 @@ from typing import Any, cast
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.generate import OneShotGenerateFn
-from assay.graders.model import ModelGrader, field_of, read_verdict, refuse_errors
-from assay.graders.prompting import all_criteria, opening
+from assay.graders.model import ModelGrader, field_of, read_verdict
+from assay.graders.prompting import all_criteria, labels, opening
+from assay.graders.schemas import OneShotChoiceOutput, OneShotOutput
+from assay.graders.scoring import refuse_errors
 from assay.score import Score
 from assay.types import OnError
 
@@ -41,8 +43,11 @@ class PerCriterionOneShotGrader(ModelGrader[OneShotGenerateFn]):
         """One score a criterion, from one call; none is made when there are no criteria."""
         if not criteria:
             return []
-        user_prompt = opening(to_grade, query) + all_criteria(criteria)
-        reply = await self.asked(user_prompt)
+        reverse = self.manner.reverse
+        plain = all(not labels(criterion, reverse=reverse) for criterion in criteria)
+        schema = OneShotOutput if plain else OneShotChoiceOutput
+        question = all_criteria(criteria, reverse=reverse)
+        reply = await self.asked(opening(to_grade, query), question, schema)
         scores = _matched(criteria, _entries(reply))
         if on_error == "raise":
             refuse_errors(criteria, scores)

@@ -1,17 +1,25 @@
 """PerCriterionGrader: one call a criterion, side by side."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
 
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import Criterion
+from assay.graders.asker import Asker, Opened, Recent
+from assay.graders.degenerate import Degenerate
 from assay.graders.generate import PerCriterionGenerateFn
-from assay.graders.model import ModelGrader, read_verdict, refuse_errors
+from assay.graders.length import LengthPenalty
+from assay.graders.model import ModelGrader, read_verdict
 from assay.graders.prompting import one_criterion, opening
+from assay.graders.scoring import refuse_errors
+from assay.models.providers import keeps_prefixes
 from assay.score import UNASKED, Score
 from assay.types import OnError
+
+WORTH = 2000
+"""Characters of query and response from which reading them once pays for waiting on one call."""
 
 _COROUTINE: Any = CoroutineType
 
@@ -33,21 +41,47 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
 
     prompt = "per_criterion"
 
+    def __init__(
+        self,
+        generate_fn: PerCriterionGenerateFn | None = None,
+        *,
+        model: Any = None,
+        system_prompt: str | None = None,
+        normalize: bool = True,
+        length_penalty: LengthPenalty | None = None,
+        degenerate: Degenerate = "lowest",
+        warm: bool | None = None,
+    ) -> None:
+        """As other graders, and `warm`: whether one call goes ahead of the rest about a response.
+
+        An endpoint that remembers how prompts began has then read the response when the rest come,
+        which makes those cheaper and the first answer no later. None does so where it pays: for long
+        responses, and endpoints that are known to remember.
+        """
+        super().__init__(
+            generate_fn,
+            model=model,
+            system_prompt=system_prompt,
+            normalize=normalize,
+            length_penalty=length_penalty,
+            degenerate=degenerate,
+        )
+        self.warm = warm
+        self._recent = Recent()
+
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
     ) -> list[Score]:
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
-        generate, system_prompt = self.model, self.system_prompt
         shared = opening(to_grade, query)
+        ask = self._asker(shared)
         scores: list[Score] = [UNASKED] * len(criteria)
 
         async def walk(places: Iterator[int]) -> None:
             for place in places:
                 criterion = criteria[place]
                 try:
-                    reply: Any = generate(
-                        system_prompt=system_prompt, user_prompt=shared + one_criterion(criterion)
-                    )
+                    reply: Any = ask(criterion)
                     if type(reply) is _COROUTINE or isawaitable(reply):
                         reply = await reply
                     scores[place] = score = read_verdict(criterion, reply)
@@ -58,5 +92,27 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
                         raise
                     scores[place] = Score.failed(error)
 
-        await walk_together(walk, len(criteria))
+        ahead = 0
+        if isinstance(ask, Asker) and self._warms(shared, len(criteria)):
+            # What a cache answers warms nothing, so the next one goes ahead too.
+            while ahead < len(criteria) and not ask.reached:
+                await walk(iter((ahead,)))
+                ahead += 1
+        await walk_together(lambda places: walk(ahead + n for n in places), len(criteria) - ahead)
         return scores
+
+    def _warms(self, shared: str, calls: int) -> bool:
+        if self.warm is None:
+            return calls > 1 and len(shared) >= WORTH and keeps_prefixes(self.model.id)
+        return self.warm and calls > 1
+
+    def _asker(self, shared: str) -> Callable[[Criterion], Any]:
+        """A function that asks about one criterion, in a prompt that opens with `shared`."""
+        generate, system_prompt, reverse = self.generate_fn, self.instructions, self.manner.reverse
+        if generate is None:
+            opened = Opened(self.model, system_prompt, shared, self._recent)
+            return Asker(opened, self.manner, self.wording)
+        return lambda criterion: generate(
+            system_prompt=system_prompt,
+            user_prompt=shared + one_criterion(criterion, reverse=reverse),
+        )

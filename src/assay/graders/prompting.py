@@ -1,24 +1,44 @@
 """Prompts: what a judge is asked. The response first and the criterion last.
 
 Every prompt about one response starts with the same bytes, so a provider can cache them. What
-others wrote is put in as it is, in one pass, but for the `<` of our own tags.
+others wrote is put in as it is, in one pass, but for the `<` of our own tags; the response stands in
+a fence that nothing in it can pass for.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
+from assay.graders.fence import fenced
 from assay.graders.tags import without_prompt_tags
 from assay.score import NOT_APPLICABLE
+
+_VERSION = re.compile(r"<!-- version (\d+) -->\s*")
 
 
 @cache
 def system_prompt(name: str) -> str:
     """The system prompt in `prompts/`, as prose."""
+    return _VERSION.sub("", _file(name), count=1).strip()
+
+
+@cache
+def prompt_version(name: str) -> str:
+    """The name and version of a prompt, such as `per_criterion/2`: part of every cache key.
+
+    The number stands in the first line of the file, and goes up with every change of its words.
+    """
+    version = _VERSION.match(_file(name))
+    assert version is not None, f"prompts/{name}.md does not open with its version"
+    return f"{name}/{version.group(1)}"
+
+
+def _file(name: str) -> str:
     path = files("assay.graders").joinpath("prompts", f"{name}.md")
-    return path.read_text(encoding="utf-8").strip()
+    return path.read_text(encoding="utf-8")
 
 
 def opening(response: str, query: str | None = None) -> str:
@@ -27,59 +47,87 @@ def opening(response: str, query: str | None = None) -> str:
     >>> print(opening("4 </response>", "2+2?"))
     <query>2+2?</query>
     <BLANKLINE>
+    [material 9cc2dc7e begins]
     <response>
     4 &lt;/response>
     </response>
+    [material 9cc2dc7e ends]
     <BLANKLINE>
     <BLANKLINE>
     """
     asked = f"<query>{without_prompt_tags(query)}</query>\n\n" if query else ""
-    return f"{asked}<response>\n{without_prompt_tags(response)}\n</response>\n\n"
+    reference = getattr(response, "reference", "")
+    if reference:
+        asked += f"<reference>\n{without_prompt_tags(reference)}\n</reference>\n\n"
+    # After the query, which other responses share: their prompts are alike up to here.
+    return f"{asked}{fenced(_tagged(response))}\n\n"
 
 
-def one_criterion(criterion: Criterion) -> str:
-    """The end of a prompt about a single criterion."""
-    ending = criterion.memo.get("one_criterion")
+def _tagged(response: str) -> str:
+    return f"<response>\n{without_prompt_tags(response)}\n</response>"
+
+
+def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
+    """The end of a prompt about a single criterion; on request with its choices turned round."""
+    key = "one_criterion_reversed" if reverse else "one_criterion"
+    ending = criterion.memo.get(key)
     if ending is None:
-        ending = criterion.memo["one_criterion"] = _one(criterion)
+        ending = criterion.memo[key] = _one(criterion, reverse)
     return ending
 
 
-def _one(criterion: Criterion) -> str:
+def _one(criterion: Criterion, reverse: bool) -> str:
     kind = "negative" if criterion.weight < 0 else "positive"
     question = (
         f"<criterion_type>{kind}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
     )
-    labels = _labels(criterion)
-    return f"{question}\n<choices>\n{_joined(labels, chr(10))}\n</choices>" if labels else question
+    offered = labels(criterion, reverse=reverse)
+    if not offered:
+        return question
+    order = ' order="from the most to the least"' if downwards(criterion, offered) else ""
+    return f"{question}\n<choices{order}>\n{_joined(offered, chr(10))}\n</choices>"
 
 
-def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False) -> str:
+def all_criteria(
+    criteria: Sequence[Criterion], *, vetoes: bool = False, reverse: bool = False
+) -> str:
     """The end of a prompt about all criteria: one numbered line each, with sign and weight.
 
-    `vetoes` tells what a failed required criterion leaves, for a judge that gives one number.
+    `vetoes` tells what a failed required criterion leaves, for a judge that gives one number;
+    `reverse` turns the choices round.
     """
     lines = [
-        f"{number}. [{_traits(criterion, vetoes=vetoes)}] {_indented(_requirement(criterion))}"
+        f"{number}. [{_traits(criterion, vetoes, reverse)}] {_indented(_requirement(criterion))}"
         for number, criterion in enumerate(criteria, start=1)
     ]
     return f"<criteria>\n{chr(10).join(lines)}\n</criteria>"
 
 
-def _traits(criterion: Criterion, *, vetoes: bool) -> str:
+def _traits(criterion: Criterion, vetoes: bool, reverse: bool) -> str:
     traits = f"{'negative' if criterion.weight < 0 else 'positive'}, weight {criterion.weight:.12g}"
-    if labels := _labels(criterion):
-        traits += f", one of: {_joined(labels, ' | ')}"
+    if offered := labels(criterion, reverse=reverse):
+        order = ", from the most to the least" if downwards(criterion, offered) else ""
+        traits += f", one of{order}: {_joined(offered, ' | ')}"
     if vetoes and criterion.required:
         traits += f", required: if it fails, at most {100 * criterion.cap:.12g} overall"
     return traits
 
 
-def _labels(criterion: Criterion) -> tuple[str, ...]:
-    """The labels to list; none when they are MET and UNMET, which every judge knows."""
-    if criterion.allow_na:
-        return (*criterion.choices, NOT_APPLICABLE)
-    return () if criterion.choices == BINARY else criterion.choices
+def labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:
+    """The labels to list; none when they are MET and UNMET, which every judge knows.
+
+    With `reverse` the other way round: UNMET and MET too, since their usual order is MET first.
+    """
+    choices, plain = criterion.choices, criterion.choices == BINARY and not criterion.allow_na
+    if plain:
+        return choices if reverse else ()
+    listed = choices[::-1] if reverse else choices
+    return (*listed, NOT_APPLICABLE) if criterion.allow_na else listed
+
+
+def downwards(criterion: Criterion, listed: Sequence[str]) -> bool:
+    """Whether a list of labels starts with the best of them."""
+    return listed[0] == criterion.choices[-1]
 
 
 def _joined(labels: Sequence[str], between: str) -> str:

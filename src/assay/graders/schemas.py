@@ -33,6 +33,13 @@ class ChoiceOutput(BaseModel):
     choice: str = Field(description=_CHOICE)
 
 
+class TurnedOutput(BaseModel):
+    """The reply to one criterion where MET and UNMET are listed, UNMET first."""
+
+    explanation: str = Field(description=_REASON)
+    choice: Literal["UNMET", "MET"] = Field(description=_CHOICE)
+
+
 class _Numbered(BaseModel):
     criterion_number: int = Field(description="The number of the criterion in the list, from 1.")
 

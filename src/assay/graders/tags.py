@@ -6,7 +6,10 @@ from collections.abc import Sequence
 SECTIONS = ("thinking", "output")
 """The tags of a reply in two parts; `views` writes them."""
 
-PROMPT = ("query", "response", "criteria", "criterion", "criterion_type", "choices")
+PROMPT = (
+    "query", "reference", "response", "criteria", "criterion", "criterion_type", "choices",
+    "example",
+)  # fmt: skip
 """The tags of a prompt; `prompting` writes them."""
 
 # Blanks of every kind, and characters that show nothing: a judge reads over them.
@@ -29,4 +32,5 @@ class Neutraliser:
 
 
 without_sections = Neutraliser(SECTIONS)
+without_turns = Neutraliser(["turn"])
 without_prompt_tags = Neutraliser(PROMPT)

@@ -36,7 +36,17 @@ def score_of(criterion: Criterion, answer: object) -> Score:
     if isinstance(answer, CriterionReport):
         if answer.value is None and answer.error is None and answer.verdict is not None:
             return verdict_score(criterion, answer.verdict, answer.reason)
-        return score_of(criterion, Score(answer.value, answer.reason, answer.verdict, answer.error))
+        return finite(
+            criterion,
+            Score(
+                answer.value,
+                answer.reason,
+                answer.verdict,
+                answer.error,
+                answer.lines,
+                answer.disagreement,
+            ),
+        )
     if isinstance(answer, bool):
         return verdict_score(criterion, criterion.choices[-1 if answer else 0])
     if isinstance(answer, int | float):
@@ -55,7 +65,7 @@ def finite(criterion: Criterion, score: Score) -> Score:
         return score._replace(error="ValueError: no value and no reason why")
     if isinstance(value, bool):
         verdict = score.verdict or criterion.choices[-1 if value else 0]
-        return Score(float(value), score.reason, verdict, lines=score.lines)
+        return Score(float(value), score.reason, verdict, None, score.lines, score.disagreement)
     number = number_of(value)
     if number is None:
         error = f"ValueError: a score of {shown(value)} is not a finite number"

@@ -1,10 +1,10 @@
-"""What a judge reads: a text, a chat's last reply, or thinking and output in their tags."""
+"""What a judge reads: a text, a chat or its last reply, or thinking and output in their tags."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import Any, Self, TypeAlias, TypedDict, cast
 
-from assay.graders.tags import SECTIONS, without_sections
-from assay.messages import last_with_role, message_text
+from assay.graders.tags import SECTIONS, without_sections, without_turns
+from assay.messages import chat_of, last_with_role, message_text, role_of, tool_calls
 from assay.types import Messages
 from assay.wording import shown
 
@@ -17,6 +17,64 @@ class ThinkingOutputDict(TypedDict, total=False):
 
 
 ToGrade: TypeAlias = str | Sequence[Mapping[str, Any]] | ThinkingOutputDict
+
+
+class View(str):
+    """The text that a judge reads, with the rollout it is from, for graders that show more of it.
+
+    >>> view = View("4", {"answer": "four"}, reference="four")
+    >>> view == "4", view.fields["answer"], view.reference
+    (True, 'four', 'four')
+    """
+
+    __slots__ = ("fields", "reference")
+
+    fields: Mapping[str, Any]
+    """The rollout's fields; none when a text is graded by itself."""
+    reference: str
+    """An answer known to be good, to judge by; empty when there is none."""
+
+    def __new__(
+        cls, text: str, fields: Mapping[str, Any] | None = None, reference: str = ""
+    ) -> Self:
+        view = super().__new__(cls, text)
+        view.fields = {} if fields is None else fields
+        view.reference = reference
+        return view
+
+    @classmethod
+    def of(cls, text: str) -> "View":
+        """A text as a view; one that is a view already as it is."""
+        return text if isinstance(text, View) else cls(text)
+
+
+def transcript(*chats: Messages) -> str:
+    """All turns of some chats that follow each other, each in a tag with its role.
+
+    A text is a turn of the assistant's; calls of tools are shown by name and arguments.
+
+    >>> print(transcript([{"role": "user", "content": "2+2?"}], "4"))
+    <turn role="user">
+    2+2?
+    </turn>
+    <turn role="assistant">
+    4
+    </turn>
+    """
+    turns: list[str] = []
+    for chat in chats:
+        spoken = (
+            [{"role": "assistant", "content": chat}] if isinstance(chat, str) else chat_of(chat)
+        )
+        turns += [_turn(message) for message in spoken]
+    return "\n".join(turns)
+
+
+def _turn(message: object) -> str:
+    calls = [f"{call.name}({call.arguments})" for call in tool_calls(message)]
+    said = "\n".join(part for part in (message_text(message), *calls) if part)
+    role = "".join(letter for letter in role_of(message) if letter.isalnum()) or "unknown"
+    return f'<turn role="{role}">\n{without_turns(said)}\n</turn>'
 
 
 def view_of(to_grade: ToGrade) -> tuple[Messages, str]:

@@ -24,7 +24,7 @@ def as_whole(
     for number in (report.score, report.raw_score):
         if number is not None and not math.isfinite(number):
             raise JudgeError(f"the grader's report has a score of {number}: give a finite number")
-    if report.gain or report.loss or report.asked:
+    if report.gain or report.loss or report.asked or report.unneeded:
         return report
     scale = scale or report.scale
     counted = [criterion for criterion in criteria if criterion.counts]

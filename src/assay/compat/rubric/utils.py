@@ -1,11 +1,17 @@
 """The functions of `rubric.utils`."""
 
-from typing import Any, NoReturn
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from assay.errors import JudgeError
 from assay.graders.length import compute_length_penalty, word_count
 from assay.graders.schemas import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.sections import normalize_to_grade_input, parse_thinking_output
+from assay.models.base import Request
+from assay.models.default import THREE_WAYS, configured_model
+
+Output = TypeVar("Output", bound=BaseModel)
 
 __all__ = [
     "compute_length_penalty",
@@ -21,26 +27,29 @@ __all__ = [
 async def default_per_criterion_generate_fn(
     system_prompt: str, user_prompt: str, **kwargs: Any
 ) -> PerCriterionOutput:
-    """Stands where `rubric` asks its default model. There is none here, so it raises."""
-    _refuse()
+    """Asks the configured default model, where `rubric` asks a model of its own choice."""
+    return await _asked(system_prompt, user_prompt, PerCriterionOutput)
 
 
 async def default_oneshot_generate_fn(
     system_prompt: str, user_prompt: str, **kwargs: Any
 ) -> OneShotOutput:
-    """Stands where `rubric` asks its default model. There is none here, so it raises."""
-    _refuse()
+    """Asks the configured default model, where `rubric` asks a model of its own choice."""
+    return await _asked(system_prompt, user_prompt, OneShotOutput)
 
 
 async def default_rubric_as_judge_generate_fn(
     system_prompt: str, user_prompt: str, **kwargs: Any
 ) -> RubricAsJudgeOutput:
-    """Stands where `rubric` asks its default model. There is none here, so it raises."""
-    _refuse()
+    """Asks the configured default model, where `rubric` asks a model of its own choice."""
+    return await _asked(system_prompt, user_prompt, RubricAsJudgeOutput)
 
 
-def _refuse() -> NoReturn:
-    raise JudgeError(
-        "no default model is configured: pass the grader a generate_fn= of your own, a function "
-        "of (system_prompt, user_prompt)"
-    )
+async def _asked(system_prompt: str, user_prompt: str, schema: type[Output]) -> Output:
+    model = configured_model()
+    if model is None:
+        raise JudgeError(
+            "no default model is configured: pass the grader a generate_fn= of your own, a function "
+            f"of (system_prompt, user_prompt), or {THREE_WAYS}"
+        )
+    return (await model(Request.of(system_prompt, user_prompt, schema=schema))).value

@@ -1,5 +1,5 @@
 """`verifiers.rubrics`."""
 
-from assay import MathRubric, Rubric, RubricGroup
+from assay import JudgeRubric, MathRubric, Rubric, RubricGroup
 
-__all__ = ["MathRubric", "Rubric", "RubricGroup"]
+__all__ = ["JudgeRubric", "MathRubric", "Rubric", "RubricGroup"]

@@ -1,0 +1,222 @@
+"""Tournament: the responses of a group compared two by two, for a score each."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from assay.concurrency import side_by_side
+from assay.criterion import Criterion
+from assay.errors import JudgeError
+from assay.graders.base import Autograder
+from assay.graders.composite import gives_whole, scores_from
+from assay.graders.degenerate import REASON, degenerate
+from assay.graders.prompting import system_prompt
+from assay.graders.tags import Neutraliser
+from assay.graders.views import view_of
+from assay.graders.votes import Vote, line_of_vote, outcome
+from assay.messages import question_text
+from assay.score import Score
+from assay.types import Messages
+
+CHOICES = ("SECOND", "TIE", "FIRST")
+"""Worth 0, a half and 1 to the first."""
+
+_without_places = Neutraliser(["first", "second"])
+_OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
+
+
+class Tournament:
+    """A group check: a response meets the others of its prompt, and is scored by its games.
+
+    A win is worth 1, a tie a half, and the score is the mean of the games. Each pair is judged twice,
+    the second time with the places swapped; a judge that contradicts itself gives a tie, and
+    `disagreement` says so. A game without a verdict counts for nobody. Equal responses tie unasked, a
+    degenerate one loses unasked, and one without others of its prompt is not applicable.
+
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> from assay.testing import FakeModel, make_state
+    >>> def longer(system, user):
+    ...     first, second = user.split("<first>")[1].split("<second>")
+    ...     better = "FIRST" if first.count("x") > second.count("x") else "SECOND"
+    ...     return {"explanation": "it is longer", "choice": better}
+    >>> rubric = Rubric([Tournament(PerCriterionGrader(FakeModel(longer)), "Says more")])
+    >>> states = [make_state("x" * size) for size in (10, 90, 50)]
+    >>> import asyncio
+    >>> reports = asyncio.run(rubric.score_group(states))
+    >>> [state["reward"] for state in states], [state["advantage"] for state in states]
+    ([0.0, 1.0, 0.5], [-0.5, 0.5, 0.0])
+    """
+
+    name = "tournament"
+
+    def __init__(
+        self,
+        grader: Autograder,
+        requirement: str = "Answers the query better",
+        *,
+        opponents: int | None = None,
+        swap: bool = True,
+    ) -> None:
+        """`grader` answers one criterion at a time; any will do that answers each for itself.
+
+        `opponents` is with how many others each is compared, at least; None is all of them. A group
+        of n then has about n · opponents / 2 games in place of n · (n - 1) / 2, each of two calls, or
+        of one without `swap`.
+        """
+        if gives_whole(grader):
+            raise ValueError(
+                f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
+            )
+        if opponents is not None and opponents < 1:
+            raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
+        words = system_prompt("pairwise")
+        self.grader = grader.asking(
+            lambda m: replace(m, examples="\n\n".join(part for part in (words, m.examples) if part))
+        )
+        self.criterion = Criterion(
+            requirement=f"The first response does this better than the second: {requirement}",
+            choices=CHOICES,
+            name=self.name,
+        )
+        self.opponents = opponents
+        self.swap = swap
+
+    async def __call__(
+        self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None
+    ) -> list[Score]:
+        """One score a completion, in order."""
+        queries = [question_text(p) for p in prompts] if prompts else [""] * len(completions)
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for place, query in enumerate(queries):
+            groups[query].append(place)
+        texts = [view_of(completion)[1] for completion in completions]
+        scores: list[Score] = [Score()] * len(texts)
+
+        async def play(query: str) -> None:
+            places = groups[query]
+            played = await self._scores([texts[place] for place in places], query)
+            for place, score in zip(places, played, strict=True):
+                scores[place] = score
+
+        await side_by_side(play, list(groups))
+        return scores
+
+    async def best(self, texts: Sequence[str], query: str | None = None) -> int:
+        """The place of the best text; of several, the first. Raises when no game was decided."""
+        if len(texts) == 1:
+            return 0
+        values = [score.value for score in await self._scores(texts, query)]
+        if not any(value is not None for value in values):
+            raise JudgeError(f"no game between {len(texts)} texts was decided, so none is the best")
+        return max(range(len(texts)), key=lambda place: (values[place] or 0.0, -place))
+
+    async def compare(self, first: str, second: str, query: str | None = None) -> Score:
+        """One game: 1 when the first is better, 0 when the second is, a half for a tie."""
+        unasked = _foregone(first, second)
+        if unasked is not None:
+            return unasked
+        orders = [(first, second), (second, first)][: 1 + self.swap]
+
+        async def asked(order: tuple[str, str]) -> Score:
+            pair = _pair(*order)
+            [score] = await scores_from(self.grader, pair, [self.criterion], query)
+            return score
+
+        said = await side_by_side(asked, orders)
+        votes = [Vote("usual order", said[0])]
+        votes += [Vote("opposite order", _turned(score)) for score in said[1:]]
+        return outcome(self.criterion, votes, "mean", noun="orders")
+
+    async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
+        """One score a text, from the games between them."""
+        pairs = pairings(len(texts), self.opponents)
+        # Of equal texts the first stands for all, so that no two are compared twice.
+        stands = [texts.index(text) for text in texts]
+        distinct = list({tuple(sorted((stands[one], stands[other]))) for one, other in pairs})
+
+        async def play(pair: tuple[int, ...]) -> Score:
+            return await self.compare(texts[pair[0]], texts[pair[1]], query)
+
+        played = dict(zip(distinct, await side_by_side(play, distinct), strict=True))
+        games: list[list[Vote]] = [[] for _ in texts]
+        for one, other in pairs:
+            first, second = sorted((stands[one], stands[other]))
+            game = played[first, second]
+            turned = _turned(game)
+            as_listed = first == stands[one]
+            games[one].append(Vote(f"against {other + 1}", game if as_listed else turned))
+            games[other].append(Vote(f"against {one + 1}", turned if as_listed else game))
+        return [self._standing(own) for own in games]
+
+    def _standing(self, games: Sequence[Vote]) -> Score:
+        """What one text's games come to."""
+        if not games:
+            return Score.not_applicable("there is nobody to compare with")
+        lines = tuple(line_of_vote(self.criterion, game) for game in games)
+        points = [game.score.value for game in games if game.score.value is not None]
+        if not points:
+            error = JudgeError(f"none of {len(games)} games was decided: {games[0].score.error}")
+            return Score.failed(error)._replace(lines=lines)
+        won, lost = sum(p > 0.5 for p in points), sum(p < 0.5 for p in points)
+        reason = f"won {won}, tied {len(points) - won - lost}, lost {lost}"
+        if len(points) < len(games):
+            reason += f"; {len(games) - len(points)} without a verdict"
+        apart = [g.score.disagreement for g in games if g.score.disagreement is not None]
+        return Score(
+            sum(points) / len(points),
+            reason,
+            lines=lines,
+            disagreement=sum(apart) / len(apart) if apart else None,
+        )
+
+
+def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
+    """Who meets whom: everybody, or each its nearest on a circle, so that all play alike.
+
+    >>> pairings(4), len(pairings(16)), len(pairings(16, opponents=4))
+    ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], 120, 32)
+    """
+    reach = size // 2 if opponents is None else min(size // 2, -(-opponents // 2))
+    met = {
+        (min(one, other), max(one, other))
+        for one in range(size)
+        for step in range(1, reach + 1)
+        if (other := (one + step) % size) != one
+    }
+    return sorted(met)
+
+
+def _pair(first: str, second: str) -> str:
+    return (
+        f"<first>\n{_without_places(first)}\n</first>\n"
+        f"<second>\n{_without_places(second)}\n</second>"
+    )
+
+
+def _foregone(first: str, second: str) -> Score | None:
+    """A game that needs no judge: between equals, or where only one holds an answer at all."""
+    if first == second:
+        return Score(0.5, "both are the same", "TIE")
+    lost, won = degenerate(first), degenerate(second)
+    if lost is None and won is None:
+        return None
+    value = 0.5 if lost and won else float(lost is None)
+    why = f"{REASON}: {lost or won}; nobody was asked"
+    return Score(value, why, CHOICES[int(2 * value)])
+
+
+def _turned(score: Score) -> Score:
+    """The same game, seen from the other side."""
+    value: Any = None if score.value is None else 1.0 - score.value
+    verdict = None if score.verdict is None else _OPPOSITE.get(score.verdict, score.verdict)
+    lines = tuple(
+        line.model_copy(
+            update={
+                "value": None if line.value is None else 1.0 - line.value,
+                "verdict": _OPPOSITE.get(line.verdict, line.verdict),
+            }
+        )
+        for line in score.lines
+    )
+    return score._replace(value=value, verdict=verdict, lines=lines)

@@ -1,0 +1,173 @@
+"""EndpointModel: a model behind an endpoint, asked under its limits, and its replies read."""
+
+from collections.abc import Awaitable, Callable, Mapping, Set
+from typing import Any
+
+from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
+from assay.models.base import Reply, Request, Usage
+from assay.models.client import Answer
+from assay.models.dialect import SCHEMA, to_leave_out
+from assay.models.endpoint import Endpoint
+from assay.models.ledger import Ledger
+from assay.models.prices import Price
+from assay.models.reading import read
+from assay.models.schema import schema_text
+from assay.models.tokens import Tokens
+from assay.models.wire import Payload, Wire, prompt, whole
+
+Send = Callable[[Payload], Awaitable[Answer]]
+"""Sends a payload to the endpoint."""
+
+
+class EndpointModel:
+    """Writes a request, sends it, reads the reply, and once asks again when it cannot be read.
+
+    What an endpoint complains about (a schema, a temperature) it is not sent a second time.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        name: str,
+        *,
+        wire: Wire,
+        send: Send,
+        endpoint: Endpoint,
+        price: Price | None = None,
+    ) -> None:
+        self.id = identity
+        self.name = name
+        """What the endpoint calls the model."""
+        self.endpoint = endpoint
+        self.price = price
+        """What it costs; None when that is not known."""
+        self.tokens = Tokens()
+        self.left_out: Set[str] = frozenset()
+        """What this model does not understand, as far as it has said."""
+        self._wire = wire
+        self._send = send
+
+    def __repr__(self) -> str:
+        return f"<model {self.id}>"
+
+    async def __call__(self, request: Request) -> Reply:
+        try:
+            reply = await self._ask(request, self.left_out)
+            if request.schema is None:
+                return reply
+            return await self._read(reply, request)
+        except ModelError as error:
+            ledger = Ledger.current()
+            if ledger is not None:
+                ledger.count(error=type(error).__name__)
+            raise
+
+    async def _read(self, reply: Reply, request: Request) -> Reply:
+        try:
+            return reply._replace(value=read(reply.text, request))
+        except Unreadable as problem:
+            again = _again(request, reply, problem)
+        # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
+        left_out = self.left_out if reply.text.strip() else self.left_out | {SCHEMA}
+        second = await self._ask(again, left_out)
+        try:
+            value = read(second.text, request)
+        except Unreadable as problem:
+            kind = type(problem)
+            raise kind(
+                f"{self.id} was asked twice, and its reply is of no use: {problem}"
+            ) from None
+        return _together(reply, second, value)
+
+    async def _ask(self, request: Request, left_out: Set[str]) -> Reply:
+        """The reply to a request, without the parts that the endpoint turns out not to take."""
+        complaint: Refused | None = None
+        while True:
+            payload = self._wire.payload(request, self.name, left_out)
+            try:
+                reply = await self._sent(request, payload)
+            except Refused as error:
+                complaint = complaint or error
+                part = to_leave_out(error.status, str(error), payload.used)
+                if part is None:
+                    raise complaint from None
+                left_out = left_out | {part}
+                continue
+            if complaint is not None:
+                # Remembered only now: the complaint may have been about something else.
+                self.left_out = self.left_out | left_out
+            return whole(reply, self.id, request)
+
+    async def _sent(self, request: Request, payload: Payload) -> Reply:
+        ledger = Ledger.current()
+        expected = self.tokens.expected(request)
+        if ledger is None:
+            return await self._answered(payload, request, expected, None)
+        estimate = self._estimate(expected, ledger)
+        if ledger.rehearses:
+            ledger.add(expected, None if self.price is None else estimate)
+            raise NotAsked(f"{self.id} was not asked: this is a rehearsal")
+        await ledger.reserve(estimate)
+        try:
+            return await self._answered(payload, request, expected, ledger)
+        finally:
+            ledger.settle(estimate)
+
+    def _estimate(self, expected: Usage, ledger: Ledger) -> float:
+        if self.price is not None:
+            return self.price.of(expected)
+        if ledger.needs_prices:
+            raise Refused(
+                f"what {self.id} costs is not known, so the money of this run cannot be held to: "
+                "give model_of(..., price=Price(read=…, written=…)), or a table in ASSAY_PRICES"
+            )
+        return 0.0
+
+    async def _answered(
+        self, payload: Payload, request: Request, expected: Usage, ledger: Ledger | None
+    ) -> Reply:
+        total = expected.prompt + expected.completion
+        answer, seconds = await self.endpoint.ask(lambda: self._send(payload), total)
+        try:
+            reply = self._wire.reply(answer.data)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise Overloaded(
+                f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}"
+            ) from None
+        usage = reply.usage if reply.usage.prompt else self.tokens.guessed(request, reply.text)
+        self.tokens.learn(request, usage)
+        self.endpoint.tokens.give_back(total - usage.prompt - usage.completion)
+        cost = None if self.price is None else self.price.of(usage)
+        if ledger is not None:
+            ledger.add(usage, cost)
+        return reply._replace(usage=usage, cost=cost, seconds=seconds)
+
+
+def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:
+    """The request with the reply that did not do, and what was wrong with it."""
+    schema = "" if request.schema is None else schema_text(request.schema)
+    words = {"problem": str(problem), "schema": schema}
+    said = {"role": "assistant", "content": reply.text or "(nothing)"}
+    return request.asking(said, {"role": "user", "content": _filled(prompt("again"), words)})
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    """The template with its places filled in one pass: what is put in is not looked at again."""
+    pieces = template.split("{")
+    filled = [pieces[0]]
+    for piece in pieces[1:]:
+        name, _, rest = piece.partition("}")
+        filled += [words[name], rest]
+    return "".join(filled)
+
+
+def _together(first: Reply, second: Reply, value: Any) -> Reply:
+    """The second reply, with what both cost."""
+    cost = None if first.cost is None or second.cost is None else first.cost + second.cost
+    return second._replace(
+        value=value,
+        usage=first.usage + second.usage,
+        cost=cost,
+        seconds=first.seconds + second.seconds,
+        calls=first.calls + second.calls,
+    )

@@ -1,0 +1,208 @@
+"""What a model is: one async function, a `Request` in and a `Reply` out.
+
+    Request ─▶ cache ─▶ single flight ─▶ budget ─▶ limits, retries ─▶ wire ─▶ Reply
+
+Everything between is such a function too, around another one. A model that cannot answer raises a
+`ModelError`; it never returns an empty or made-up reply.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from json import dumps
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from pydantic import BaseModel
+
+from assay.models.schema import schema_text
+from assay.types import Message
+
+Source: TypeAlias = Literal["model", "cache", "flight"]
+"""Who answered: the model, a cache, or the model for an equal request that was under way."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a model is asked.
+
+    Neighbouring messages of one role are one message on the wire, with nothing put between, so a
+    prompt can be cut where its shared part ends. Of a wrong field nothing is known here: the
+    endpoint refuses it.
+
+    >>> request = Request.of("You judge.", "<response>4</response>", "Is it even?")
+    >>> request.system, request.user, request.shared
+    ('You judge.', '<response>4</response>Is it even?', 2)
+    """
+
+    messages: tuple[Message, ...]
+    """Mappings with `role` and `content`."""
+    schema: type[BaseModel] | None = None
+    """What the reply is read as; None leaves it a text. Put the reason before the verdict."""
+    check: Callable[[Any], str | None] | None = field(default=None, compare=False)
+    """What is wrong with a read reply that its schema cannot say; None when nothing is.
+
+    A complaint here is asked about once more and then raised as `OffMenu`."""
+    shared: int = 0
+    """How many leading messages other requests start with too; a cache breakpoint goes after them."""
+    temperature: float | None = 0.0
+    """None leaves it to the endpoint. Left out where a model refuses it."""
+    max_tokens: int | None = None
+    """Most tokens to write, thoughts included; None leaves it to the endpoint."""
+    seed: int | None = None
+    logprobs: int | None = None
+    """How many alternatives to give with each token; None asks for no log-probabilities."""
+    sample: int = 0
+    """Which of several answers to the same question this is. Each is asked, and cached, for itself."""
+    question: str = field(default="", compare=False)
+    """The hash of the criterion, to find its verdicts in a cache by; it decides no answer."""
+    prompt: str = field(default="", compare=False)
+    """Name and version of the words around the question, such as `per_criterion/2`; for the same."""
+
+    @classmethod
+    def of(cls, system: str, *user: str, schema: type[BaseModel] | None = None) -> "Request":
+        """One question: a system prompt and the parts of a user prompt, all but the last shared."""
+        parts = tuple({"role": "user", "content": part} for part in user)
+        messages = ({"role": "system", "content": system}, *parts)
+        return cls(messages, schema, shared=len(messages) - 1)
+
+    @property
+    def system(self) -> str:
+        """The text of the system messages."""
+        return self._text_of("system")
+
+    @property
+    def user(self) -> str:
+        """The text of the user messages."""
+        return self._text_of("user")
+
+    def _text_of(self, role: str) -> str:
+        said = (message["content"] for message in self.messages if message["role"] == role)
+        return "".join(text for text in said if isinstance(text, str))
+
+    @property
+    def content(self) -> str:
+        """All that decides the answer, as one text: equal requests have equal contents."""
+        known = self.__dict__.get("_content")
+        if known is None:
+            known = self.__dict__["_content"] = _content(self)
+        return known
+
+    @property
+    def shape(self) -> Hashable:
+        """As `content`, but quick: two that are equal may differ here, if they are cut elsewhere."""
+        said = tuple((message["role"], message["content"]) for message in self.messages)
+        settings = (self.temperature, self.max_tokens, self.seed, self.logprobs, self.sample)
+        shape = (said, self.schema, settings)
+        try:
+            hash(shape)
+        except TypeError:
+            return self.content
+        return shape
+
+    def asking(self, *messages: Message) -> "Request":
+        """The same request with more said after it."""
+        return replace(self, messages=(*self.messages, *messages))
+
+
+def _content(request: Request) -> str:
+    """The messages as they go over the wire: where a prompt is cut decides nothing.
+
+    Each part has its length before it, so that no part can pass for two.
+    """
+    parts = [
+        f"{request.temperature} {request.max_tokens} {request.seed} {request.logprobs} "
+        f"{request.sample} ",
+        "" if request.schema is None else schema_text(request.schema),
+    ]
+    for role, said in groupby(request.messages, itemgetter("role")):
+        contents = [message["content"] for message in said]
+        plain = all(type(content) is str for content in contents)
+        text = "".join(contents) if plain else dumps(contents)
+        parts.append(f"{role} {plain:d} {len(text)} {text}")
+    return "".join(parts)
+
+
+class Usage(NamedTuple):
+    """Tokens of one or more calls.
+
+    >>> Usage(prompt=100, cached=80, completion=5) + Usage(prompt=1)
+    Usage(prompt=101, cached=80, completion=5, stored=0)
+    """
+
+    prompt: int = 0
+    """Tokens read, those from the provider's cache included."""
+    cached: int = 0
+    """Of these, the tokens that came from the provider's cache."""
+    completion: int = 0
+    """Tokens written, thoughts included."""
+    stored: int = 0
+    """Of the tokens read, those that went into the provider's cache, where that has its price."""
+
+    def __add__(self, other: object) -> "Usage":
+        if not isinstance(other, Usage):
+            return NotImplemented
+        return Usage(*map(sum, zip(self, other, strict=True)))
+
+
+NOTHING = Usage()
+
+
+class Token(NamedTuple):
+    """A written token and the alternatives to it, each with its log-probability."""
+
+    text: str
+    logprob: float
+    alternatives: Mapping[str, float] = {}
+
+
+class Reply(NamedTuple):
+    """What a model said. There is always one whole answer in it; anything else was an error.
+
+    >>> Reply("MET").finish_reason
+    'stop'
+    """
+
+    text: str
+    """As it was written, thoughts included."""
+    value: Any = None
+    """The text read as the request's schema; None when it has none."""
+    usage: Usage = NOTHING
+    """Tokens of every call it took, also of one whose reply could not be read."""
+    cost: float | None = None
+    """What those calls cost, in dollars; None when nobody knows the price. 0 from a cache."""
+    model: str = ""
+    """The id that the endpoint resolved the model's name to."""
+    finish_reason: str = "stop"
+    logprobs: tuple[Token, ...] | None = None
+    """One entry a token, where they were asked for and the endpoint has them."""
+    seconds: float = 0.0
+    """From the first byte sent to the last received, waiting and retries left out."""
+    calls: int = 1
+    """How many calls it took; 0 from a cache."""
+    source: Source = "model"
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Answers requests. Write one yourself: an `id` and one async function.
+
+    >>> import asyncio
+    >>> class Parrot:
+    ...     id = "parrot"
+    ...     async def __call__(self, request: Request) -> Reply:
+    ...         return Reply(request.user)
+    >>> isinstance(Parrot(), Model)
+    True
+    >>> asyncio.run(Parrot()(Request.of("Repeat.", "Hello"))).text
+    'Hello'
+    """
+
+    @property
+    def id(self) -> str:
+        """Who answers, with everything that can change the answer: part of every cache key."""
+        ...
+
+    async def __call__(self, request: Request, /) -> Reply:
+        """The reply. Raises a `ModelError` when there is none."""
+        ...

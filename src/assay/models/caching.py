@@ -1,0 +1,120 @@
+"""Cached: a model that is not asked what it has answered before.
+
+Only whole, readable replies are kept. Whatever a model raises is not: a failure that is kept would
+be answered for ever.
+"""
+
+import logging
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from assay.cache import CachedVerdict, Item, VerdictCache, VerdictKey, text_hash
+from assay.errors import CacheError, Unreadable
+from assay.models.base import Model, Reply, Request, Token, Usage
+from assay.models.ledger import Ledger
+from assay.models.reading import read
+
+VERSION = "1"
+"""Changes when what was kept must not be found any more."""
+
+
+class Cache(Protocol):
+    """What is needed of a cache; `assay.cache.VerdictCache` has it."""
+
+    async def get(self, key: VerdictKey) -> CachedVerdict | None: ...
+
+    async def put_many(self, items: list[Item]) -> None: ...
+
+
+CacheSource: TypeAlias = Cache | str | Path | bool | None
+"""A cache; a folder, file or `postgresql://` URL; True for the default place; None for none."""
+
+_logger = logging.getLogger(__name__)
+
+
+def cache_of(source: CacheSource) -> Cache | None:
+    """The cache that is meant. One object a place, so that its batches go together."""
+    if source is None or source is False:
+        return None
+    if source is True:
+        return _opened(None)
+    return _opened(str(source)) if isinstance(source, str | Path) else source
+
+
+@cache
+def _opened(place: str | None) -> VerdictCache:
+    return VerdictCache(place)
+
+
+class Cached:
+    """A model with a cache in front."""
+
+    def __init__(self, model: Model, cache: Cache) -> None:
+        self._model = model
+        self._cache = cache
+
+    @property
+    def id(self) -> str:
+        """The inner model's."""
+        return self._model.id
+
+    async def __call__(self, request: Request) -> Reply:
+        key = key_of(request, self._model.id)
+        known = await self._cache.get(key)
+        reply = None if known is None else _unpacked(known, request)
+        if reply is not None:
+            ledger = Ledger.current()
+            if ledger is not None:
+                ledger.count(hits=1)
+            return reply
+        reply = await self._model(request)
+        if reply.text:
+            await self._keep(key, reply)
+        return reply
+
+    async def _keep(self, key: VerdictKey, reply: Reply) -> None:
+        try:
+            # Waited for: what a caller has seen is not asked again, though the process be killed.
+            await self._cache.put_many([(key, _packed(reply))])
+        except CacheError as error:
+            # The answer is paid for, and good: that it cannot be kept is no reason to lose it.
+            _logger.warning("a reply of %s was not kept: %s", self.id, error)
+
+
+def key_of(request: Request, model: str) -> VerdictKey:
+    """The key of a request: everything that decides the answer is in its `text`."""
+    return VerdictKey(
+        question=request.question,
+        text=text_hash(request.content),
+        judge=model,
+        prompt=f"{VERSION} {request.prompt}".rstrip(),
+        sample=request.sample,
+    )
+
+
+def _packed(reply: Reply) -> CachedVerdict:
+    details: dict[str, Any] = {"model": reply.model, "finish_reason": reply.finish_reason}
+    if reply.logprobs is not None:
+        details["logprobs"] = [[t.text, t.logprob, dict(t.alternatives)] for t in reply.logprobs]
+    return CachedVerdict(reply.text, usage=reply.usage._asdict(), cost=reply.cost, details=details)
+
+
+def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
+    """The reply that was kept; None when it cannot be read any more, and has to be asked for."""
+    details = known.details
+    logprobs = details.get("logprobs")
+    reply = Reply(
+        str(known.verdict),
+        usage=Usage(**known.usage),
+        cost=0.0,
+        model=details.get("model", ""),
+        finish_reason=details.get("finish_reason", "stop"),
+        logprobs=None if logprobs is None else tuple(Token(*token) for token in logprobs),
+        calls=0,
+        source="cache",
+    )
+    try:
+        return reply._replace(value=read(reply.text, request))
+    except Unreadable:
+        return None

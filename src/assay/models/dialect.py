@@ -1,0 +1,36 @@
+"""Dialect: what one model behind one endpoint does not understand, learned from its complaints."""
+
+import re
+from collections.abc import Set
+
+SCHEMA, TEMPERATURE, SEED, LOGPROBS = "schema", "temperature", "seed", "logprobs"
+MAX_TOKENS, MAX_COMPLETION_TOKENS = "max_tokens", "max_completion_tokens"
+
+_NAMED = {
+    SCHEMA: re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
+    TEMPERATURE: re.compile("temperature"),
+    MAX_COMPLETION_TOKENS: re.compile("max_completion_tokens"),
+    MAX_TOKENS: re.compile("max_tokens"),
+    SEED: re.compile(r"\bseed\b"),
+    LOGPROBS: re.compile("logprobs"),
+}
+_COMPLAINING = frozenset({400, 404, 405, 415, 422, 500, 501})
+_VAGUE = frozenset({400, 404, 405, 415, 422, 501})
+"""A complaint of this kind that names nothing may still be about the schema."""
+
+
+def to_leave_out(status: int | None, complaint: str, used: Set[str]) -> str | None:
+    """The part of a request to try without, after such a complaint; None when there is none.
+
+    >>> to_leave_out(400, "Unsupported value: 'temperature' must be 1", {"schema", "temperature"})
+    'temperature'
+    >>> to_leave_out(400, "Bad Request", {"schema"}), to_leave_out(401, "Who are you?", {"schema"})
+    ('schema', None)
+    """
+    if status not in _COMPLAINING:
+        return None
+    words = complaint.lower()
+    for feature, pattern in _NAMED.items():
+        if feature in used and pattern.search(words):
+            return feature
+    return SCHEMA if status in _VAGUE and SCHEMA in used else None

@@ -1,0 +1,216 @@
+"""Endpoint: one address with one key, and the limits that all who ask it share.
+
+An attempt waits for its turn, goes out, and is over at its timeout. What failed and may do better is
+tried again after a pause, in which the place is free for others.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+from weakref import WeakSet
+
+from assay.errors import DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
+from assay.models.breaker import Breaker
+from assay.models.client import Answer
+from assay.models.gate import Gate, Outcome
+from assay.models.ledger import Ledger
+from assay.models.limits import Limits
+from assay.models.pace import Pace
+from assay.models.retry import REFUSING, backoff, is_retriable, retry_after
+from assay.wording import described
+
+NEVER = float("inf")
+MEMORY = 0.05
+"""How much one attempt counts in an average over recent ones."""
+SHOWN = 400
+"""Characters of an endpoint's complaint that go into a message."""
+
+Send = Callable[[], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why an attempt did not do, and how long the endpoint asks to wait."""
+
+    what: str
+    outcome: Outcome
+    error: type[ModelError]
+    wait: float | None = None
+
+
+class Endpoint:
+    """Limits, retries and the state of one address. Ask for it with `Endpoint.at`."""
+
+    _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
+    _all: ClassVar["WeakSet[Endpoint]"] = WeakSet()
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, where: str, limits: Limits | None = None) -> None:
+        self.where = where
+        self.limits = limits or Limits()
+        self.renew()
+        self._all.add(self)
+        self.typical: float | None = None
+        """Seconds that an answered attempt takes, by and large."""
+        self.health = 1.0
+        """The share of recent attempts that were answered."""
+
+    @classmethod
+    def at(cls, where: str, key: str = "", limits: Limits | None = None) -> "Endpoint":
+        """The endpoint of this address and key; new limits hold for all who ask it from now on."""
+        with cls._lock:
+            endpoint = cls._known.get((where, key))
+            if endpoint is None:
+                endpoint = cls._known[where, key] = cls(where, limits)
+            elif limits is not None and limits != endpoint.limits:
+                endpoint.bound(limits)
+            return endpoint
+
+    def bound(self, limits: Limits) -> None:
+        """Change the limits."""
+        self.limits = limits
+        self.gate.bound(limits.concurrency)
+        self.requests.bound(limits.requests_per_minute)
+        self.tokens.bound(limits.tokens_per_minute)
+        self.breaker.outage = limits.outage
+
+    async def ask(self, send: Send, tokens: int) -> tuple[Answer, float]:
+        """The answer and the seconds it took, after as many attempts as it needs.
+
+        `tokens` is about how many it will read and write. Raises `Refused` with the endpoint's
+        complaint when another attempt cannot help.
+        """
+        ledger = Ledger.current()
+        run_ends = ledger.deadline() if ledger is not None else NEVER
+        ends = NEVER
+        attempt = 1
+        while True:
+            await self._turn(tokens, run_ends)
+            start = time.monotonic()
+            # From the first attempt on: how long a call has to wait for its turn is not its doing.
+            ends = min(ends, run_ends, start + self.limits.deadline)
+            result = await self._attempt(send, start, ends)
+            if isinstance(result, Answer):
+                return result, time.monotonic() - start
+            wait = (
+                backoff(attempt, self.typical, self.health) if result.wait is None else result.wait
+            )
+            if attempt >= self.limits.attempts or time.monotonic() + wait > ends:
+                raise self._given_up(result, attempt, wait)
+            await asyncio.sleep(wait)
+            attempt += 1
+            if ledger is not None:
+                ledger.count(retries=1)
+
+    async def _turn(self, tokens: int, run_ends: float) -> None:
+        """Wait until this endpoint may be asked; in time for the run."""
+        if run_ends == NEVER:
+            return await self._in_turn(tokens)
+        try:
+            async with asyncio.timeout(run_ends - time.monotonic()):
+                return await self._in_turn(tokens)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"the run's time was up before {self.where} could be asked: give it more, or let "
+                "more calls go at once"
+            ) from None
+
+    async def _in_turn(self, tokens: int) -> None:
+        pause = max(self.requests.take(1), self.tokens.take(tokens))
+        if pause:
+            await asyncio.sleep(pause)
+        while True:
+            probes = self.breaker.is_open and await self.breaker.admit()
+            await self.gate.enter()
+            if probes or not self.breaker.is_open:
+                return
+            # It went down while this call waited for its place.
+            self.gate.leave(None)
+
+    async def _attempt(self, send: Send, start: float, ends: float) -> Answer | _Trouble:
+        """What came of one attempt. A place at the gate is held, and given up here."""
+        outcome: Outcome = "failed"
+        try:
+            result = await self._sent(send, min(self.limits.timeout, ends - start))
+            outcome = "answered" if isinstance(result, Answer) else result.outcome
+        finally:
+            seconds = time.monotonic() - start
+            self.gate.leave(outcome, seconds)
+        self._learn(result, seconds)
+        if isinstance(result, Answer) and result.status != 200:
+            raise Refused(
+                f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}",
+                result.status,
+            )
+        return result
+
+    async def _sent(self, send: Send, seconds: float) -> Answer | _Trouble:
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await send()
+        except TimeoutError:
+            return _Trouble(f"no answer in {seconds:.3g} s", "failed", DeadlineExceeded)
+        except OSError as error:
+            return _Trouble(str(error) or described(error), "failed", Overloaded)
+        answer = honest(answer)
+        if answer.status in REFUSING and is_retriable(answer.status, answer.text):
+            error = RateLimited if answer.status == 429 else Overloaded
+            what = f"{answer.status}: {answer.text[:SHOWN]}"
+            return _Trouble(what, "refused", error, retry_after(answer.headers))
+        if is_retriable(answer.status, answer.text):
+            wait = retry_after(answer.headers)
+            return _Trouble(f"{answer.status}: {answer.text[:SHOWN]}", "failed", Overloaded, wait)
+        if answer.status == 200 and answer.data is None:
+            return _Trouble(f"no JSON: {answer.text[:SHOWN]!r}", "failed", Overloaded)
+        return answer
+
+    def renew(self) -> None:
+        """Start anew: in a forked child nobody comes back to leave the places of the parent's calls."""
+        self.gate = Gate(self.limits.concurrency)
+        self.requests = Pace(self.limits.requests_per_minute)
+        self.tokens = Pace(self.limits.tokens_per_minute)
+        self.breaker = Breaker(self.where, self.limits.outage)
+
+    def _learn(self, result: Answer | _Trouble, seconds: float) -> None:
+        self.health += MEMORY * (isinstance(result, Answer) - self.health)
+        if isinstance(result, _Trouble) and result.outcome == "failed":
+            self.breaker.failed(result.what)
+            return
+        self.breaker.succeeded()
+        if isinstance(result, Answer):
+            known = self.typical
+            self.typical = seconds if known is None else known + MEMORY * (seconds - known)
+
+    def _given_up(self, trouble: _Trouble, attempt: int, wait: float) -> ModelError:
+        tried = "after one try" if attempt == 1 else f"after {attempt} tries"
+        advice = f"it asks for {wait:.3g} s" if trouble.wait is not None else "try again later"
+        return trouble.error(f"{self.where} gave no answer {tried}: {trouble.what} ({advice})")
+
+
+def honest(answer: Answer) -> Answer:
+    """The answer with the status that it ought to have: some endpoints send errors as successes."""
+    error = _field(answer.data, "error") if answer.status == 200 else None
+    if not error:
+        return answer
+    code = _field(error, "code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    return answer._replace(status=status, text=str(error))
+
+
+def _field(value: Any, name: str) -> Any:
+    """A field of a JSON object; None of anything else."""
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+
+
+def _after_fork() -> None:
+    Endpoint._lock = threading.Lock()  # pyright: ignore[reportPrivateUsage]
+    for endpoint in list(Endpoint._all):  # pyright: ignore[reportPrivateUsage]
+        endpoint.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,121 @@
+"""The local engine: a model on this machine, with no key and no network.
+
+    local          a GGUF file that ASSAY_LOCAL_MODEL names, or a judge that was pulled
+    local:PATH     this file
+    smoke          a tiny model that shows that everything is connected, and judges nothing
+
+What each is worth was measured; see docs/local-model.md.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from assay.models.asking import EndpointModel
+from assay.models.base import Model, Reply, Request
+from assay.models.client import Answer
+from assay.models.endpoint import Endpoint
+from assay.models.flight import InFlight
+from assay.models.http import HttpSend
+from assay.models.limits import Limits
+from assay.models.local_process import LocalProcess
+from assay.models.local_server import CONTEXT
+from assay.models.local_turns import Turns
+from assay.models.local_weights import SMOKE, fingerprint, weights_file
+from assay.models.openai_wire import OpenAIWire
+from assay.models.prices import FREE
+from assay.models.wire import Payload
+
+NOT_A_JUDGEMENT = "smoke judge: not a judgement"
+"""Part of that model's id, so that it stands wherever the judge is named."""
+
+PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
+"""A slow machine is no outage: long prompts take minutes, and whoever waits has to."""
+
+logger = logging.getLogger(__name__)
+
+
+@cache
+def local_model(source: str) -> Model:
+    """The model behind `local`, `local:PATH` or `smoke`; one for all who ask for the same.
+
+    Nothing starts before the first request. Raises `Refused` when there are no such weights.
+    """
+    return InFlight(LocalModel(source))
+
+
+class LocalModel:
+    """A model that runs here, in a process of its own, one request at a time.
+
+    Requests that begin alike are answered one after the other, so what they share is read once. A
+    cancelled request stops in the engine too.
+    """
+
+    def __init__(
+        self,
+        source: str = "local",
+        *,
+        threads: int | None = None,
+        context: int = CONTEXT,
+        slots: int = 1,
+    ) -> None:
+        """`threads` None takes every core; give 1 where others are at work."""
+        name, path = weights_file(source)
+        self.is_judge = name != SMOKE.name
+        """False for `smoke`, whose verdicts mean nothing."""
+        label = f"local/{name}" if self.is_judge else NOT_A_JUDGEMENT
+        self.id = f"{label}@{fingerprint(path)}"
+        self._process = LocalProcess(f"local:{path}", threads=threads, context=context, slots=slots)
+        self._turns = Turns(slots)
+        endpoint = Endpoint(self.id, PATIENT)
+        self._whole, self._token = (
+            EndpointModel(self.id, name, wire=wire, send=self._send, endpoint=endpoint, price=FREE)
+            for wire in (OpenAIWire(), _OneTokenWire())
+        )
+
+    def __repr__(self) -> str:
+        return f"<model {self.id}>"
+
+    async def __call__(self, request: Request) -> Reply:
+        await self._turns.enter(_beginning(request))
+        try:
+            model = self._token if request.max_tokens == 1 else self._whole
+            reply = await model(request)
+        finally:
+            self._turns.leave()
+        return reply._replace(model=self.id)
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process; None while it does not run."""
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Load the model now; otherwise the first request does."""
+        if not self._process.url:
+            if not self.is_judge:
+                logger.warning("%s; name a real one for verdicts that mean anything", self.id)
+            await asyncio.to_thread(self._process.start)
+
+    def close(self) -> None:
+        """Stop the engine and free its memory; another request starts it again."""
+        self._process.stop()
+
+    async def _send(self, payload: Payload) -> Answer:
+        await self.start()
+        wire = OpenAIWire()
+        send = HttpSend(self._process.url + wire.path, wire.headers(self._process.key))
+        return await send(payload)
+
+
+class _OneTokenWire(OpenAIWire):
+    """For the likelihood of a first token. One was asked for and came, so nothing was cut off."""
+
+    def reply(self, data: Mapping[str, Any]) -> Reply:
+        return super().reply(data)._replace(finish_reason="stop")
+
+
+def _beginning(request: Request) -> tuple[str, ...]:
+    return tuple(str(message["content"]) for message in request.messages[: request.shared])

@@ -1,0 +1,163 @@
+"""LocalServer: a GGUF model behind an OpenAI-compatible server on 127.0.0.1.
+
+In this process as an object, or as a program of its own:
+
+    python -m assay.models.local_server --model smoke --port 8080
+
+The server is llama.cpp's, from the wheel `xllamacpp`: chat completions with JSON schemas,
+log-probabilities, streaming and `cached_tokens` in the usage.
+"""
+
+import argparse
+import json
+import os
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from assay.errors import AssayError, MissingExtraError, Refused
+from assay.models.local_weights import weights_file
+
+CONTEXT = 8192
+"""Tokens of prompt and reply together that one request may have."""
+
+REMEMBERED_MIB = 1024
+"""Memory for prompts read before, so that two responses in turn are not read anew each time."""
+
+MOST_WRITTEN = 512
+"""Tokens of a reply at most; small models sometimes never end, and a cut-off reply is an error."""
+
+TOKENS_AT_ONCE = 128
+"""Tokens read between two looks at whether anybody still waits; more are no faster on a CPU."""
+
+
+class LocalServer:
+    """Starts when made; `url` is where to ask it. Threads and memory are freed by `close`."""
+
+    def __init__(
+        self,
+        model: str = "local",
+        *,
+        port: int = 0,
+        threads: int | None = None,
+        context: int = CONTEXT,
+        slots: int = 1,
+        key: str = "",
+    ) -> None:
+        """`model` is as in `weights_file`; `port` 0 takes a free one; `threads` None takes every core.
+
+        Each of the `slots` answers one request at a time and has `context` tokens of its own. With a
+        `key` only those who send it are answered.
+        """
+        self.name, path = weights_file(model)
+        engine = _engine()
+        settings = _settings(engine, path, threads or cores(), context, slots)
+        settings.port = port
+        settings.model_alias = {self.name}
+        settings.api_keys = [key] if key else []
+        try:
+            self._server: Any = engine.Server(settings)
+        except RuntimeError as error:
+            raise Refused(
+                f"the local engine cannot run {path} ({error}): see that it is a whole GGUF file and "
+                "that there is memory for it"
+            ) from None
+        self.url = f"{self._server.listening_address}/v1"
+
+    def close(self) -> None:
+        """Stop answering; requests under way are cut off."""
+        # The engine stops when nobody holds it any more.
+        self._server = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def cores() -> int:
+    """The cores this process may use, eight at most: more do not help a small model."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(8, usable or 1))
+
+
+def _engine() -> Any:
+    try:
+        return import_module("xllamacpp")
+    except ImportError:
+        raise MissingExtraError("the local engine", package="xllamacpp", extra="local") from None
+
+
+def _settings(engine: Any, path: Path, threads: int, context: int, slots: int) -> Any:
+    settings = engine.CommonParams()
+    settings.model.path = str(path)
+    # The engine divides what it is given among its slots.
+    settings.n_ctx = context * slots
+    settings.n_parallel = slots
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
+    settings.n_predict = MOST_WRITTEN
+    settings.n_batch = settings.n_ubatch = TOKENS_AT_ONCE
+    settings.cache_ram_mib = REMEMBERED_MIB
+    settings.hostnames = ["127.0.0.1"]
+    # A page in a browser is on this machine too, and must not ask through it.
+    settings.cors_origins = ""
+    settings.ui = settings.endpoint_slots = settings.warmup = False
+    settings.verbosity = 0
+    return settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until stopped. The first line on stdout says where, as JSON."""
+    parser = argparse.ArgumentParser(
+        prog="python -m assay.models.local_server",
+        description="An OpenAI-compatible server with a local model, on 127.0.0.1. "
+        "If ASSAY_LOCAL_KEY is set, it is the key to send.",
+    )
+    parser.add_argument("--model", default="local", help="local, local:NAME, local:FILE or smoke")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one (default)")
+    parser.add_argument("--threads", type=int, help="default: every core")
+    parser.add_argument("--context", type=int, default=CONTEXT, help="tokens a request may have")
+    parser.add_argument("--slots", type=int, default=1, help="requests answered at once")
+    parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")
+    said = parser.parse_args(arguments)
+    try:
+        server = LocalServer(
+            said.model,
+            port=said.port,
+            threads=said.threads,
+            context=said.context,
+            slots=said.slots,
+            key=os.environ.get("ASSAY_LOCAL_KEY", ""),
+        )
+    except AssayError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    with server:
+        sys.stdout.write(json.dumps({"url": server.url, "model": server.name}) + "\n")
+        sys.stdout.flush()
+        _wait(until_eof=said.until_eof)
+    return 0
+
+
+def _wait(*, until_eof: bool) -> None:
+    try:
+        if until_eof:
+            # Whoever started us holds the other end, so we end with them however they end.
+            sys.stdin.buffer.read()
+        else:
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

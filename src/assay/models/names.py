@@ -1,0 +1,179 @@
+"""model_of: a name, an endpoint, a client or a function as a `Model`."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from assay.errors import Refused
+from assay.models.anthropic_wire import AnthropicWire
+from assay.models.asking import EndpointModel, Send
+from assay.models.base import Model
+from assay.models.caching import Cached, CacheSource, cache_of
+from assay.models.dialect import MAX_COMPLETION_TOKENS, MAX_TOKENS
+from assay.models.endpoint import Endpoint
+from assay.models.flight import InFlight
+from assay.models.function import FunctionModel
+from assay.models.http import HttpSend
+from assay.models.limits import Limits
+from assay.models.openai_wire import OpenAIWire
+from assay.models.prices import FREE, Price, price_of
+from assay.models.providers import PROVIDERS, provider_at, url_of
+from assay.models.sdk import SdkSend, creating, without_retries
+from assay.models.wire import Wire
+from assay.wording import meant, shown
+
+ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
+"""A name, a `Model`, a function of two prompts, or the client object of an SDK."""
+
+_LOCAL = ("local", "smoke")
+_HERE = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What may be said about any model."""
+
+    key: str | None = None
+    limits: Limits | None = None
+    price: Price | None = None
+    bare: bool = False
+    """Whether something is put in front that sees to equal requests."""
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def model_of(
+    source: ModelSource,
+    name: str | None = None,
+    *,
+    api_key: str | None = None,
+    limits: Limits | None = None,
+    price: Price | None = None,
+    cache: CacheSource = None,
+    **extra: Any,
+) -> Model:
+    """The model behind a name, an endpoint, a client or a function.
+
+    - `"openai/gpt-5-mini"`, `"anthropic/claude-sonnet-5"`: the key from the environment;
+    - `"http://127.0.0.1:8000/v1#name"`: any OpenAI-compatible endpoint (vLLM, SGLang, llama.cpp);
+      its key, if it wants one, from `ASSAY_API_KEY`, never another's;
+    - `"local"`, `"local:PATH"`: the embedded engine;
+    - an `openai` or `anthropic` client, sync or async, with the `name` of the model;
+    - a function of `(system_prompt, user_prompt)`, async or plain, that returns the reply;
+    - a `Model`, which is taken as it is.
+
+    What was answered once and stands in the `cache` (a place, or True for the default one) is not asked
+    again. `limits` hold for everybody in the process who asks the same endpoint with the same key. `price`
+    is for a model that is not in the table. `extra` goes into every call: `reasoning_effort="low"`.
+    """
+    kept = cache_of(cache)
+    options = _Options(api_key, limits, price, kept is not None, extra)
+    client = None if isinstance(source, str) else creating(source)
+    if isinstance(source, str):
+        model = _named(source, options)
+    elif client is not None and (name or not isinstance(source, Model)):
+        model = _of_client(source, name, client[0], options)
+    elif isinstance(source, Model):
+        model = source
+    elif callable(source):
+        model = FunctionModel(source)
+    else:
+        raise Refused(f"{shown(source)} is no model: {_WAYS}")
+    return model if kept is None else InFlight(Cached(model, kept))
+
+
+_WAYS = (
+    "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
+    "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
+)
+
+
+def _named(source: str, options: _Options) -> Model:
+    provider, slash, name = source.partition("/")
+    if source.startswith(("http://", "https://")):
+        return _at_address(source, options)
+    if source.partition(":")[0] in _LOCAL:
+        return import_module("assay.models.local").local_model(source)
+    if not slash or not name:
+        raise Refused(f"{source!r} names no model: {_WAYS}")
+    if provider not in PROVIDERS:
+        raise Refused(f"{source!r} names no provider we know: {meant(provider, PROVIDERS)}")
+    variable = PROVIDERS[provider].key
+    key = options.key or (os.environ.get(variable) if variable else None)
+    if variable and not key:
+        raise Refused(f"{source!r} needs a key: set {variable}, or pass api_key=")
+    return _over_http(url_of(provider), provider, name, key, options)
+
+
+def _at_address(source: str, options: _Options) -> Model:
+    url, _, name = source.partition("#")
+    if not name:
+        raise Refused(
+            f"{source!r} names no model at that address: add #name, as the endpoint lists it"
+        )
+    provider = provider_at(url) or ""
+    variable = PROVIDERS[provider].key if provider else "ASSAY_API_KEY"
+    key = options.key or os.environ.get(variable or "") or None
+    return _over_http(url.rstrip("/"), provider, name, key, options)
+
+
+def _over_http(url: str, provider: str, name: str, key: str | None, options: _Options) -> Model:
+    wire = _wire(provider, options.extra)
+    send = HttpSend(url + wire.path, wire.headers(key))
+    return _model(url, provider, name, key or "", wire, send, options)
+
+
+def _of_client(client: Any, name: str | None, protocol: str, options: _Options) -> Model:
+    if not name:
+        raise Refused(f"{shown(client)} is a client, and no model is named: pass its name too")
+    url = str(getattr(client, "base_url", "") or "").rstrip("/")
+    limits = options.limits or Limits()
+    quiet = without_retries(client, limits.timeout)
+    found = creating(quiet)
+    if found is None:
+        raise Refused(f"{shown(client)} is no client any more once its options are set")
+    send = SdkSend(quiet, found[1])
+    provider = provider_at(url) or (protocol if not url else "")
+    wire = (
+        AnthropicWire(**options.extra)
+        if protocol == "anthropic"
+        else _wire(provider, options.extra)
+    )
+    key = str(getattr(client, "api_key", "") or "")
+    return _model(url or protocol, provider, name, key, wire, send, options)
+
+
+def _wire(provider: str, extra: Mapping[str, Any]) -> Wire:
+    if provider == "anthropic":
+        return AnthropicWire(**extra)
+    limit_name = MAX_COMPLETION_TOKENS if provider == "openai" else MAX_TOKENS
+    return OpenAIWire(limit_name=limit_name, **extra)
+
+
+def _model(
+    url: str, provider: str, name: str, key: str, wire: Wire, send: Send, options: _Options
+) -> Model:
+    known = provider and url == PROVIDERS[provider].url
+    identity = f"{provider}/{name}" if known else f"{url}#{name}"
+    if options.extra:
+        identity += f"?{_said(options.extra)}"
+    model = EndpointModel(
+        identity,
+        name,
+        wire=wire,
+        send=send,
+        endpoint=Endpoint.at(url, key, options.limits),
+        price=options.price or price_of(provider, name) or _price_here(url),
+    )
+    return model if options.bare else InFlight(model)
+
+
+def _said(extra: Mapping[str, Any]) -> str:
+    return "&".join(f"{name}={extra[name]!r}" for name in sorted(extra))
+
+
+def _price_here(url: str) -> Price | None:
+    """Nothing, on this very machine."""
+    return FREE if urlsplit(url).hostname in _HERE else None

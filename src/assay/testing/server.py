@@ -1,0 +1,226 @@
+"""ModelServer: a model endpoint on 127.0.0.1 that answers by rule, and fails on demand."""
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from assay.testing.fakes import FakeModel
+from assay.testing.faults import Fault, FaultPlan
+from assay.testing.prefixes import Prefixes, count_tokens
+from assay.testing.shapes import Said, chat_completion, message, prompts_of
+from assay.testing.wire import Call, Connection, Respond
+from assay.wording import described
+
+_SHAPES = {"/chat/completions": chat_completion, "/messages": message}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call that came in."""
+
+    system: str
+    user: str
+    body: Mapping[str, Any]
+    """The request as it was sent."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    fault: Fault | None = None
+    """What went wrong with it on demand."""
+
+
+class ModelServer:
+    """An endpoint that speaks as OpenAI-compatible ones and Anthropic's do, over real sockets.
+
+    `answer` is what `FakeModel` takes: a verdict, a number, a text, or a function of the two prompts.
+    It runs in a thread of its own while the block lasts.
+
+    >>> import asyncio
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}])
+    >>> with ModelServer("MET", faults=[Fault.failing()]) as server:
+    ...     score = rubric.grade_sync("Paris.", PerCriterionGrader(model=server.model)).score
+    ...     print(score, server.calls, len(server.asked))
+    1.0 1 2
+    """
+
+    def __init__(
+        self,
+        answer: Any = "MET",
+        *,
+        latency: float = 0.0,
+        faults: FaultPlan = (),
+        capacity: int | None = None,
+        refuses: Sequence[str] = (),
+        confidence: float = 0.9,
+        name: str = "test",
+    ) -> None:
+        """`latency` is seconds an answer takes. Beyond `capacity` calls at once it answers 429.
+
+        A call with one of the fields it `refuses`, such as `response_format`, is answered with 400.
+        `confidence` is the probability of the verdict, for those who ask for log-probabilities.
+        """
+        self._fake = FakeModel(answer)
+        self._faults = faults
+        self._confidence = confidence
+        self._refuses = refuses
+        self.latency = latency
+        self.capacity = capacity
+        self.name = name
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every call so far; the plan of faults starts again."""
+        self.asked: list[Asked] = []
+        """Every call that came in, in order."""
+        self.calls = 0
+        """Calls that were answered with a reply."""
+        self.prompt_tokens = self.cached_tokens = self.completion_tokens = 0
+        """Tokens of the calls that were answered; `cached` repeat the start of an earlier prompt."""
+        self.user_tokens = self.user_cached_tokens = 0
+        """The same of what follows the system prompt, which is one for all."""
+        self.most_at_once = 0
+        """Calls under way at the same time, at the highest."""
+        self.outcomes: Counter[str] = Counter()
+        """How many calls were answered, and how many met which fault."""
+        self._prefixes = Prefixes()
+        self._under_way = 0
+
+    @property
+    def model(self) -> str:
+        """The name that `model_of` takes."""
+        return f"{self.url}#{self.name}"
+
+    def __enter__(self) -> Self:
+        started = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run(started.set)), name="assay-model-server"
+        )
+        self._thread.start()
+        started.wait()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    async def _run(self, started: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        connections: set[Connection] = set()
+        server = await self._loop.create_server(
+            lambda: Connection(self._handle, connections), "127.0.0.1", 0, backlog=1024
+        )
+        port = server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/v1"
+        """The endpoint's address."""
+        started()
+        await self._stop.wait()
+        server.close()
+        for connection in list(connections):
+            connection.close()
+        # Connections are closed by the loop's next turn.
+        await asyncio.sleep(0)
+
+    async def _handle(self, call: Call) -> Respond | None:
+        path = call.path.removeprefix("/v1")
+        if path in _SHAPES:
+            try:
+                return await self._completion(call, path)
+            except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
+                return Respond.of({"error": {"message": described(error)}}, 500)
+        if path == "/models":
+            return Respond.of({"object": "list", "data": [{"id": self.name, "object": "model"}]})
+        if path == "/stats":
+            return Respond.of(self.stats())
+        if path == "/reset":
+            self.reset()
+            return Respond.of({})
+        return Respond.of({"error": {"message": f"there is no {call.path}"}}, 404)
+
+    def stats(self) -> dict[str, Any]:
+        """The counts so far, as `GET /v1/stats` gives them; `POST /v1/reset` forgets them."""
+        return {
+            "asked": len(self.asked),
+            "calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "cached_tokens": self.cached_tokens,
+            "completion_tokens": self.completion_tokens,
+            "user_tokens": self.user_tokens,
+            "user_cached_tokens": self.user_cached_tokens,
+            "most_at_once": self.most_at_once,
+            "outcomes": dict(self.outcomes),
+        }
+
+    async def _completion(self, call: Call, path: str) -> Respond | None:
+        body = json.loads(call.body)
+        fault = self._fault(len(self.asked)) or self._complaint(body)
+        asked = Asked(*prompts_of(body), body, call.headers, fault)
+        self.asked.append(asked)
+        self._under_way += 1
+        self.most_at_once = max(self.most_at_once, self._under_way)
+        try:
+            if self.capacity is not None and self._under_way > self.capacity:
+                fault = Fault.rate_limited()
+            self.outcomes["answered" if fault is None else fault.kind] += 1
+            return await self._respond(asked, fault, path)
+        finally:
+            self._under_way -= 1
+
+    def _fault(self, number: int) -> Fault | None:
+        if callable(self._faults):
+            return self._faults(number)
+        return self._faults[number] if number < len(self._faults) else None
+
+    def _complaint(self, body: Mapping[str, Any]) -> Fault | None:
+        refused = [name for name in self._refuses if name in body]
+        return Fault.refusing(f"Unsupported parameter: {refused[0]}") if refused else None
+
+    async def _respond(self, asked: Asked, fault: Fault | None, path: str) -> Respond | None:
+        if fault is not None and fault.kind == "hanging":
+            await asyncio.Event().wait()
+        if fault is not None and fault.body is not None:
+            return Respond(fault.status, fault.body.encode(), fault.headers)
+        await asyncio.sleep(self.latency)
+        said = self._said(asked, fault, await self._text(asked, fault))
+        if fault is None:
+            self.calls += 1
+        self.prompt_tokens += said.prompt_tokens
+        self.cached_tokens += said.cached_tokens
+        self.completion_tokens += said.completion_tokens
+        system = count_tokens(asked.system)
+        self.user_tokens += max(0, said.prompt_tokens - system)
+        self.user_cached_tokens += max(0, said.cached_tokens - system)
+        whole = Respond.of(_SHAPES[path](said, asked.body))
+        return whole._replace(cut=fault is not None and fault.kind == "cut_off")
+
+    async def _text(self, asked: Asked, fault: Fault | None) -> str:
+        if fault is not None and fault.text is not None:
+            return fault.text
+        answer = await self._fake(asked.system, asked.user)
+        if isinstance(answer, BaseModel):
+            return answer.model_dump_json()
+        return answer if isinstance(answer, str) else json.dumps(answer)
+
+    def _said(self, asked: Asked, fault: Fault | None, text: str) -> Said:
+        prompt = f"{asked.system}\0{asked.user}"
+        return Said(
+            text,
+            fault.finish_reason if fault is not None else "stop",
+            f"{asked.body.get('model')}-2026-01-01",
+            prompt_tokens=count_tokens(prompt),
+            cached_tokens=self._prefixes.shared(prompt),
+            completion_tokens=count_tokens(text),
+            confidence=self._confidence,
+        )

@@ -1,0 +1,106 @@
+"""Shapes: requests read, and replies written, as OpenAI-compatible and Anthropic endpoints do."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from assay.models.wire import text_of
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply, before it has a shape."""
+
+    text: str
+    finish_reason: str
+    model: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    confidence: float
+
+
+def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
+    """The system and the user prompt of a request of either kind."""
+    system = text_of(body.get("system"))
+    user = ""
+    for message in cast("list[Mapping[str, Any]]", body.get("messages") or []):
+        content = text_of(message.get("content"))
+        if message.get("role") == "system":
+            system += content
+        else:
+            user += content
+    return system, user
+
+
+def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
+    """As an OpenAI-compatible endpoint answers."""
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": {"role": "assistant", "content": said.text},
+        "finish_reason": said.finish_reason,
+        "logprobs": None,
+    }
+    if body.get("logprobs"):
+        choice["logprobs"] = {"content": _tokens(said)}
+    return {
+        "id": "chatcmpl-test",
+        "object": "chat.completion",
+        "created": 0,
+        "model": said.model,
+        "choices": [choice],
+        "usage": {
+            "prompt_tokens": said.prompt_tokens,
+            "completion_tokens": said.completion_tokens,
+            "total_tokens": said.prompt_tokens + said.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": said.cached_tokens},
+        },
+    }
+
+
+def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
+    """As Anthropic's endpoint answers: by the tool, where one has to be used."""
+    part: dict[str, Any] = {"type": "text", "text": said.text}
+    stop = "max_tokens" if said.finish_reason == "length" else "end_turn"
+    if body.get("tool_choice") and stop == "end_turn":
+        name = body["tool_choice"]["name"]
+        part = {"type": "tool_use", "id": "toolu_test", "name": name, "input": _object(said.text)}
+        stop = "tool_use"
+    return {
+        "id": "msg_test",
+        "type": "message",
+        "role": "assistant",
+        "model": said.model,
+        "content": [part],
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": said.prompt_tokens - said.cached_tokens,
+            "cache_read_input_tokens": said.cached_tokens,
+            "cache_creation_input_tokens": 0,
+            "output_tokens": said.completion_tokens,
+        },
+    }
+
+
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"text": text}
+
+
+def _tokens(said: Said) -> list[dict[str, Any]]:
+    """The text as tokens. A verdict is one, and its opposite has the rest of the confidence."""
+    tokens: list[dict[str, Any]] = []
+    for piece in re.findall(r"UNMET|MET|\w{1,4}|\s+|[^\w\s]", said.text):
+        sure = math.log(said.confidence) if said.confidence else -20.0
+        unsure = math.log(1 - said.confidence) if said.confidence < 1 else -20.0
+        other = {"MET": "UNMET", "UNMET": "MET"}.get(piece)
+        alternatives = {piece: sure if other else -0.01} | ({other: unsure} if other else {})
+        shown = [{"token": t, "logprob": p, "bytes": None} for t, p in alternatives.items()]
+        tokens.append({**shown[0], "top_logprobs": shown})
+    return tokens

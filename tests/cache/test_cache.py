@@ -1,0 +1,237 @@
+"""The async face: never in the loop's way, and what was answered is not lost."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from assay.cache import VerdictCache, open_store
+from assay.errors import CacheError
+
+
+class Watched:
+    """A store in memory that counts its calls, and can be held up or made to fail."""
+
+    where = "memory"
+
+    def __init__(self):
+        self.kept, self.loads, self.saves = {}, [], []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.saved = threading.Event()
+        self.failing = False
+
+    def get_many(self, keys):
+        self.gate.wait()
+        self.loads.append(len(keys))
+        return {key: self.kept[key] for key in keys if key in self.kept}
+
+    def put_many(self, items):
+        self.gate.wait()
+        if self.failing:
+            raise OSError("no space left")
+        self.saves.append(len(items))
+        self.kept = dict(items) | self.kept
+        self.saved.set()
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def watched():
+    return Watched()
+
+
+async def test_a_verdict_is_found_before_it_is_stored(watched, item):
+    """The store is held up; the verdict is there all the same."""
+    key, verdict = item()
+    async with VerdictCache(watched) as cache:
+        watched.gate.clear()
+        cache.put_soon([(key, verdict)])
+        assert await cache.get(key) == verdict
+        watched.gate.set()
+    assert watched.kept == {key: verdict}
+
+
+async def test_the_loop_goes_on_while_the_store_is_slow(watched, item):
+    """The store answers only once the loop has opened its gate, so a loop that waited would hang."""
+    key, _ = item()
+    async with VerdictCache(watched) as cache:
+        watched.gate.clear()
+        asking = asyncio.create_task(cache.get(key))
+        storing = asyncio.create_task(cache.put_many([item(2)]))
+        while not asking.done() or not storing.done():
+            await asyncio.sleep(0)
+            watched.gate.set()
+        assert asking.result() is None
+
+
+async def test_who_asks_at_one_moment_is_answered_by_one_look(watched, item):
+    """A hundred tasks, one call of the store."""
+    items = [item(number) for number in range(100)]
+    async with VerdictCache(watched) as cache:
+        await cache.put_many(items[:50])
+        found = await asyncio.gather(*(cache.get(key) for key, _ in items))
+        assert found == [verdict for _, verdict in items[:50]] + [None] * 50
+        assert watched.loads == [100]
+
+
+async def test_one_who_is_cancelled_does_not_take_the_others_along(watched, item):
+    """They share a look."""
+    key, verdict = item()
+    watched.kept[key] = verdict
+    async with VerdictCache(watched) as cache:
+        watched.gate.clear()
+        one, other = (asyncio.create_task(cache.get(key)) for _ in range(2))
+        await asyncio.sleep(0)
+        one.cancel()
+        watched.gate.set()
+        assert await other == verdict
+        assert one.cancelled()
+
+
+async def test_verdicts_are_stored_together(watched, item):
+    """What comes while the store is busy is one batch."""
+    async with VerdictCache(watched, linger=0.0) as cache:
+        watched.gate.clear()
+        for number in range(250):
+            cache.put_soon([item(number)])
+        watched.gate.set()
+        await cache.flush()
+    assert sum(watched.saves) == 250
+    assert len(watched.saves) < 10
+
+
+async def test_on_return_from_put_many_it_is_stored(watched, item):
+    """However long others may linger."""
+    key, verdict = item()
+    async with VerdictCache(watched, linger=3600) as cache:
+        await cache.put_many([(key, verdict)])
+        assert watched.kept == {key: verdict}
+
+
+async def test_a_full_batch_does_not_linger(watched, item):
+    """A hundred verdicts are stored although there is an hour's time."""
+    async with VerdictCache(watched, linger=3600) as cache:
+        cache.put_soon(item(number) for number in range(100))
+        assert await asyncio.to_thread(watched.saved.wait, 60)
+
+
+async def test_what_cannot_be_stored_is_said_kept_and_tried_again(watched, item, caplog):
+    """The disk is full; then there is room."""
+    key, verdict = item()
+    async with VerdictCache(watched) as cache:
+        watched.failing = True
+        with pytest.raises(CacheError, match=r"1 verdicts are not stored yet: .*no space left"):
+            await cache.put_many([(key, verdict)])
+        assert "no space left" in caplog.text
+        assert await cache.get(key) == verdict
+        watched.failing = False
+        await cache.flush()
+    assert watched.kept == {key: verdict}
+
+
+def test_closing_says_what_is_lost(watched, item):
+    """Silence would be a verdict paid for twice."""
+    cache = VerdictCache(watched)
+    watched.failing = True
+    cache.put_soon([item()])
+    with pytest.raises(CacheError, match="not stored yet"):
+        cache.close()
+    with pytest.raises(CacheError, match="closed"):
+        cache.put_soon([item(2)])
+
+
+async def test_a_verdict_that_json_cannot_hold_spoils_no_batch(watched, item):
+    """It is refused at the door; the others go in."""
+    async with VerdictCache(watched) as cache:
+        with pytest.raises(CacheError, match="use only what JSON can hold"):
+            cache.put_soon([item(1, details={"model": object()})])
+        await cache.put_many([item(2)])
+    assert len(watched.kept) == 1
+
+
+async def test_several_loops_may_use_one_cache(watched, item):
+    """A sync door runs a loop of its own in a thread."""
+    key, verdict = item()
+    cache = VerdictCache(watched)
+    await cache.put_many([(key, verdict)])
+    other = await asyncio.to_thread(lambda: asyncio.run(cache.get(key)))
+    assert other == await cache.get(key) == verdict
+    cache.close()
+
+
+PROGRAM = """
+import asyncio, os, signal, sys
+from assay.cache import CachedVerdict, VerdictCache, VerdictKey
+
+def item(number):
+    return VerdictKey("q", str(number), "m", "1"), CachedVerdict("MET")
+
+async def main(how):
+    cache = VerdictCache(sys.argv[1], linger=3600)
+    if how == "killed":
+        await cache.put_many(map(item, range(7)))
+        os.kill(os.getpid(), signal.SIGKILL)
+    cache.put_soon(map(item, range(7)))
+    if how == "ctrl-c":
+        print("ready", flush=True)
+        await asyncio.sleep(3600)
+    if how == "raises":
+        raise RuntimeError
+
+asyncio.run(main(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("how", ["ends", "raises", "ctrl-c", "killed"])
+@pytest.mark.slow
+def test_what_was_answered_outlives_the_program(tmp_path, how):
+    """However it ends; killed outright, what `put_many` returned from."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), how],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    if how == "ctrl-c":
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(signal.SIGINT)
+    program.communicate()
+    store = open_store(tmp_path)
+    assert store.stats().verdicts == 7
+    store.close()
+
+
+@pytest.mark.slow
+def test_after_a_fork_parent_and_child_store_what_is_theirs(tmp_path):
+    """Verdicts that wait when the program forks are stored once, by the parent."""
+    code = """
+import asyncio, os, sys
+from assay.cache import CachedVerdict, VerdictCache, VerdictKey
+cache = VerdictCache(sys.argv[1], linger=3600)
+def put(name):
+    cache.put_soon([(VerdictKey("q", name, "m", "1"), CachedVerdict(name))])
+put("before")
+child = os.fork()
+put("parent" if child else "child")
+found = asyncio.run(cache.get(VerdictKey("q", "nowhere", "m", "1")))
+assert found is None
+cache.close()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    store = open_store(tmp_path)
+    assert sorted(verdict.verdict for _, verdict in store.entries()) == [
+        "before",
+        "child",
+        "parent",
+    ]
+    store.close()

@@ -1,0 +1,134 @@
+"""The file: whose it is, what mode it is in, and what is said when it cannot be used."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from assay.cache import default_place, open_store
+from assay.cache.disks import mounted_kind, network_disk
+from assay.cache.sqlite import SqliteStore
+from assay.errors import CacheError
+
+
+def mode_of(path):
+    with sqlite3.connect(path) as connection:
+        [(mode,)] = connection.execute("PRAGMA journal_mode")
+    connection.close()
+    return mode
+
+
+def test_readers_do_not_wait_for_the_writer(tmp_path, item):
+    """While another connection holds the write lock, a read gives what was there before."""
+    store = open_store(tmp_path)
+    key, verdict = item()
+    store.put_many([(key, verdict)])
+    writer = sqlite3.connect(tmp_path / "verdicts.sqlite", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("DELETE FROM verdicts")
+    assert store.get_many([key]) == {key: verdict}
+    writer.execute("ROLLBACK")
+    writer.close()
+    store.close()
+
+
+def test_a_file_that_is_no_database_says_what_to_do(tmp_path):
+    """Move it away; nothing is overwritten."""
+    path = tmp_path / "verdicts.sqlite"
+    path.write_text("my shopping list, " * 100)
+    with pytest.raises(CacheError, match=r"verdicts.sqlite is damaged .* move it away"):
+        open_store(path)
+    assert path.read_text().startswith("my shopping list")
+
+
+def test_a_damaged_file_says_what_to_do(tmp_path, item):
+    """A page in the middle is overwritten."""
+    store = open_store(tmp_path)
+    items = [item(number, reason="x" * 500) for number in range(200)]
+    store.put_many(items)
+    store.close()
+    path = tmp_path / "verdicts.sqlite"
+    data = bytearray(path.read_bytes())
+    data[8192:-4096] = b"\xff" * (len(data) - 8192 - 4096)
+    path.write_bytes(data)
+    store = open_store(path)
+    with pytest.raises(CacheError, match=r"is damaged .* \.recover"):
+        store.get_many([key for key, _ in items])
+    store.close()
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path):
+    """Not a table is added to it."""
+    path = tmp_path / "bank.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE accounts (owner TEXT)")
+    with pytest.raises(CacheError, match="database of something else"):
+        open_store(path)
+    assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("accounts",)]
+    other.close()
+
+
+def test_a_newer_schema_is_refused(tmp_path):
+    """An older version would read it wrongly."""
+    open_store(tmp_path).close()
+    path = tmp_path / "verdicts.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(CacheError, match=r"newer assay.*schema 99.*upgrade"):
+        open_store(path)
+
+
+def test_a_place_that_cannot_be_made_says_so(tmp_path):
+    """Its parent is a file."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CacheError, match=r"cannot be opened .* point ASSAY_CACHE"):
+        open_store(tmp_path / "file" / "cache")
+
+
+def test_the_default_place_is_the_environments_or_the_users_cache(monkeypatch, tmp_path):
+    """`ASSAY_CACHE` may be a folder, a file or a URL."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "here"))
+    store = open_store()
+    assert store.where == str(tmp_path / "here" / "verdicts.sqlite")
+    store.close()
+    monkeypatch.delenv("ASSAY_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Path(default_place()).name == "assay"
+
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:40 / /home rw shared:2 - nfs4 files:/home rw
+31 30 0:41 / /home/ada/my\\040disk rw - xfs /dev/sdb1 rw
+40 22 0:50 / /scratch rw - lustre mds:/scratch rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/x", "ext4"),
+        ("/home/ada/x", "nfs4"),
+        ("/home/ada/my disk/x", "xfs"),
+        ("/scratch", "lustre"),
+        ("/homes/x", "ext4"),
+    ],
+)
+def test_the_nearest_mount_decides_what_disk_a_path_is_on(path, kind):
+    """By whole parts of the path."""
+    assert mounted_kind(Path(path), MOUNTS) == kind
+
+
+def test_on_a_network_disk_there_is_no_shared_memory(tmp_path, monkeypatch, item):
+    """Several hosts would spoil a file in WAL mode, so it is locked as a whole instead."""
+    assert network_disk(tmp_path) is None
+    local = SqliteStore(tmp_path / "local.db")
+    monkeypatch.setattr("assay.cache.sqlite.network_disk", lambda path: "nfs4")
+    remote = SqliteStore(tmp_path / "remote.db")
+    for store in (local, remote):
+        store.put_many([item()])
+        assert store.stats().verdicts == 1
+        store.close()
+    assert mode_of(tmp_path / "local.db") == "wal"
+    assert mode_of(tmp_path / "remote.db") == "delete"

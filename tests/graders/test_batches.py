@@ -1,0 +1,73 @@
+"""A few criteria a call: one knob between one and all."""
+
+from typing import Any
+
+import pytest
+
+from assay import PerBatchGrader, PerCriterionGrader, PerCriterionOneShotGrader
+from assay.testing import FakeModel
+
+
+def by_number(system: str, user: str) -> dict[str, Any]:
+    """MET for odd requirements, whatever their place in the list."""
+    lines = user.partition("<criteria>\n")[2].partition("\n</criteria>")[0].splitlines()
+    return {
+        "criteria_evaluations": [
+            {
+                "criterion_number": n,
+                "explanation": "so",
+                "criterion_status": "MET" if int(line.split()[-1]) % 2 else "UNMET",
+            }
+            for n, line in enumerate(lines, start=1)
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("size", "calls"), [(2, 4), (3, 3), (4, 2), (6, 2), (7, 1), (100, 1), (None, 1)]
+)
+async def test_as_few_calls_as_there_can_be(rubric_of: Any, size: Any, calls: int) -> None:
+    """Seven criteria; every answer goes to its own, so odd ones are met: 1 + 3 + 5 + 7 of 28."""
+    model = FakeModel(by_number)
+    grader = PerBatchGrader(model, size=size)
+    report = await rubric_of(*range(1, 8)).grade("x", autograder=grader)
+    assert (len(model.calls), report.score) == (calls, pytest.approx(16 / 28))
+
+
+async def test_the_ends_of_the_knob_are_the_two_graders(rubric_of: Any) -> None:
+    """Byte for byte the same prompts."""
+    for size, kind, answer in [
+        (1, PerCriterionGrader, "MET"),
+        (None, PerCriterionOneShotGrader, ("MET", "MET", "MET")),
+    ]:
+        one, other = FakeModel(answer), FakeModel(answer)
+        await rubric_of(1, 2, 3).grade("x", autograder=PerBatchGrader(one, size=size))
+        await rubric_of(1, 2, 3).grade("x", autograder=kind(other))
+        assert one.calls == other.calls
+
+
+async def test_a_failed_call_fails_its_batch(rubric_of: Any, partial_report: Any) -> None:
+    """And no other."""
+    model = FakeModel([("MET", "MET"), TimeoutError("slow"), ("MET",)])
+    report = await partial_report(rubric_of(1, 1, 1, 1, 1), PerBatchGrader(model, size=2))
+    assert [line.answered for line in report.report] == [True, True, False, False, True]
+
+
+async def test_raise_gives_the_exception(rubric_of: Any) -> None:
+    """As the graders at the ends do."""
+    rubric = rubric_of(1, 1, 1, on_error="raise")
+    with pytest.raises(TimeoutError):
+        await rubric.grade("x", autograder=PerBatchGrader(FakeModel(TimeoutError()), size=2))
+
+
+async def test_nothing_to_ask(rubric_of: Any) -> None:
+    """No call."""
+    model = FakeModel("MET")
+    assert (await rubric_of().grade("x", autograder=PerBatchGrader(model, size=3))).score is None
+    assert model.calls == []
+
+
+def test_a_batch_holds_something() -> None:
+    """0 is refused."""
+    with pytest.raises(ValueError, match="size is 0"):
+        PerBatchGrader(size=0)

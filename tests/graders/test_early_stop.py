@@ -1,0 +1,226 @@
+"""Asking ends when the result is decided, and it is the result that asking everything gives."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay import (
+    Autograder,
+    Criterion,
+    EarlyStop,
+    EvaluationReport,
+    Panel,
+    PerCriterionGrader,
+    Rubric,
+    Score,
+)
+from assay.testing import FakeModel, make_state
+
+SAFE = Criterion(requirement="Is safe", required=True)
+
+
+class Known(Autograder):
+    """Gives the answers it was made with, by name, and remembers the rounds it was asked in."""
+
+    def __init__(self, answers: dict[str, Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.answers = answers
+        self.rounds: list[list[str]] = []
+
+    async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
+        self.rounds.append([criterion.name for criterion in rubric])
+        return [self.answers[criterion.name] for criterion in rubric]
+
+
+def known(*values: Any, **options: Any) -> Known:
+    return Known({f"holds_{n}": value for n, value in enumerate(values, start=1)}, **options)
+
+
+# Vetoes
+
+
+async def test_a_failed_veto_ends_it() -> None:
+    """The score is 0 whatever the rest; nobody is asked about it, and the report says so."""
+    rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE])
+    model = FakeModel("UNMET")
+    report = await rubric.grade("x", autograder=EarlyStop(PerCriterionGrader(model)))
+    assert (report.score, report.raw_score, report.vetoed_by) == (0.0, 0.0, ("is_safe",))
+    assert (report.scored, report.asked, report.unneeded, report.coverage) == (True, 1, 1, 0.5)
+    kind, safe = report.report
+    assert (kind.asked, kind.value, kind.verdict, kind.error) == (False, None, None, None)
+    assert kind.reason == "not asked: the result was decided without it"
+    assert (safe.asked, safe.value, len(model.calls)) == (True, 0.0, 1)
+    assert report.metrics == {"is_safe": 0.0}
+
+
+async def test_what_was_not_asked_survives_writing() -> None:
+    """To a dictionary and back."""
+    rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE])
+    grader = EarlyStop(PerCriterionGrader(FakeModel("UNMET")))
+    report = await rubric.grade("x", autograder=grader)
+    assert report.to_dict()["report"][0]["asked"] is False
+    assert report.to_dict()["unneeded"] == 1
+    assert EvaluationReport.from_dict(report.to_dict()).report == report.report
+
+
+async def test_a_veto_that_holds_lets_everything_be_asked() -> None:
+    """In a second round, all at once; the sum is 1 + 5 of 6."""
+    rubric = Rubric(
+        [Criterion(requirement="Is kind", weight=5), SAFE, Criterion(requirement="N", weight=0)]
+    )
+    grader = Known({"is_kind": True, "is_safe": True, "n": True})
+    report = await rubric.grade("x", autograder=EarlyStop(grader))
+    assert grader.rounds == [["is_safe"], ["is_kind", "n"]]
+    assert (report.score, report.raw_score, report.unneeded) == (1.0, 6.0, 0)
+
+
+async def test_a_cap_above_zero_decides_nothing_by_itself() -> None:
+    """Under a cap of 0.5 the rest still counts: 1 of 6 points is less than half of them."""
+    veto = SAFE.with_fields(cap=0.5)
+    rubric = Rubric([veto, Criterion(requirement="Is kind", weight=5)])
+    grader = Known({"is_safe": False, "is_kind": False})
+    report = await rubric.grade("x", autograder=EarlyStop(grader))
+    assert (report.score, report.unneeded, len(grader.rounds)) == (0.0, 0, 2)
+
+
+async def test_faults_that_could_lower_the_reward_are_asked() -> None:
+    """The score is 0, and the sum is still open: -3 when the fault is there."""
+    rubric = Rubric([SAFE, Criterion(requirement="Is rude", weight=-3)])
+    grader = Known({"is_safe": False, "is_rude": True})
+    report = await rubric.grade("x", autograder=EarlyStop(grader))
+    assert (report.score, report.raw_score, report.unneeded) == (0.0, -3.0, 0)
+
+
+async def test_a_veto_without_an_answer_vetoes_nothing(partial_report: Any) -> None:
+    """Everything is asked, and the report is partial as any other."""
+    rubric = Rubric([SAFE, Criterion(requirement="Is kind", weight=5)])
+    grader = EarlyStop(Known({"is_safe": Score.failed("TimeoutError: slow"), "is_kind": True}))
+    report = await partial_report(rubric, grader)
+    assert (report.score, report.scored, report.errors) == (
+        1.0,
+        False,
+        {"is_safe": "TimeoutError: slow"},
+    )
+
+
+async def test_a_failure_that_cannot_matter_leaves_the_result() -> None:
+    """One veto failed and the other has no answer: 0 either way, and the error can be seen."""
+    rubric = Rubric([SAFE, SAFE.with_fields(name="legal"), Criterion(requirement="Is kind")])
+    grader = EarlyStop(Known({"is_safe": False, "legal": Score.failed("TimeoutError: slow")}))
+    report = await rubric.grade("x", autograder=grader)
+    assert (report.score, report.scored, report.unneeded) == (0.0, True, 2)
+    assert report.errors == {"legal": "TimeoutError: slow"}
+
+
+# Thresholds
+
+
+async def test_enough_is_enough(rubric_of: Any) -> None:
+    """4 and 3 of 10 reach 0.7. The 4 goes first, since without it all would be over."""
+    grader = known(True, True, True, True)
+    report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.7))
+    assert grader.rounds == [["holds_4"], ["holds_3"]]
+    assert (report.score, report.raw_score, report.unneeded) == (1.0, 10.0, 2)
+
+
+async def test_out_of_reach_is_out_of_reach(rubric_of: Any) -> None:
+    """Without the 4 no more than 6 of 10 can come: one call."""
+    grader = known(True, True, True, False)
+    report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.7))
+    assert (report.score, report.raw_score) == (0.0, 0.0)
+    assert (report.metrics, report.unneeded) == ({"holds_4": 0.0}, 3)
+    assert grader.rounds == [["holds_4"]]
+
+
+async def test_rounds_go_on_while_it_is_open(rubric_of: Any) -> None:
+    """At 0.5 the 4 alone decides nothing, so 3 and 4 go together; 4 + 0 is open, 4 + 0 + 2 not."""
+    grader = known(True, True, False, True)
+    report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.5))
+    assert (grader.rounds, report.score) == ([["holds_3", "holds_4"], ["holds_2"]], 1.0)
+
+
+async def test_without_an_answer_that_it_needs_it_is_unscored(
+    rubric_of: Any, partial_report: Any
+) -> None:
+    """Neither passed nor failed."""
+    grader = EarlyStop(known(True, Score.failed("TimeoutError: slow")), threshold=0.7)
+    report = await partial_report(rubric_of(1, 1), grader)
+    assert (report.score, report.raw_score, report.scored) == (None, None, False)
+
+
+async def test_a_threshold_on_the_sum(rubric_of: Any) -> None:
+    """With normalize=False it is one of points: 4 reach 3.5."""
+    grader = EarlyStop(known(True, True, normalize=False), threshold=3.5)
+    report = await rubric_of(1, 4).grade("x", autograder=grader)
+    assert (report.score, report.raw_score, report.unneeded) == (1.0, 1.0, 1)
+
+
+async def test_numbers_beyond_one_decide_nothing(rubric_of: Any) -> None:
+    """A judge of your own may give 7; then everything is asked."""
+    grader = known(7.0, 0.0)
+    report = await rubric_of(1, 1).grade("x", autograder=EarlyStop(grader, threshold=0.9))
+    assert (report.score, report.unneeded) == (1.0, 0)
+
+
+async def test_the_reward_of_a_state() -> None:
+    """It is scored, so it has an advantage, and no errors."""
+    states = [make_state("one"), make_state("two")]
+    model = FakeModel(lambda system, user: "MET" if "two" in user else "UNMET")
+    rubric = Rubric(
+        [SAFE, Criterion(requirement="Is kind")], autograder=EarlyStop(PerCriterionGrader(model))
+    )
+    await rubric.score_group(states)
+    assert [(s["reward"], s["advantage"]) for s in states] == [(0.0, -1.0), (2.0, 1.0)]
+    assert "errors" not in states[0]
+
+
+async def test_beside_a_check(rubric_of: Any) -> None:
+    """A check worth 2 and a passed 4 of 4: 6 of 6."""
+    rubric = Rubric([lambda: 1.0, *rubric_of(3, 1).criteria], weights=[2, None, None])
+    report = await rubric.grade("x", autograder=EarlyStop(known(True, False), threshold=0.7))
+    assert (report.raw_score, report.score, report.unneeded) == (6.0, 1.0, 1)
+
+
+LINE = st.tuples(
+    st.integers(-3, 4), st.booleans(), st.sampled_from([0.0, 0.2, 0.5]), st.booleans(),
+    st.sampled_from([0.0, 0.5, 1.0, None]),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(LINE, min_size=1, max_size=6), st.sampled_from([None, 0.3, 0.5, 0.75]), st.booleans()
+)
+def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, unit: bool) -> None:
+    """Whatever the weights, vetoes, caps and answers, N/A among them."""
+    criteria: list[Criterion] = []
+    answers: dict[str, Score] = {}
+    for n, (weight, required, cap, allow_na, value) in enumerate(lines):
+        name = f"c{n}"
+        criteria.append(
+            Criterion(
+                requirement=name, weight=weight, required=required, cap=cap, allow_na=allow_na,
+                pass_at=0.5,
+            )
+        )  # fmt: skip
+        left_out = value is None and allow_na
+        answers[name] = Score.not_applicable() if left_out else Score(value or 0.0)
+    full = asyncio.run(Known(answers, normalize=unit).grade("x", criteria))
+    stop = EarlyStop(Known(answers, normalize=unit), threshold=threshold)
+    report = asyncio.run(stop.grade("x", criteria))
+    assert report.scored
+    if threshold is None:
+        assert report.score == (None if full.score is None else pytest.approx(full.score))
+        assert report.raw_score == pytest.approx(full.raw_score)
+        assert bool(report.vetoed_by) == bool(full.vetoed_by)
+    elif full.score is not None:
+        assert report.score == float(full.score >= threshold)
+
+
+def test_it_gives_a_whole(rubric_of: Any) -> None:
+    """So it is the outermost grader: a majority of its results has no lines to count."""
+    with pytest.raises(ValueError, match="have no majority"):
+        Panel([EarlyStop(PerCriterionGrader())])

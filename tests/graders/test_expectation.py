@@ -1,0 +1,198 @@
+"""Answers weighed by log-probabilities."""
+
+import math
+from typing import Any
+
+import pytest
+
+from assay import (
+    Criterion,
+    Expectation,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    Reply,
+    Request,
+    Rubric,
+)
+from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput
+from assay.graders.odds import choice_odds
+from assay.models import Token
+
+SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))
+
+
+def token(text: str, *others: tuple[str, float], chance: float = 1.0) -> Token:
+    odds = {text: chance, **dict(others)}
+    return Token(text, math.log(chance), {t: math.log(p) for t, p in odds.items()})
+
+
+class Speaks:
+    """A model that says the same each time, token by token."""
+
+    id = "speaks"
+
+    def __init__(self, schema: Any, *tokens: Token) -> None:
+        self.schema = schema
+        self.tokens = tokens
+        self.asked: list[Request] = []
+
+    async def __call__(self, request: Request) -> Reply:
+        self.asked.append(request)
+        text = "".join(token.text for token in self.tokens)
+        value = self.schema.model_validate_json(text)
+        given = None if request.logprobs is None else self.tokens
+        return Reply(text, value=value, logprobs=given)
+
+
+def binary(*verdict: Token) -> Speaks:
+    start = token('{"explanation": "so", "criterion_status": "')
+    return Speaks(PerCriterionOutput, start, *verdict, token('"}'))
+
+
+async def graded(model: Any, rubric: Rubric) -> Any:
+    report = await rubric.grade("x", autograder=Expectation(PerCriterionGrader(model=model)))
+    return report.report[0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "value"),
+    [
+        ([token("MET", ("UN", 0.1), chance=0.9)], 0.9),
+        ([token("UN", ("MET", 0.3), chance=0.7), token("MET")], 0.3),
+        ([token("MET", ("UNMET", 0.2), ("Maybe", 0.2), chance=0.6)], 0.75),
+        ([token("MET")], 1.0),
+        ([token("M", ("UN", 0.25), chance=0.75), token("ET")], 0.75),
+    ],
+    ids=["one token", "two tokens", "something else", "certain", "in parts"],
+)
+async def test_the_value_is_the_expectation(rubric_of: Any, verdict: Any, value: float) -> None:
+    """Of what is on offer: 0.6 to 0.2 is 0.75. Two draws differ in 2 · p · (1 - p) of all cases."""
+    line = await graded(binary(*verdict), rubric_of(1))
+    assert line.value == pytest.approx(value)
+    assert line.disagreement == pytest.approx(2 * value * (1 - value))
+    assert line.verdict == ("MET" if verdict[0].text.startswith("M") else "UNMET")
+
+
+async def test_a_verdict_that_shares_its_token_with_the_quotes(rubric_of: Any) -> None:
+    """Only what follows the quote decides; an alternative that begins otherwise is left out."""
+    start = token('{"explanation": "so", "criterion_status":')
+    verdict = token(' "MET', (' "UN', 0.2), (" null", 0.1), chance=0.7)
+    line = await graded(Speaks(PerCriterionOutput, start, verdict, token('"}')), rubric_of(1))
+    assert line.value == pytest.approx(7 / 9)
+
+
+async def test_a_scale_has_its_mean() -> None:
+    """Good 0.5, fair 0.3, poor 0.2: 0.65 expected; apart 2 (0.15 / 2 + 0.1 + 0.06 / 2) = 0.41."""
+    start = token('{"explanation": "so", "choice": "')
+    verdict = token("good", ("fair", 0.3), ("poor", 0.2), chance=0.5)
+    line = await graded(Speaks(ChoiceOutput, start, verdict, token('"}')), Rubric([SCALE]))
+    assert (line.value, line.verdict) == (pytest.approx(0.65), "good")
+    assert line.disagreement == pytest.approx(0.41)
+
+
+async def test_a_quotation_before_the_verdict_is_no_verdict(rubric_of: Any) -> None:
+    """The last one counts, and quotes inside the reason are not taken for it."""
+    start = token('{"explanation": "it says \\"criterion_status\\": \\"')
+    quoted = token("MET", ("UN", 0.5), chance=0.5)
+    model = Speaks(
+        PerCriterionOutput,
+        start, quoted, token('\\"", "criterion_status": "'),
+        token("UN", ("MET", 0.1), chance=0.9), token('MET"}'),
+    )  # fmt: skip
+    assert (await graded(model, rubric_of(1))).value == pytest.approx(0.1)
+
+
+async def test_many_criteria_in_one_reply(rubric_of: Any) -> None:
+    """Each verdict has its own odds, in the order in which they were written."""
+    entry = '{{"criterion_number": {}, "explanation": "so", "criterion_status": "'
+    model = Speaks(
+        OneShotOutput,
+        token('{"criteria_evaluations": [' + entry.format(2)),
+        token("MET", ("UN", 0.2), chance=0.8),
+        token('"}, ' + entry.format(1)),
+        token("UN", ("MET", 0.4), chance=0.6), token("MET"),
+        token('"}]}'),
+    )  # fmt: skip
+    grader = Expectation(PerCriterionOneShotGrader(model=model))
+    report = await rubric_of(1, 1).grade("x", autograder=grader)
+    assert [line.value for line in report.report] == [pytest.approx(0.4), pytest.approx(0.8)]
+
+
+async def test_a_veto_passes_by_its_verdict(caplog: Any) -> None:
+    """MET with 0.9 is no failure of a required criterion, and costs a tenth."""
+    rubric = Rubric([Criterion(requirement="Is safe", required=True)])
+    model = binary(token("MET", ("UN", 0.1), chance=0.9))
+    report = await rubric.grade("x", autograder=Expectation(PerCriterionGrader(model=model)))
+    assert (report.score, report.vetoed_by) == (pytest.approx(0.9), ())
+    assert "no log-probabilities" not in caplog.text
+
+
+async def test_without_log_probabilities_a_verdict_is_a_verdict(
+    rubric_of: Any, caplog: Any
+) -> None:
+    """Worth what it is worth, with nothing said about disagreement; the log says so once."""
+    grader = Expectation(PerCriterionGrader(lambda system_prompt, user_prompt: {"choice": "MET"}))
+    for _ in range(2):
+        report = await rubric_of(1).grade("x", autograder=grader)
+        assert (report.score, report.disagreements) == (1.0, {})
+    assert caplog.text.count("gave no log-probabilities") == 1
+
+
+async def test_an_answer_that_nobody_was_asked_about_is_no_complaint(
+    rubric_of: Any, caplog: Any
+) -> None:
+    """A degenerate text has no tokens, and the endpoint is not to blame."""
+    grader = Expectation(PerCriterionGrader(model=binary(token("MET"))))
+    assert (await rubric_of(1).grade("...", autograder=grader)).score == 0.0
+    assert caplog.text == ""
+
+
+async def test_tokens_without_alternatives_tell_nothing(rubric_of: Any) -> None:
+    """An endpoint may give the written token alone."""
+    line = await graded(binary(Token("MET", -0.2)), rubric_of(1))
+    assert (line.value, line.disagreement) == (1.0, None)
+
+
+async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
+    """20 unless said otherwise."""
+    model = binary(token("MET"))
+    await graded(model, rubric_of(1))
+    few = Expectation(PerCriterionGrader(model=model), alternatives=5)
+    await rubric_of(1).grade("x", autograder=few)
+    assert [request.logprobs for request in model.asked] == [20, 5]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "odds"),
+    [
+        (token("MET", ("Yes", 0.5), ("No", 0.2), chance=0.01), None),
+        (token("MET", ("Yes", 0.009), chance=0.99), {"UNMET": 0.0, "MET": 1.0}),
+        (token("MET", ("Yes", 0.6), ("UN", 0.1), chance=0.3), {"UNMET": 0.25, "MET": 0.75}),
+    ],
+    ids=["it would rather have said Yes", "nothing else to speak of", "both are listed"],
+)
+def test_odds_are_told_only_where_they_are_known(verdict: Token, odds: Any) -> None:
+    """UNMET, unlisted, may have 0.01 as well as MET has; or 0.001 at most; or it is listed."""
+    found = choice_odds(("UNMET", "MET"), "MET", [verdict])
+    assert found == (None if odds is None else pytest.approx(odds))
+
+
+def test_choices_that_begin_alike() -> None:
+    """`good` and `good enough` part after the first word; what leaves before goes elsewhere."""
+    choices = ("bad", "good", "good enough")
+    tokens = [
+        token("good", ("bad", 0.2), chance=0.8),
+        token('"', (" enough", 0.25), chance=0.75),
+    ]
+    odds = choice_odds(choices, "good", tokens)
+    assert odds == {
+        "bad": pytest.approx(0.2),
+        "good": pytest.approx(0.6),
+        "good enough": pytest.approx(0.2),
+    }
+
+
+def test_at_least_one_alternative() -> None:
+    """With none there is nothing to weigh."""
+    with pytest.raises(ValueError, match="alternatives is 0"):
+        Expectation(PerCriterionGrader(), alternatives=0)

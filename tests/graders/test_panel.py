@@ -1,0 +1,391 @@
+"""Several judges, several samples of one, and both orders: votes, and how far apart they are."""
+
+from typing import Any
+
+import pytest
+
+from assay import (
+    Autograder,
+    Criterion,
+    EvaluationReport,
+    JudgeError,
+    Panel,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    Rubric,
+    RubricAsJudgeGrader,
+    Samples,
+    Score,
+    Swapped,
+)
+from assay.graders import LengthPenalty
+from assay.graders.votes import Vote, disagreement, nearest, outcome
+from assay.testing import FakeModel
+
+DOWN = ConnectionError("down")
+SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))
+NA = Score.not_applicable()
+
+
+def judges(*answers: Any) -> list[Autograder]:
+    """One judge an answer, which it gives to everything."""
+    return [PerCriterionGrader(FakeModel(answer)) for answer in answers]
+
+
+def votes(*scores: Score | float, weights: Any = None) -> list[Vote]:
+    given = [score if isinstance(score, Score) else Score(score) for score in scores]
+    return [
+        Vote(f"judge {n}", score, weight)
+        for n, (score, weight) in enumerate(zip(given, weights or [1.0] * len(given), strict=True))
+    ]
+
+
+def verdict(word: str) -> Score:
+    return Score(SCALE.values[word], f"it is {word}", word)
+
+
+@pytest.mark.parametrize(
+    ("rule", "weight", "answers", "value", "apart"),
+    [
+        ("majority", 1, ["MET", "MET", "UNMET"], 1.0, 2 / 3),
+        ("majority", 1, ["MET", "UNMET", "UNMET"], 0.0, 2 / 3),
+        ("majority", 1, ["MET", "MET", "MET"], 1.0, 0.0),
+        ("majority", 1, ["MET", "UNMET"], 0.0, 1.0),
+        ("majority", -1, ["MET", "UNMET"], 1.0, 1.0),
+        ("mean", 1, ["MET", "MET", "UNMET"], 2 / 3, 2 / 3),
+        ("mean", 1, ["MET", "MET", "MET", "UNMET"], 0.75, 0.5),
+        ("worst", 1, ["MET", "MET", "UNMET"], 0.0, 2 / 3),
+        ("worst", -1, ["UNMET", "UNMET", "MET"], 1.0, 2 / 3),
+    ],
+)
+async def test_rules(
+    rubric_of: Any, rule: Any, weight: float, answers: list[str], value: float, apart: float
+) -> None:
+    """A tie goes against the text; of three pairs of judges two differ where one stands alone."""
+    report = await rubric_of(weight).grade("x", autograder=Panel(judges(*answers), rule=rule))
+    [line] = report.report
+    assert line.value == pytest.approx(value)
+    assert line.disagreement == pytest.approx(apart)
+    assert report.disagreements == {"holds_1": pytest.approx(apart)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"), [("majority", 0.0), ("mean", pytest.approx(0.4)), ("worst", 0.0)]
+)
+async def test_weights_of_judges(rubric_of: Any, rule: Any, value: Any) -> None:
+    """3 against 1 and 1: the heavy judge wins the majority, and the mean is (1 + 1) / 5."""
+    panel = Panel(judges("UNMET", "MET", "MET"), rule=rule, weights=[3, 1, 1])
+    assert (await rubric_of(1).grade("x", autograder=panel)).report[0].value == value
+
+
+async def test_a_line_shows_who_said_what(rubric_of: Any) -> None:
+    """By name, in the report and in what it is written as, and back."""
+    panel = Panel(
+        {"strict": judges("UNMET")[0], "kind": judges("MET")[0], "third": judges(DOWN)[0]}
+    )
+    report = await rubric_of(1).grade("x", autograder=panel)
+    [line] = report.report
+    assert [(vote.name, vote.verdict, vote.error) for vote in line.lines] == [
+        ("strict", "UNMET", None),
+        ("kind", "MET", None),
+        ("third", None, "ConnectionError: down"),
+    ]
+    written = report.model_dump()["report"][0]
+    assert (written["disagreement"], written["lines"][1]["name"]) == (1.0, "kind")
+    assert EvaluationReport.from_dict(report.to_dict()).report == report.report
+
+
+async def test_judges_without_names_are_called_by_their_model(rubric_of: Any) -> None:
+    """And numbered where two are called alike."""
+    report = await rubric_of(1).grade("x", autograder=Panel(judges("MET", "MET")))
+    assert [vote.name for vote in report.report[0].lines] == ["FakeModel", "FakeModel_2"]
+
+
+async def test_a_failed_judge_is_named_and_the_others_count(rubric_of: Any) -> None:
+    """Two of two that answered, and not two of three."""
+    report = await rubric_of(1).grade("x", autograder=Panel(judges("MET", DOWN, "MET")))
+    [line] = report.report
+    assert (line.value, line.disagreement, report.scored) == (1.0, 0.0, True)
+    assert line.reason.startswith("2 of 2 judges, 1 failed (FakeModel_2: ConnectionError: down): ")
+
+
+async def test_a_judge_that_fails_on_one_criterion_counts_on_the_others(rubric_of: Any) -> None:
+    """The panel has one judge for the second line and two for the first."""
+    half = PerCriterionGrader(FakeModel(lambda s, u: "MET" if "Holds 1" in u else DOWN))
+    report = await rubric_of(1, 1).grade(
+        "x", autograder=Panel([half, *judges("UNMET")], rule="mean")
+    )
+    assert [line.value for line in report.report] == [0.5, 0.0]
+    assert [line.disagreement for line in report.report] == [1.0, None]
+
+
+async def test_nobody_answered(rubric_of: Any, partial_report: Any) -> None:
+    """An error, never a value; the votes are still there."""
+    report = await partial_report(rubric_of(-1), Panel(judges(DOWN, DOWN)))
+    [line] = report.report
+    assert (line.value, report.score, len(line.lines)) == (None, None, 2)
+    assert line.error.startswith("JudgeError: 0 of 2 judges answered (FakeModel: ConnectionError")
+
+
+async def test_a_quorum(rubric_of: Any, partial_report: Any) -> None:
+    """One of three is too few where two must answer."""
+    report = await partial_report(rubric_of(1), Panel(judges("MET", DOWN, DOWN), quorum=2))
+    assert "1 of 3 judges answered, and 2 must" in report.report[0].error
+
+
+async def test_raise_is_for_criteria_without_an_answer(rubric_of: Any) -> None:
+    """One judge may fail; when all do, the criterion is named."""
+    rubric = rubric_of(1, on_error="raise")
+    assert (await rubric.grade("x", autograder=Panel(judges("MET", DOWN)))).score == 1.0
+    with pytest.raises(JudgeError, match=r"'holds_1' has no answer: .*0 of 1 judges"):
+        await rubric.grade("x", autograder=Panel(judges(DOWN)))
+
+
+async def test_without_a_rubric_the_votes_stay(rubric_of: Any) -> None:
+    """`grade()` of the panel itself keeps disagreement and lines."""
+    report = await Panel(judges("MET", "UNMET")).grade("x", list(rubric_of(1).criteria))
+    assert (report.report[0].disagreement, len(report.report[0].lines)) == (1.0, 2)
+
+
+async def test_panels_of_panels(rubric_of: Any) -> None:
+    """Any grader can be a judge; the lines of the inner panel stand under its vote."""
+    inner = Panel(judges("MET", "MET", "UNMET"))
+    report = await rubric_of(1).grade("x", autograder=Panel([inner, *judges("MET")]))
+    [line] = report.report
+    assert (line.value, line.disagreement) == (1.0, 0.0)
+    assert [vote.disagreement for vote in line.lines] == [pytest.approx(2 / 3), None]
+    assert len(line.lines[0].lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "scores", "value", "named"),
+    [
+        ("majority", ["good", "fair", "fair"], 0.5, "fair"),
+        ("majority", ["good", "fair", "poor"], 0.0, "poor"),
+        ("mean", ["good", "good", "fair"], 2.5 / 3, "good"),
+        ("mean", ["good", "fair"], 0.75, "fair"),
+        ("worst", ["good", "fair"], 0.5, "fair"),
+    ],
+)
+def test_labels_of_a_scale(rule: Any, scores: list[str], value: float, named: str) -> None:
+    """The mean is a number, and its verdict the nearest label, of two the worse."""
+    score = outcome(SCALE, votes(*map(verdict, scores)), rule)
+    assert (score.value, score.verdict) == (pytest.approx(value), named)
+
+
+@pytest.mark.parametrize(
+    ("rule", "scores", "value", "named"),
+    [
+        ("majority", [NA, NA, verdict("good")], None, "N/A"),
+        ("majority", [NA, verdict("good")], 1.0, "good"),
+        ("mean", [NA, verdict("good"), verdict("poor")], 0.5, "fair"),
+        ("mean", [NA, NA, verdict("good")], None, "N/A"),
+        ("worst", [NA, NA, verdict("good")], 1.0, "good"),
+        ("worst", [NA, NA], None, "N/A"),
+    ],
+)
+def test_not_applicable_is_an_answer(
+    rule: Any, scores: list[Score], value: float | None, named: str
+) -> None:
+    """It wins by majority alone; where one says that the question applies, `worst` takes that."""
+    score = outcome(SCALE, votes(*scores), rule)
+    assert (score.value, score.verdict, score.error) == (value, named, None)
+
+
+def test_numbers_vote_too() -> None:
+    """A judge of your own may give numbers and no verdicts: 0.2, 0.2 and 0.8."""
+    given = votes(0.2, 0.2, 0.8)
+    assert outcome(SCALE, given, "majority").value == 0.2
+    assert outcome(SCALE, given, "mean")[:3] == (pytest.approx(0.4), "3 of 3 judges", None)
+
+
+@pytest.mark.parametrize(
+    ("scores", "apart"),
+    [([1.0], None), ([0.0, 0.5, 1.0], 2 / 3), ([NA, 1.0], 1.0), ([NA, NA], 0.0), ([9.0, 2.0], 1.0)],
+)
+def test_disagreement_is_the_mean_distance_of_two(scores: list[Any], apart: Any) -> None:
+    """0.5, 0.5 and 1 make 2/3; one answer alone cannot disagree; never more than 1."""
+    found = disagreement([vote.score for vote in votes(*scores)])
+    assert found == (None if apart is None else pytest.approx(apart))
+
+
+def test_nearest_of_a_fault_is_the_worse_one_too() -> None:
+    """Half way between, a fault is there."""
+    assert nearest(Criterion(requirement="Is rude", weight=-1), 0.5) == "MET"
+    assert nearest(Criterion(requirement="Is kind"), 0.5) == "UNMET"
+
+
+async def test_a_veto_passes_by_its_verdict() -> None:
+    """2 of 3 say MET: worth 2/3 in a mean, and no veto."""
+    rubric = Rubric([Criterion(requirement="Is safe", required=True)])
+    report = await rubric.grade("x", autograder=Panel(judges("MET", "MET", "UNMET"), rule="mean"))
+    assert (report.score, report.vetoed_by) == (pytest.approx(2 / 3), ())
+
+
+# Samples
+
+
+async def test_samples_vote(rubric_of: Any) -> None:
+    """3 of 5 say MET, so 3 · 2 of 10 pairs differ."""
+    model = FakeModel(["MET", "UNMET", "MET", "UNMET", "MET"])
+    report = await rubric_of(1).grade("x", autograder=Samples(PerCriterionGrader(model), 5))
+    [line] = report.report
+    assert (line.value, line.disagreement) == (1.0, pytest.approx(0.6))
+    assert [vote.name for vote in line.lines] == [f"sample {n}" for n in range(1, 6)]
+    assert line.reason.startswith("3 of 5 samples: ")
+
+
+async def test_samples_of_a_judge_of_your_own(rubric_of: Any) -> None:
+    """It is asked again and again."""
+
+    class Wavering(Autograder):
+        asked = 0
+
+        async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
+            self.asked += 1
+            return [self.asked % 2 == 0 for _ in rubric]
+
+    report = await rubric_of(1).grade("x", autograder=Samples(Wavering(), 4, rule="mean"))
+    assert report.score == 0.5
+
+
+# Both orders
+
+
+async def test_the_second_order_is_the_opposite_one() -> None:
+    """Of labels, and of criteria that share a call; matched back to where they belong."""
+    model = FakeModel(
+        [
+            {"criteria_evaluations": [{"criterion_idx": 0, "choice": "good"}, {"criterion_idx": 1, "choice": "MET"}]},
+            {"criteria_evaluations": [{"criterion_idx": 0, "choice": "MET"}, {"criterion_idx": 1, "choice": "poor"}]},
+        ]
+    )  # fmt: skip
+    rubric = Rubric([SCALE, Criterion(requirement="Is short")])
+    report = await rubric.grade("x", autograder=Swapped(PerCriterionOneShotGrader(model)))
+    assert [line.value for line in report.report] == [0.5, 1.0]
+    assert report.disagreements == {"is_clear": 1.0, "is_short": 0.0}
+    first, second = [user.partition("<criteria>")[2] for _, user in model.calls]
+    assert "1. [positive, weight 1, one of: poor | fair | good] Is clear" in first
+    assert "1. [positive, weight 1, one of: UNMET | MET] Is short" in second
+    assert (
+        "2. [positive, weight 1, one of, from the most to the least: good | fair | poor] Is clear"
+        in second
+    )
+
+
+async def test_labels_of_single_questions_are_turned_round() -> None:
+    """The prompt says which way they run; MET and UNMET, which go unlisted, are listed."""
+    model = FakeModel({"choice": "good", "criterion_status": None})
+    await Rubric([SCALE]).grade("x", autograder=Swapped(PerCriterionGrader(model)))
+    assert "<choices>\npoor\nfair\ngood\n</choices>" in model.calls[0][1]
+    assert (
+        '<choices order="from the most to the least">\ngood\nfair\npoor\n</choices>'
+        in model.calls[1][1]
+    )
+    plain = FakeModel("MET")
+    rubric = Rubric([Criterion(requirement="Is short")])
+    await rubric.grade("x", autograder=Swapped(PerCriterionGrader(plain)))
+    assert "<choices" not in plain.calls[0][1]
+    assert "<choices>\nUNMET\nMET\n</choices>" in plain.calls[1][1]
+
+
+async def test_not_applicable_stays_last() -> None:
+    """It is no end of the scale."""
+    model = FakeModel({"choice": "N/A"})
+    rubric = Rubric([Criterion(requirement="Is kind", choices=("no", "yes"), allow_na=True)])
+    await rubric.grade("x", autograder=Swapped(PerCriterionGrader(model)))
+    assert "\nyes\nno\nN/A\n</choices>" in model.calls[1][1]
+
+
+async def test_a_split_between_orders_is_a_half(rubric_of: Any) -> None:
+    """And fails a veto."""
+    swapped = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
+    assert (await rubric_of(1).grade("x", autograder=swapped)).score == 0.5
+    veto = Rubric([Criterion(requirement="Is safe", required=True)])
+    swapped = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
+    assert (await veto.grade("x", autograder=swapped)).vetoed_by == ("is_safe",)
+
+
+# One number for all
+
+
+async def test_numbers_for_the_whole_have_a_mean(rubric_of: Any) -> None:
+    """80, 60 and one failure make 0.7 of 4, and the reason says so."""
+    panel = Panel([RubricAsJudgeGrader(FakeModel(said)) for said in (80, 60, DOWN)], rule="mean")
+    report = await rubric_of(3, 1).grade("x", autograder=panel)
+    assert (report.score, report.raw_score) == (pytest.approx(0.7), pytest.approx(2.8))
+    assert report.reason.startswith(
+        "FakeModel 0.8, FakeModel_2 0.6; 0.2 apart; 2 of 2 judges, 1 failed"
+    )
+
+
+async def test_the_worst_number_without_normalising(rubric_of: Any) -> None:
+    """60 of 100 on weights of 4 is 2.4."""
+    two = [RubricAsJudgeGrader(FakeModel(said), normalize=False) for said in (80, 60)]
+    report = await rubric_of(3, 1).grade("x", autograder=Panel(two, rule="worst"))
+    assert (report.score, report.raw_score) == (pytest.approx(2.4), pytest.approx(2.4))
+
+
+async def test_no_number_at_all(rubric_of: Any, partial_report: Any) -> None:
+    """Every line says so."""
+    panel = Panel([RubricAsJudgeGrader(FakeModel(DOWN))], rule="mean")
+    report = await partial_report(rubric_of(1, 1), panel)
+    assert all("0 of 1 judges answered" in error for error in report.errors.values())
+    assert len(report.errors) == 2
+
+
+async def test_orders_of_one_number_for_all(rubric_of: Any) -> None:
+    """The second time the criteria are listed from the last to the first."""
+    model = FakeModel([80, 60])
+    report = await rubric_of(3, 1).grade("x", autograder=Swapped(RubricAsJudgeGrader(model)))
+    assert report.score == pytest.approx(0.7)
+    assert ["weight 3] Holds 1\n2." in user for _, user in model.calls] == [True, False]
+
+
+# What is refused
+
+
+class Own(Autograder):
+    """Puts its questions in its own way."""
+
+    async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
+        return ["MET"] * len(rubric)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: Panel([]), ValueError, "nobody to ask"),
+        (lambda: Panel([FakeModel("MET")]), TypeError, "takes graders, and this is"),
+        (lambda: Panel(judges("MET"), rule="mode"), ValueError, "rule is 'mode'"),
+        (lambda: Panel(judges("MET"), weights=[1, 2]), ValueError, "2 weights for 1 judges"),
+        (lambda: Panel(judges("MET"), weights=[0]), ValueError, "above 0"),
+        (lambda: Panel(judges("MET"), quorum=2), ValueError, "give 1 to 1"),
+        (lambda: Samples(judges("MET")[0], 0), ValueError, "ask at least once"),
+        (lambda: Swapped(Own()), ValueError, "cannot be turned round"),
+        (lambda: Panel([RubricAsJudgeGrader(FakeModel(1))]), ValueError, "have no majority"),
+        (
+            lambda: Panel([RubricAsJudgeGrader(FakeModel(1)), *judges("MET")], rule="mean"),
+            ValueError,
+            "gives one number for all criteria, and others",
+        ),
+        (
+            lambda: Panel([PerCriterionGrader(FakeModel(), length_penalty=LengthPenalty())]),
+            ValueError,
+            "give length_penalty to Panel",
+        ),
+    ],
+)
+def test_what_cannot_be_built_says_why(make: Any, error: type[Exception], words: str) -> None:
+    """At construction, before anything is paid for."""
+    with pytest.raises(error, match=words):
+        make()
+
+
+async def test_options_of_the_inside_hold_outside(rubric_of: Any) -> None:
+    """The sum is the score where the first judge says so; a penalty is the panel's own."""
+    raw = Panel([PerCriterionGrader(FakeModel("MET"), normalize=False)])
+    assert (await rubric_of(3, 1).grade("x", autograder=raw)).score == 4.0
+    penalty = LengthPenalty(free_budget=1, max_cap=2)
+    long = Panel(judges("MET"), length_penalty=penalty)
+    assert (await rubric_of(3, 1).grade("two words", autograder=long)).score == 0.5

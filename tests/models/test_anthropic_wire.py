@@ -1,0 +1,85 @@
+"""What goes over Anthropic's wire: a tool for the schema, and a breakpoint after what is shared."""
+
+from typing import Any
+
+import pytest
+
+from assay import Limits, Truncated
+from assay.graders import PerCriterionOutput
+from assay.models import model_of
+from assay.testing import Fault
+
+
+@pytest.fixture
+def claude(serve: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A server in Anthropic's place, and the model behind it."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        server = serve(*args, **kwargs)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "s3cret")
+        return server, model_of("anthropic/claude-test", limits=Limits(timeout=5, deadline=20))
+
+    return make
+
+
+async def test_a_verdict_comes_by_the_tool(claude: Any, question: Any) -> None:
+    """Which has to be used."""
+    server, model = claude("UNMET")
+    reply = await model(question(schema=PerCriterionOutput))
+    assert reply.value.criterion_status == "UNMET"
+    body = server.asked[0].body
+    assert body["tool_choice"] == {"type": "tool", "name": "reply"}
+    assert list(body["tools"][0]["input_schema"]["properties"]) == [
+        "explanation",
+        "criterion_status",
+    ]
+
+
+async def test_the_breakpoint_stands_after_what_is_shared(claude: Any, question: Any) -> None:
+    """Before the criterion, so that the next criterion reads the rest from the cache."""
+    server, model = claude("hello")
+    await model(question())
+    body = server.asked[0].body
+    assert body["system"] == [{"type": "text", "text": "You judge."}]
+    [turn] = body["messages"]
+    assert [("cache_control" in part, part["text"]) for part in turn["content"]] == [
+        (True, "<response>4</response>\n"),
+        (False, "Is it even?"),
+    ]
+
+
+async def test_tokens_from_its_cache_are_told_apart(claude: Any, question: Any) -> None:
+    """Read tokens are all tokens, those from the cache among them."""
+    server, model = claude("hello")
+    long = "w" * 640
+    await model(question(long))
+    reply = await model(question(long + "!"))
+    assert reply.usage.cached == server.cached_tokens == 160
+    assert reply.usage.prompt == 168
+
+
+async def test_key_and_version_are_in_the_headers(claude: Any, question: Any) -> None:
+    """As that endpoint wants them."""
+    server, model = claude("hello")
+    await model(question())
+    headers = server.asked[0].headers
+    assert (headers["x-api-key"], headers["anthropic-version"]) == ("s3cret", "2023-06-01")
+    assert server.asked[0].body["max_tokens"] == 4096
+
+
+async def test_a_cut_off_message_is_an_error(claude: Any, question: Any) -> None:
+    """`max_tokens` is how it says so."""
+    _, model = claude(faults=[Fault.truncated()])
+    with pytest.raises(Truncated):
+        await model(question(schema=PerCriterionOutput))
+
+
+async def test_without_a_tool_the_schema_is_said_in_words(claude: Any, question: Any) -> None:
+    """An endpoint that only speaks the same language may know no tools."""
+    server, model = claude("MET", refuses=("tools",))
+    for _ in range(2):
+        reply = await model(question(schema=PerCriterionOutput, sample=_))
+    assert reply.value.criterion_status == "MET"
+    assert ["tools" in asked.body for asked in server.asked] == [True, False, False]
+    assert "JSON schema" in server.asked[-1].system

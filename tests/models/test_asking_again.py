@@ -1,0 +1,72 @@
+"""A reply that cannot be read is asked for once more, and then it is an error."""
+
+from typing import Any
+
+import pytest
+
+from assay import OffMenu, Unreadable, budget
+from assay.graders import PerCriterionOutput
+from assay.models import Price, Usage
+from assay.testing import Fault
+
+SCHEMA = {"schema": PerCriterionOutput}
+
+
+async def test_an_unreadable_reply_is_asked_for_again(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """With what was wrong, after the same prompt; the second reply counts, and both are paid."""
+    server = serve("MET", faults=[Fault.saying("The criterion is met.")])
+    reply = await model_at(server, price=Price(1.0, 1.0))(question(**SCHEMA))
+    assert (reply.value.criterion_status, reply.calls) == ("MET", 2)
+    first, second = (asked.body["messages"] for asked in server.asked)
+    assert second[: len(first)] == first
+    assert second[-2] == {"role": "assistant", "content": "The criterion is met."}
+    assert "cannot be used" in second[-1]["content"]
+    assert reply.usage == Usage(
+        server.prompt_tokens, server.cached_tokens, server.completion_tokens
+    )
+    assert reply.cost == pytest.approx(
+        (server.prompt_tokens + server.completion_tokens) / 1_000_000
+    )
+
+
+async def test_it_is_asked_again_once(serve: Any, model_at: Any, question: Any) -> None:
+    """Two unreadable replies are an error; tokens and money are counted all the same."""
+    server = serve(faults=[Fault.saying("no")] * 5)
+    with budget() as spent, pytest.raises(Unreadable, match="asked twice"):
+        await model_at(server, price=Price(1.0, 1.0))(question(**SCHEMA))
+    assert len(server.asked) == spent.calls == 2
+    assert spent.usage.prompt == server.prompt_tokens
+    assert spent.cost > 0
+    assert spent.errors == {"Unreadable": 1}
+
+
+async def test_a_verdict_not_on_offer_is_asked_for_again(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """And then it is an error of its own kind, which is a JudgeError too."""
+    odd = '{"explanation": "so", "criterion_status": "MAYBE"}'
+    server = serve("MET", faults=[Fault.saying(odd)])
+    assert (await model_at(server)(question(**SCHEMA))).value.criterion_status == "MET"
+    server = serve(faults=[Fault.saying(odd)] * 2)
+    with pytest.raises(OffMenu, match="MAYBE"):
+        await model_at(server)(question(**SCHEMA))
+
+
+async def test_nothing_under_a_schema_is_asked_for_in_words(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Some endpoints write nothing when they have to keep to a schema."""
+    server = serve("MET", faults=[Fault.saying("")])
+    assert (await model_at(server)(question(**SCHEMA))).value.criterion_status == "MET"
+    assert ["response_format" in asked.body for asked in server.asked] == [True, False]
+
+
+async def test_what_a_model_wrote_fills_no_template(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Its braces stay as they are."""
+    server = serve("MET", faults=[Fault.saying("{schema} {problem} {0}")])
+    assert (await model_at(server)(question(**SCHEMA))).value.criterion_status == "MET"
+    assert "{schema} {problem} {0}" in server.asked[1].user

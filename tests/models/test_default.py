@@ -1,0 +1,62 @@
+"""Who is asked when nobody is named."""
+
+from typing import Any
+
+import pytest
+
+from assay import JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
+from assay.models import configure, default_model
+from assay.testing import FakeModel
+
+RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
+
+
+def test_nobody_is_asked_behind_anybodys_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key in the environment names no model."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with pytest.raises(Refused, match=r"ASSAY_MODEL=openai.*ASSAY_MODEL=http.*ASSAY_MODEL=local"):
+        default_model()
+
+
+async def test_a_grader_without_a_model_asks_the_default() -> None:
+    """Whichever it is when it asks."""
+    grader = PerCriterionGrader()
+    configure(model=FakeModel("MET"))
+    assert (await RUBRIC.grade("x", autograder=grader)).score == 1.0
+    configure(model=FakeModel("UNMET"))
+    assert (await RUBRIC.grade("x", autograder=grader)).score == 0.0
+    configure(model=FakeModel(85))
+    assert (await RUBRIC.grade("x", autograder=RubricAsJudgeGrader())).score == 0.85
+
+
+async def test_the_environment_names_one(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """One object, however often it is asked for; with a cache, if that is named too."""
+    server = serve("MET")
+    monkeypatch.setenv("ASSAY_MODEL", server.model)
+    assert default_model() is default_model()
+    for _ in range(2):
+        assert (await RUBRIC.grade("x", autograder=PerCriterionGrader())).score == 1.0
+    assert server.calls == 2
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    for _ in range(2):
+        assert (await RUBRIC.grade("x", autograder=PerCriterionGrader())).score == 1.0
+    assert server.calls == 3
+
+
+async def test_what_is_configured_comes_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And None goes back to it."""
+    monkeypatch.setenv("ASSAY_MODEL", "http://127.0.0.1:1/v1#environment")
+    configure(model="http://127.0.0.1:1/v1#configured")
+    assert default_model().id.endswith("#configured")
+    configure(model=None)
+    assert default_model().id.endswith("#environment")
+
+
+def test_one_model_is_enough() -> None:
+    """Two are a mistake."""
+    with pytest.raises(JudgeError, match="both generate_fn= and model="):
+        PerCriterionGrader(FakeModel("MET"), model=FakeModel("MET"))

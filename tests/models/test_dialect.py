@@ -1,0 +1,116 @@
+"""Endpoints that do not take all of a request: what is left out, and that it is remembered."""
+
+from typing import Any
+
+import pytest
+
+from assay import Refused
+from assay.graders import PerCriterionOutput
+from assay.testing import Fault
+
+SCHEMA = {"schema": PerCriterionOutput}
+
+
+def fields(server: Any, name: str) -> list[bool]:
+    return [name in asked.body for asked in server.asked]
+
+
+async def test_without_schemas_the_reply_is_asked_for_in_words(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """The schema stands in the system prompt then, and the endpoint is not tried again."""
+    server = serve("MET", refuses=("response_format",))
+    model = model_at(server)
+    for words in ("one", "two"):
+        assert (await model(question(words, **SCHEMA))).value.criterion_status == "MET"
+    assert fields(server, "response_format") == [True, False, False]
+    assert server.asked[1].system == server.asked[2].system
+    assert '"criterion_status"' in server.asked[2].system
+
+
+@pytest.mark.parametrize(
+    ("refused", "asked"),
+    [
+        ("temperature", {"temperature": 0.0}),
+        ("seed", {"seed": 1}),
+        ("logprobs", {"logprobs": 2}),
+        ("max_tokens", {"max_tokens": 50}),
+    ],
+)
+async def test_a_parameter_that_is_refused_is_left_out(
+    serve: Any, model_at: Any, question: Any, refused: str, asked: dict[str, Any]
+) -> None:
+    """From then on."""
+    server = serve("hello", refuses=(refused,))
+    model = model_at(server)
+    for words in ("one", "two"):
+        assert (await model(question(words, **asked))).text == "hello"
+    assert fields(server, refused) == [True, False, False]
+
+
+async def test_a_limit_goes_by_the_name_that_is_taken(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Newer endpoints refuse the older name."""
+    server = serve("hello", refuses=("max_tokens",))
+    await model_at(server)(question(max_tokens=50))
+    assert server.asked[-1].body["max_completion_tokens"] == 50
+
+
+async def test_two_complaints_are_met_one_after_the_other(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Each of them once."""
+    server = serve("MET", refuses=("temperature", "response_format"))
+    model = model_at(server)
+    await model(question("one", **SCHEMA))
+    await model(question("two", **SCHEMA))
+    assert len(server.asked) == 4
+    assert not fields(server, "temperature")[-1]
+    assert not fields(server, "response_format")[-1]
+
+
+async def test_a_complaint_that_names_nothing_may_be_about_the_schema(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """So it is tried without, once."""
+    server = serve("MET", faults=[Fault.refusing("Bad Request")])
+    model = model_at(server)
+    await model(question("one", **SCHEMA))
+    await model(question("two", **SCHEMA))
+    assert fields(server, "response_format") == [True, False, False]
+
+
+async def test_a_complaint_about_something_else_is_told_as_it_was_made(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """And the schema is not blamed for it later."""
+    long = Fault.refusing("maximum context length is 8192 tokens")
+    server = serve("MET", faults=[long, Fault.refusing("the same without")])
+    model = model_at(server)
+    with pytest.raises(Refused, match="maximum context length") as caught:
+        await model(question("one", **SCHEMA))
+    assert caught.value.status == 400
+    await model(question("two", **SCHEMA))
+    assert fields(server, "response_format") == [True, False, True]
+
+
+@pytest.mark.parametrize("status", [401, 403, 402])
+async def test_a_wrong_key_is_not_tried_around(
+    serve: Any, model_at: Any, question: Any, status: int
+) -> None:
+    """One call, one error."""
+    server = serve("MET", faults=[Fault.refusing("who are you?", status)])
+    with pytest.raises(Refused, match=f"refuses the request \\({status}\\)"):
+        await model_at(server)(question(**SCHEMA))
+    assert len(server.asked) == 1
+
+
+async def test_a_failure_that_blames_the_schema_is_a_complaint(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Some servers answer 500 to a response_format they do not know."""
+    blame = Fault.refusing("response_format should be text or json_object", 500)
+    server = serve("MET", faults=[blame])
+    await model_at(server)(question(**SCHEMA))
+    assert fields(server, "response_format") == [True, False]

@@ -1,0 +1,180 @@
+"""How many calls go at once: grown while that helps, halved when refused."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from assay.models.gate import REST, START, Gate
+
+
+class Endpoint:
+    """Time and outcomes by hand: all places in use, by calls that are served or refused."""
+
+    def __init__(self, concurrency: int | None = None) -> None:
+        self.now = 0.0
+        self.gate = Gate(concurrency, clock=lambda: self.now)
+
+    def moment(self, served: int | None = None, *, refused: int = 0, seconds: float = 1.0) -> int:
+        """Twice the time of a call, after which it looks back; the limit then.
+
+        So many places serve calls, all of them when None; the others are refused at once.
+        """
+        gate, places = self.gate, int(self.gate.limit)
+        busy = min(places, places if served is None else served)
+        gate._seen = type(gate._seen)(self.now, full=True)
+        for _ in range(2):
+            for outcome, calls in (("refused", refused), ("answered", busy)):
+                gate._count_held()
+                gate.active = busy
+                self.now += seconds if outcome == "answered" else 0.0
+                gate._count_held()
+                gate.active = calls
+                for _ in range(calls):
+                    gate.leave(outcome, seconds if outcome == "answered" else 0.0)
+        return int(gate.limit)
+
+
+def test_it_grows_fast_until_it_is_told_off() -> None:
+    """It doubles, up to the most that anybody needs."""
+    endpoint = Endpoint()
+    assert [endpoint.moment() for _ in range(6)] == [32, 64, 128, 256, 256, 256]
+
+
+def test_a_given_number_is_where_it_starts_and_ends() -> None:
+    """Who says 64 means 64."""
+    endpoint = Endpoint(64)
+    assert (endpoint.gate.limit, endpoint.moment()) == (64, 64)
+
+
+def test_it_does_not_grow_when_nobody_waits() -> None:
+    """More would be of no use."""
+    endpoint = Endpoint()
+    for _ in range(100):
+        endpoint.gate.active += 1
+        endpoint.now += 1.0
+        endpoint.gate.leave("answered", 1.0)
+    assert endpoint.gate.limit == START
+
+
+def test_it_does_not_grow_when_calls_get_slower() -> None:
+    """Twice as slow at twice as many is no gain."""
+    endpoint = Endpoint()
+    assert endpoint.moment(seconds=1.0) == 32
+    assert endpoint.moment(seconds=3.0) == 32
+
+
+def test_an_endpoint_that_is_full_halves_it_down_to_what_is_served() -> None:
+    """It serves 8 at once and refuses nearly all else: 64, 32, 16, 8."""
+    endpoint = Endpoint(64)
+    assert [endpoint.moment(8, refused=100) for _ in range(4)] == [32, 16, 8, 8]
+
+
+def test_after_a_rest_it_tries_one_more() -> None:
+    """And the rest begins anew when that was one too many."""
+    endpoint = Endpoint(16)
+    assert endpoint.moment(8, refused=100) == 8
+    assert [endpoint.moment() for _ in range(REST)] == [8] * (REST - 1) + [9]
+    assert endpoint.moment(8, refused=100) == 8
+    assert endpoint.moment() == 8
+
+
+def test_refusals_at_random_leave_it_alone() -> None:
+    """A third of all calls, while every place serves: half the places would serve half as many."""
+    endpoint = Endpoint(64)
+    assert [endpoint.moment(refused=32) for _ in range(5)] == [64] * 5
+
+
+def test_it_never_falls_below_one() -> None:
+    """Somebody has to find out when it gets better."""
+    endpoint = Endpoint(16)
+    assert [endpoint.moment(0, refused=10) for _ in range(5)][-1] >= 1
+
+
+async def test_nobody_gets_in_beyond_the_limit() -> None:
+    """And whoever waits gets in, in order."""
+    gate = Gate(2)
+    order: list[int] = []
+
+    async def pass_through(number: int) -> None:
+        await gate.enter()
+        order.append(number)
+        assert gate.active <= 2
+        await asyncio.sleep(0)
+        gate.leave("answered", 0.0)
+
+    await asyncio.gather(*(pass_through(number) for number in range(20)))
+    assert (order, gate.active) == (list(range(20)), 0)
+
+
+async def test_who_is_cancelled_while_waiting_leaves_no_gap() -> None:
+    """Neither before nor after having been served."""
+    gate = Gate(1)
+    await gate.enter()
+    waiting = [asyncio.create_task(gate.enter()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    gate.leave("answered", 0.0)
+    waiting[1].cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert [task.cancelled() for task in waiting] == [True, True, False]
+    gate.leave("answered", 0.0)
+    assert gate.active == 0
+
+
+def test_loops_in_threads_share_it() -> None:
+    """Never more than the limit inside, over all of them, and all of them get through."""
+    gate = Gate(3)
+    most: list[int] = []
+
+    async def pass_through() -> None:
+        await gate.enter()
+        most.append(gate.active)
+        await asyncio.sleep(0.001)
+        gate.leave("answered", 0.001)
+
+    async def many() -> None:
+        await asyncio.gather(*(pass_through() for _ in range(30)))
+
+    threads = [threading.Thread(target=lambda: asyncio.run(many())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(most), gate.active) == (120, 0)
+    assert max(most) <= 3
+
+
+def test_a_loop_that_ended_holds_nothing() -> None:
+    """Whoever waited in it is gone; the next loop gets in."""
+    gate = Gate(1)
+
+    async def leave_waiting() -> None:
+        await gate.enter()
+        waiting = asyncio.ensure_future(gate.enter())
+        await asyncio.sleep(0)
+        assert gate.waiting == 1
+        gate.leave("answered", 0.0)
+        waiting.cancel()
+
+    async def get_in() -> int:
+        await gate.enter()
+        return gate.active
+
+    asyncio.run(leave_waiting())
+    assert asyncio.run(get_in()) == 1
+
+
+@pytest.mark.parametrize("capacity", [4])
+async def test_against_an_endpoint_that_bears_few(
+    serve: Any, model_at: Any, question: Any, capacity: int
+) -> None:
+    """Every call is answered in the end, and fewer go at once than were allowed."""
+    from assay.models import Limits
+
+    server = serve("hello", capacity=capacity, latency=0.002)
+    model = model_at(server, limits=Limits(concurrency=64, attempts=100))
+    replies = await asyncio.gather(*(model(question(str(n))) for n in range(200)))
+    assert {reply.text for reply in replies} == {"hello"}
+    assert server.calls == 200

@@ -1,0 +1,210 @@
+"""What a run asks for and spends, and how much it may."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from assay import (
+    BudgetExceeded,
+    DeadlineExceeded,
+    Limits,
+    NotAsked,
+    PerCriterionGrader,
+    Refused,
+    Rollout,
+    Rubric,
+    budget,
+    rehearsal,
+)
+from assay.graders import PerCriterionOutput
+from assay.models import Price, Usage, model_of, price_of
+from assay.models.ledger import Ledger
+from assay.testing import Fault
+
+DEAR = Price(read=1000.0, written=1000.0)
+"""A thousandth of a dollar a token."""
+
+
+async def test_tokens_and_money_of_every_call_are_counted(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """As the endpoint counted them, retries apart."""
+    server = serve("hello", faults=[None, Fault.failing()])
+    model = model_at(server, price=DEAR)
+    with budget() as spent:
+        for words in ("one", "two"):
+            await model(question(words))
+    assert (spent.calls, spent.retries, spent.hits) == (2, 1, 0)
+    assert spent.usage == Usage(
+        server.prompt_tokens, server.cached_tokens, server.completion_tokens
+    )
+    total = server.prompt_tokens + server.completion_tokens
+    assert spent.cost == pytest.approx(total / 1000)
+
+
+async def test_what_a_cut_off_reply_cost_is_counted(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """It came to nothing, and was paid for."""
+    server = serve(faults=[Fault.truncated()])
+    with budget() as spent, pytest.raises(Exception, match="stopped in the middle"):
+        await model_at(server, price=DEAR)(question())
+    assert (spent.calls, spent.errors) == (1, {"Truncated": 1})
+    assert spent.cost > 0
+
+
+async def test_the_money_of_a_run_is_held_to(serve: Any, model_at: Any) -> None:
+    """What is answered stays answered; the rest are errors on their lines, and nothing is overdrawn."""
+    server = serve("MET", latency=0.001)
+    model = model_at(server, price=DEAR, limits=Limits(concurrency=8))
+    rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
+    rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(10)]
+    with budget(money=20.0) as spent:
+        reports = await rubric.score(rollouts, autograder=PerCriterionGrader(model=model))
+    lines = [line for report in reports for line in report.report or []]
+    errors = [line.error for line in lines if line.error]
+    assert 0 < spent.cost <= 20.0
+    assert len(lines) - len(errors) == spent.calls == server.calls
+    assert 0 < len(errors) < 40
+    assert all(error.startswith("BudgetExceeded: $") for error in errors)
+    assert all(line.value is None for line in lines if line.error)
+
+
+async def test_a_run_that_can_pay_for_all_is_not_stopped(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Estimates are too high at first; calls under way are waited for before one is refused."""
+    server = serve("hi", latency=0.001)
+    model = model_at(server, price=DEAR, limits=Limits(concurrency=16))
+    with budget() as counted:
+        await asyncio.gather(*(model(question(f"count {n}")) for n in range(40)))
+    with budget(money=counted.cost * 1.2) as spent:
+        await asyncio.gather(*(model(question(f"pay {n:2}")) for n in range(40)))
+    assert spent.calls == 40
+
+
+async def test_without_a_price_money_cannot_be_held_to(question: Any) -> None:
+    """It says so before anything is spent."""
+    model = model_of("http://203.0.113.1:9/v1#test")
+    with budget(money=1.0) as spent, pytest.raises(Refused, match="price=Price"):
+        await model(question())
+    assert spent.calls == 0
+
+
+async def test_what_is_spent_inside_is_spent_outside(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """And the outer limit holds inside."""
+    model = model_at(serve("hello"), price=DEAR)
+    with budget(money=0.0001) as outer:
+        with budget() as inner, pytest.raises(BudgetExceeded):
+            await model(question())
+        assert (inner.calls, outer.calls) == (0, 0)
+    with budget() as outer:
+        with budget() as inner:
+            await model(question())
+        assert inner.cost == outer.cost > 0
+
+
+async def test_runs_side_by_side_have_their_own(serve: Any, model_at: Any, question: Any) -> None:
+    """A task has the ledger of where it was made."""
+    model = model_at(serve("hello"))
+
+    async def run(calls: int) -> int:
+        with budget() as spent:
+            await asyncio.gather(*(model(question(f"{calls} {n}")) for n in range(calls)))
+        return spent.calls
+
+    assert await asyncio.gather(run(1), run(3), run(5)) == [1, 3, 5]
+    assert Ledger.current() is None
+
+
+def test_sync_doors_count_too(serve: Any, model_at: Any) -> None:
+    """Also those that run in a thread, for a loop that runs already."""
+    server = serve("MET")
+    grader = PerCriterionGrader(model=model_at(server))
+    rubric = Rubric.from_dict([{"requirement": "Holds"}])
+
+    async def in_a_notebook() -> None:
+        rubric.grade_sync("two", grader)
+
+    with budget() as spent:
+        rubric.grade_sync("one", grader)
+        asyncio.run(in_a_notebook())
+    assert spent.calls == 2
+
+
+async def test_a_run_ends_at_its_deadline(serve: Any, model_at: Any, question: Any) -> None:
+    """Calls under way, and those that wait for their turn."""
+    server = serve(faults=lambda call: Fault.hanging())
+    model = model_at(server, limits=Limits(concurrency=1))
+    with budget(seconds=0.2):
+        results = await asyncio.gather(
+            *(model(question(str(n))) for n in range(3)), return_exceptions=True
+        )
+    assert [type(result) for result in results] == [DeadlineExceeded] * 3
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"money": -1}, {"seconds": float("nan")}], ids=str)
+def test_a_budget_that_is_none_is_refused(wrong: dict[str, float]) -> None:
+    """Before the run."""
+    with pytest.raises(ValueError, match="give 0 or more"), budget(**wrong):
+        pass
+
+
+async def test_a_rehearsal_asks_nothing_and_says_what_it_would_take(
+    serve: Any, model_at: Any
+) -> None:
+    """Calls exactly; tokens and money by and large."""
+    server = serve("MET")
+    model = model_at(server, price=DEAR)
+    rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
+    rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(3)]
+    grader = PerCriterionGrader(model=model)
+    with rehearsal() as plan:
+        await rubric.score(rollouts, autograder=grader)
+    assert (plan.calls, len(server.asked)) == (12, 0)
+    with budget() as spent:
+        await rubric.score(rollouts, autograder=grader)
+    assert spent.calls == 12
+    assert plan.usage.prompt == pytest.approx(spent.usage.prompt, rel=0.25)
+    assert plan.cost == pytest.approx(spent.cost, rel=0.5)
+
+
+async def test_a_rehearsal_is_an_error_to_who_needs_the_answer(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Nothing is made up."""
+    with rehearsal(), pytest.raises(NotAsked, match="rehearsal"):
+        await model_at(serve())(question(schema=PerCriterionOutput))
+
+
+def test_prices_are_by_the_million_and_by_kind() -> None:
+    """1000 fresh at $3, 8000 cached at $0.30, 1000 stored at $3.75, 500 written at $15."""
+    price = price_of("anthropic", "claude-sonnet-4-5")
+    assert price is not None
+    usage = Usage(prompt=10_000, cached=8_000, completion=500, stored=1_000)
+    assert price.of(usage) == pytest.approx(0.003 + 0.0024 + 0.00375 + 0.0075)
+
+
+def test_a_table_of_ones_own_comes_first(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For models that we know and for those we do not."""
+    table = tmp_path / "prices.toml"
+    table.write_text('[openai]\n"gpt-5-mini" = { read = 7, written = 8 }\n', encoding="utf-8")
+    monkeypatch.setenv("ASSAY_PRICES", str(table))
+    assert price_of("openai", "gpt-5-mini") == Price(7, 8)
+    assert price_of("openai", "gpt-5-nano") is not None
+    assert price_of("openai", "gpt-99") is None
+
+
+def test_a_table_that_cannot_be_read_says_what_to_write(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the file's name."""
+    table = tmp_path / "prices.toml"
+    table.write_text('[openai]\n"gpt" = { cost = 7 }\n', encoding="utf-8")
+    monkeypatch.setenv("ASSAY_PRICES", str(table))
+    with pytest.raises(ValueError, match=r"prices\.toml cannot be read.*read = "):
+        price_of("openai", "gpt")

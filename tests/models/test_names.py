@@ -1,0 +1,104 @@
+"""Names, addresses and keys: which model is meant."""
+
+from typing import Any
+
+import pytest
+
+from assay import Limits, Refused
+from assay.models import Price, model_of
+from assay.models.flight import InFlight
+
+
+def inner(model: Any) -> Any:
+    return model._model if isinstance(model, InFlight) else model
+
+
+async def test_a_providers_name_finds_its_address_and_key(
+    serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here sent elsewhere, as its own clients can be."""
+    server = serve("hello")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/")
+    monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
+    await model_of("openai/gpt-5-mini")(question(max_tokens=9))
+    [asked] = server.asked
+    assert (asked.body["model"], asked.headers["authorization"]) == ("gpt-5-mini", "Bearer s3cret")
+    assert asked.body["max_completion_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "path"),
+    [
+        ("openai/gpt-5-mini", "https://api.openai.com/v1", "/chat/completions"),
+        ("anthropic/claude-sonnet-5", "https://api.anthropic.com/v1", "/messages"),
+        ("openrouter/qwen/qwen3-8b", "https://openrouter.ai/api/v1", "/chat/completions"),
+        ("ollama/llama3", "http://127.0.0.1:11434/v1", "/chat/completions"),
+    ],
+)
+def test_names_of_providers(name: str, url: str, path: str) -> None:
+    """The name is the id, and the model's own name may hold a slash."""
+    model = inner(model_of(name, api_key="k"))
+    assert (model.id, model._send.url) == (name, url + path)
+    assert model.name == name.partition("/")[2]
+
+
+def test_a_providers_address_is_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So prices, key and cache are the same."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    model = inner(model_of("https://api.openai.com/v1#gpt-5-mini"))
+    assert model.id == "openai/gpt-5-mini"
+    assert model.price == Price(0.25, 2.0, 0.025)
+
+
+async def test_no_address_gets_another_ones_key(
+    serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the one that was set for it."""
+    server = serve("hello")
+    monkeypatch.setenv("OPENAI_API_KEY", "openai's")
+    await model_of(server.model)(question("one"))
+    monkeypatch.setenv("ASSAY_API_KEY", "mine")
+    await model_of(server.model)(question("two"))
+    assert [asked.headers.get("authorization") for asked in server.asked] == [None, "Bearer mine"]
+
+
+WRONG = {
+    "gpt-5-mini": "names no model: give a name such as 'openai/gpt-5-mini'",
+    "openai/": "names no model",
+    "opneai/gpt-5-mini": "did you mean 'openai'",
+    "openai/gpt-5-mini": "needs a key: set OPENAI_API_KEY, or pass api_key=",
+    "http://127.0.0.1:8000/v1": "add #name",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_name_that_does_not_do_says_what_would(name: str) -> None:
+    """When the model is made, not when it is asked."""
+    with pytest.raises(Refused, match=WRONG[name]):
+        model_of(name)
+
+
+@pytest.mark.parametrize("thing", [None, 42, object()])
+def test_what_is_no_model_is_refused(thing: Any) -> None:
+    """With what would be one."""
+    with pytest.raises(Refused, match="is no model: give a name"):
+        model_of(thing)
+
+
+def test_a_model_is_taken_as_it_is() -> None:
+    """And gets a cache in front on request."""
+    model = model_of("http://127.0.0.1:1/v1#x", limits=Limits(concurrency=3))
+    assert model_of(model) is model
+
+
+def test_a_model_on_this_machine_is_free() -> None:
+    """Elsewhere a price that nobody named is not known."""
+    assert inner(model_of("http://127.0.0.1:8000/v1#x")).price == Price(0, 0)
+    assert inner(model_of("http://10.0.0.7:8000/v1#x")).price is None
+    assert inner(model_of("http://10.0.0.7:8000/v1#x", price=Price(1, 2))).price == Price(1, 2)
+
+
+def test_no_key_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the id nor in the repr."""
+    model = model_of("openai/gpt-5-mini", api_key="s3cret")
+    assert "s3cret" not in f"{model!r} {inner(model)!r} {model.id}"

@@ -1,0 +1,172 @@
+"""What goes over the OpenAI-compatible wire, and what comes back."""
+
+from typing import Any
+
+import pytest
+
+from assay import Truncated
+from assay.errors import Refused, Unreadable
+from assay.graders import ChoiceOutput, PerCriterionOutput
+from assay.models import Request, Usage
+from assay.models.openai_wire import OpenAIWire
+from assay.models.schema import json_schema
+from assay.testing import Fault
+
+
+async def test_a_reply_has_text_usage_model_and_value(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """As the endpoint gave them; the model id is the resolved one."""
+    server = serve("MET")
+    reply = await model_at(server)(question(schema=PerCriterionOutput))
+    assert reply.value == PerCriterionOutput(
+        explanation="because the rule says so", criterion_status="MET"
+    )
+    assert reply.text == reply.value.model_dump_json()
+    assert reply.usage == Usage(server.prompt_tokens, 0, server.completion_tokens)
+    assert (reply.model, reply.finish_reason, reply.source) == ("test-2026-01-01", "stop", "model")
+    assert (reply.calls, reply.logprobs, reply.cost) == (1, None, 0.0)
+
+
+async def test_neighbours_of_one_role_are_one_message(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """With nothing between them, so that what requests share is byte for byte the same."""
+    server = serve("hello")
+    model = model_at(server)
+    for words in ("Is it even?", "Is it odd?"):
+        await model(question(words))
+    assert [asked.body["messages"] for asked in server.asked] == [
+        [
+            {"role": "system", "content": "You judge."},
+            {"role": "user", "content": f"<response>4</response>\n{words}"},
+        ]
+        for words in ("Is it even?", "Is it odd?")
+    ]
+
+
+async def test_the_schema_goes_along_strict_and_reason_first(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """A model writes fields in the order of the schema."""
+    server = serve("MET")
+    await model_at(server)(question(schema=PerCriterionOutput))
+    sent = server.asked[0].body["response_format"]
+    assert (sent["type"], sent["json_schema"]["strict"]) == ("json_schema", True)
+    schema = sent["json_schema"]["schema"]
+    assert list(schema["properties"]) == ["explanation", "criterion_status"]
+    assert schema["required"] == ["explanation", "criterion_status"]
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("model", [PerCriterionOutput, ChoiceOutput])
+def test_a_schema_is_one_constant(model: Any) -> None:
+    """The same object each time: endpoints compile a grammar for every new one, and count them."""
+    wire = OpenAIWire()
+    formats = [
+        wire.payload(Request.of("s", str(n), schema=model), "m", set()).body["response_format"]
+        for n in range(3)
+    ]
+    assert formats[0] is formats[1] is formats[2]
+    assert json_schema(model) is json_schema(model)
+
+
+async def test_settings_go_along_only_when_given(serve: Any, model_at: Any, question: Any) -> None:
+    """What is None is left to the endpoint."""
+    server = serve("hello")
+    model = model_at(server)
+    await model(question(temperature=None))
+    await model(question(temperature=0.5, max_tokens=9, seed=7, logprobs=3))
+    fields = [set(asked.body) - {"model", "messages"} for asked in server.asked]
+    assert fields == [
+        set(),
+        {"temperature", "max_tokens", "seed", "logprobs", "top_logprobs"},
+    ]
+
+
+async def test_log_probabilities_come_back(serve: Any, model_at: Any, question: Any) -> None:
+    """Each token with its alternatives."""
+    server = serve("MET", confidence=0.8)
+    reply = await model_at(server)(question(schema=PerCriterionOutput, logprobs=2))
+    [verdict] = [token for token in reply.logprobs if token.text == "MET"]
+    assert verdict.logprob == pytest.approx(-0.2231, abs=1e-3)
+    assert set(verdict.alternatives) == {"MET", "UNMET"}
+
+
+async def test_the_key_goes_in_its_header(serve: Any, model_at: Any, question: Any) -> None:
+    """And nowhere else."""
+    server = serve("hello")
+    await model_at(server, api_key="s3cret")(question())
+    await model_at(server)(question())
+    assert [asked.headers.get("authorization") for asked in server.asked] == ["Bearer s3cret", None]
+
+
+async def test_further_parameters_go_with_every_call(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """And into the id, for they change the answer."""
+    server = serve("hello")
+    model = model_at(server, reasoning_effort="low")
+    await model(question())
+    assert server.asked[0].body["reasoning_effort"] == "low"
+    assert model.id == f"{server.model}?reasoning_effort='low'"
+
+
+async def test_half_a_character_can_be_asked_about(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """A model under test may write a lone surrogate."""
+    server = serve("hello")
+    await model_at(server)(question("half \ud83d of it"))
+    assert "half" in server.asked[0].user
+
+
+async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: Any) -> None:
+    """Even one that looks whole: nobody knows what would have come. It is not asked again."""
+    whole = '{"explanation": "so", "criterion_status": "MET"}'
+    server = serve(faults=[Fault.truncated(whole)])
+    with pytest.raises(Truncated, match="stopped in the middle after 12 tokens"):
+        await model_at(server)(question(schema=PerCriterionOutput))
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "error"),
+    [
+        ({"content": None, "refusal": "I won't."}, "stop", Unreadable),
+        ({"content": ""}, "content_filter", Refused),
+    ],
+)
+def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]) -> None:
+    """It is no verdict, and no empty reply either."""
+    from assay.models.wire import whole
+
+    data = {"choices": [{"message": message, "finish_reason": finish}]}
+    with pytest.raises(error):
+        whole(OpenAIWire().reply(data), "somewhere", Request.of("s", "u"))
+
+
+async def test_one_token_that_was_asked_for_is_whole(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """For its likelihood; one token of a longer reply is not."""
+    server = serve(faults=[Fault.truncated("MET")] * 2)
+    model = model_at(server)
+    reply = await model(question(max_tokens=1, logprobs=2))
+    assert (reply.text, reply.finish_reason) == ("MET", "stop")
+    with pytest.raises(Truncated):
+        await model(question(max_tokens=1))
+
+
+@pytest.mark.parametrize("reason", ["length", "MAX_TOKENS", "model_length"])
+def test_cut_off_has_many_names(reason: str) -> None:
+    """All of them are errors."""
+    data = {"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}
+    assert OpenAIWire().reply(data).finish_reason == "length"
+
+
+async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> None:
+    """By the characters, since a missing figure is not 0."""
+    from assay.models.tokens import Tokens
+
+    assert Tokens().guessed(question(), "x" * 40).completion == 10

@@ -1,0 +1,117 @@
+"""Reading: which verdict counts in what a model wrote."""
+
+import pytest
+
+from assay import OffMenu, Unreadable
+from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
+from assay.models import Request
+from assay.models.reading import read
+
+MET = '{"explanation": "so", "criterion_status": "MET"}'
+UNMET = '{"explanation": "so", "criterion_status": "UNMET"}'
+ODD = '{"explanation": "so", "criterion_status": "MAYBE"}'
+
+
+def verdict_in(text: str) -> str:
+    request = Request.of("s", "u", schema=PerCriterionOutput)
+    return read(text, request).criterion_status
+
+
+READABLE = {
+    "whole": MET,
+    "fenced": f"```json\n{MET}\n```",
+    "fenced without a language": f"```\n{MET}\n```",
+    "prose around it": f"Here is my verdict: {MET} I hope it helps.",
+    "a thought before it": f"<think>Surely {UNMET}</think>{MET}",
+    "two thoughts": f"<think>a</think>{UNMET}<think>b</think>{MET}",
+    "the end of a thought in the reason": MET.replace("so", "it says </think>"),
+    "the last of two": f"{UNMET}\nOn second thought:\n{MET}",
+    "an empty object after it": f"{MET} and {{}}",
+    "another object after it": f'{MET}\n{{"confidence": 0.9}}',
+    "lower case": MET.replace("MET", "met"),
+    "blanks around the verdict": MET.replace('"MET"', '" MET "'),
+    "further fields": MET.replace("}", ', "confidence": 0.9}'),
+    "single quotes": "{'explanation': 'it\\'s there', 'criterion_status': 'MET'}",
+    "a comma too many": MET.replace("}", ",}"),
+    "a line break in the reason": MET.replace("so", "so\nand so"),
+    "no closing brace": MET[:-1],
+    "names without quotes": '{explanation: "so", criterion_status: "MET"}',
+    "verdict first": '{"criterion_status": "MET", "explanation": "so"}',
+}
+
+
+@pytest.mark.parametrize("text", READABLE.values(), ids=READABLE)
+def test_the_verdict_is_found(text: str) -> None:
+    """In whatever stands around it."""
+    assert verdict_in(text) == "MET"
+
+
+UNREADABLE = {
+    "nothing": "",
+    "blanks": " \n ",
+    "prose": "The criterion is MET.",
+    "an unfinished thought": f"<think>So {MET}",
+    "a number": "42",
+    "a list": "[1, 2]",
+    "no verdict": '{"explanation": "so"}',
+    "cut in the reason": '{"explanation": "so it is MET',
+    "a later one that cannot be read": f'{MET} No: {{"explanation": "so, "criterion_status"',
+    "deep": "[" * 100_000,
+    "many braces": '{"explanation": ' * 20_000,
+    "many quotes": "{'explanation': '" + "\\'" * 50_000,
+    "many letters": "{explanation: " + "a" * 99_000,
+    "many blanks": "{explanation: " + ", " * 40_000 + "," + " " * 9_000,
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_an_error(text: str) -> None:
+    """And never a verdict."""
+    with pytest.raises(Unreadable):
+        verdict_in(text)
+
+
+@pytest.mark.parametrize(
+    "text", [ODD, f"{MET} or rather {ODD}", f"<think>{MET}</think>{ODD}"], ids=range(3)
+)
+def test_a_verdict_that_was_not_on_offer_is_an_error(text: str) -> None:
+    """An earlier one on offer may be a quotation, so it does not stand in."""
+    with pytest.raises(OffMenu, match="'MAYBE'"):
+        verdict_in(text)
+
+
+def test_a_check_can_refuse_what_a_schema_cannot() -> None:
+    """Labels that differ from criterion to criterion stand in no schema."""
+    request = Request(({"role": "user", "content": "u"},), PerCriterionOutput, lambda value: "no!")
+    with pytest.raises(OffMenu, match="no!"):
+        read(MET, request)
+
+
+def test_lists_of_verdicts_are_read_too() -> None:
+    """Spelling is mended inside them."""
+    text = (
+        '{"criteria_evaluations": [{"criterion_number": 1, "explanation": "", '
+        '"criterion_status": "unmet"}]}'
+    )
+    value = read(f"So: {text}", Request.of("s", "u", schema=OneShotOutput))
+    assert value.criteria_evaluations[0].criterion_status == "UNMET"
+
+
+@pytest.mark.parametrize("said", ["85", '"85"', "85.0"])
+def test_numbers_are_read(said: str) -> None:
+    """Also from a string."""
+    text = f'{{"explanation": "so", "overall_score": {said}}}'
+    assert read(text, Request.of("s", "u", schema=RubricAsJudgeOutput)).overall_score == 85
+
+
+@pytest.mark.parametrize("said", ["NaN", "Infinity", '"nan"'])
+def test_numbers_that_are_none_are_not(said: str) -> None:
+    """NaN would be clamped to a full score somewhere."""
+    text = f'{{"explanation": "so", "overall_score": {said}}}'
+    with pytest.raises(Unreadable):
+        read(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
+
+
+def test_without_a_schema_there_is_nothing_to_read() -> None:
+    """A text is a text."""
+    assert read("anything", Request.of("s", "u")) is None

@@ -1,0 +1,135 @@
+"""What is tried again, and what is not."""
+
+import socket
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from assay import DeadlineExceeded, Limits, Overloaded, RateLimited, Refused, budget
+from assay.models import model_of
+from assay.models.retry import backoff, retry_after
+from assay.testing import Fault
+
+FAULTS = {
+    "408": Fault.failing(408),
+    "409": Fault.failing(409),
+    "429": Fault.rate_limited(),
+    "429 with a wait": Fault.rate_limited(0),
+    "429 with milliseconds": Fault("ms", 429, {"Retry-After-Ms": "5"}, "{}"),
+    "429 with a date": Fault.rate_limited("Thu, 01 Jan 1970 00:00:00 GMT"),
+    "429 with nonsense": Fault.rate_limited("soon"),
+    "500": Fault.failing(500),
+    "502": Fault.failing(502),
+    "503": Fault.failing(503),
+    "504": Fault.failing(504),
+    "529": Fault.failing(529),
+    "a cut connection": Fault.cut_off(),
+    "a success that is no JSON": Fault.garbage(),
+    "a success that is an error": Fault("error", body='{"error": {"code": 429, "message": ""}}'),
+    "a success that is an odd error": Fault("error", body='{"error": "provider returned error"}'),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_what_may_do_better_is_tried_again(
+    serve: Any, model_at: Any, question: Any, fault: Fault
+) -> None:
+    """The caller never hears of it; the ledger does."""
+    server = serve("hello", faults=[None, fault, fault])
+    model = model_at(server)
+    await model(question("how fast are you?"))
+    with budget() as spent:
+        reply = await model(question())
+    assert (reply.text, len(server.asked)) == ("hello", 4)
+    assert (spent.calls, spent.retries, spent.errors) == (1, 2, {})
+
+
+async def test_a_call_that_hangs_is_given_up_and_tried_again(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """At its timeout."""
+    server = serve("hello", faults=[Fault.hanging()])
+    model = model_at(server, limits=Limits(timeout=0.2))
+    assert (await model(question())).text == "hello"
+    assert len(server.asked) == 2
+
+
+async def test_a_call_that_always_hangs_is_an_error(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """After the attempts that were allowed."""
+    server = serve(faults=lambda call: Fault.hanging())
+    with pytest.raises(DeadlineExceeded, match=r"after 2 tries: no answer in 0\.1 s"):
+        await model_at(server, limits=Limits(timeout=0.1, attempts=2))(question())
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [(Fault.rate_limited(), RateLimited), (Fault.failing(), Overloaded)]
+)
+async def test_the_last_failure_is_told(
+    serve: Any, model_at: Any, question: Any, fault: Fault, error: type[Exception]
+) -> None:
+    """With what the endpoint said."""
+    server = serve(faults=lambda call: fault if call else None)
+    model = model_at(server, limits=Limits(attempts=3))
+    await model(question("how fast are you?"))
+    with pytest.raises(error, match="after 3 tries"):
+        await model(question())
+    assert len(server.asked) == 4
+
+
+async def test_a_wait_beyond_the_deadline_is_not_waited_for(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """It is told how long the endpoint asks for."""
+    server = serve(faults=[Fault.rate_limited(3600)])
+    with pytest.raises(RateLimited, match=r"it asks for 3\.6e"):
+        await model_at(server)(question())
+
+
+async def test_money_that_has_run_out_is_no_rate_limit(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """It is 429 as well, and waiting does not help."""
+    broke = Fault("broke", 429, body='{"error": {"code": "insufficient_quota"}}')
+    server = serve(faults=[broke])
+    with pytest.raises(Refused, match="insufficient_quota"):
+        await model_at(server)(question())
+    assert len(server.asked) == 1
+
+
+async def test_nobody_there_is_an_error(question: Any) -> None:
+    """A closed port on this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    model = model_of(f"http://127.0.0.1:{port}/v1#test", limits=Limits(attempts=2))
+    with pytest.raises(Overloaded, match="after 2 tries: ClientConnectorError"):
+        await model(question())
+
+
+def test_retry_after_is_read_as_seconds_milliseconds_or_date() -> None:
+    """And nonsense is as good as nothing."""
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert retry_after({"retry-after": "1.5"}) == 1.5
+    assert retry_after({"retry-after-ms": "40", "retry-after": "9"}) == 0.04
+    assert 90 < (retry_after({"retry-after": later}) or 0) <= 100
+    for nonsense in ("soon", "-3", "nan", "inf", "Thu, 99 Foo"):
+        assert retry_after({"retry-after": nonsense}) is None
+    assert retry_after({}) is None
+
+
+def test_waits_double_from_the_time_of_a_call_and_differ() -> None:
+    """Between half and all of 0.2, 0.4, 0.8 s, and never more than 30."""
+    for attempt, longest in ((1, 0.2), (2, 0.4), (3, 0.8), (99, 30.0)):
+        waits = {backoff(attempt, 0.2) for _ in range(50)}
+        assert all(longest / 2 <= wait <= longest for wait in waits)
+        assert len(waits) > 1
+
+
+def test_where_most_calls_are_answered_waits_stay_short() -> None:
+    """With half of them answered at most 8 times the time of a call."""
+    assert max(backoff(20, 0.1, 0.5) for _ in range(50)) <= 0.8
+    assert max(backoff(20, 0.1, 1.0) for _ in range(50)) <= 0.1

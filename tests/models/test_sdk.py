@@ -1,0 +1,159 @@
+"""Client objects that people made themselves: the real `openai` package, against a real server."""
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock, MagicMock
+
+import openai
+import pytest
+
+from assay import Limits, Overloaded, PerCriterionGrader, RateLimited, Refused, Rubric, Truncated
+from assay.graders import PerCriterionOutput
+from assay.models import Price, model_of
+from assay.testing import Fault
+
+QUICK = Limits(timeout=5, attempts=3)
+SCHEMA = {"schema": PerCriterionOutput}
+
+
+@pytest.fixture(params=["async", "sync"])
+async def client_at(request: Any) -> Any:
+    """Makes clients of either kind, and closes them."""
+    made: list[Any] = []
+
+    def make(server: Any) -> Any:
+        kind = openai.AsyncOpenAI if request.param == "async" else openai.OpenAI
+        made.append(kind(api_key="s3cret", base_url=server.url))
+        return made[-1]
+
+    yield make
+    for client in made:
+        closing = client.close()
+        if closing is not None:
+            await closing
+
+
+async def test_a_client_with_a_name_is_a_model(serve: Any, client_at: Any, question: Any) -> None:
+    """With structured output, usage and log-probabilities, as over our own wire."""
+    server = serve("MET")
+    model = model_of(client_at(server), "gpt-test", limits=QUICK, price=Price(1, 1))
+    reply = await model(question(logprobs=2, **SCHEMA))
+    assert reply.value.criterion_status == "MET"
+    assert (reply.usage.prompt, reply.model) == (server.prompt_tokens, "gpt-test-2026-01-01")
+    assert any(token.text == "MET" for token in reply.logprobs)
+    assert reply.cost > 0
+    assert server.asked[0].body["response_format"]["type"] == "json_schema"
+    assert server.asked[0].headers["authorization"] == "Bearer s3cret"
+
+
+async def test_it_has_the_id_and_the_limits_of_its_endpoint(serve: Any, client_at: Any) -> None:
+    """So that a cache, and everybody else who asks there, knows it."""
+    server = serve("MET")
+    model = model_of(client_at(server), "test", limits=QUICK)
+    assert model.id == server.model
+
+
+async def test_our_retries_are_made_and_not_its_own(
+    serve: Any, client_at: Any, question: Any
+) -> None:
+    """Three tries, not three times three."""
+    server = serve(faults=lambda call: Fault.rate_limited(0) if call else None)
+    model = model_of(client_at(server), "test", limits=QUICK)
+    await model(question("how fast are you?"))
+    with pytest.raises(RateLimited, match="after 3 tries"):
+        await model(question())
+    assert len(server.asked) == 4
+
+
+FAULTS = {
+    "401": (Fault.refusing("who are you?", 401), Refused),
+    "500": (Fault.failing(), Overloaded),
+    "cut": (Fault.cut_off(), Overloaded),
+    "truncated": (Fault.truncated(), Truncated),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any, fault: str) -> None:
+    """By what the endpoint did."""
+    what, error = FAULTS[fault]
+    server = serve(faults=lambda call: what if call else None)
+    model = model_of(client_at(server), "test", limits=QUICK)
+    await model(question("how fast are you?"))
+    with pytest.raises(error):
+        await model(question(**SCHEMA))
+
+
+async def test_a_refused_schema_is_left_out_here_too(
+    serve: Any, client_at: Any, question: Any
+) -> None:
+    """And asked for in words."""
+    server = serve("MET", refuses=("response_format",))
+    model = model_of(client_at(server), "test", limits=QUICK)
+    assert (await model(question(**SCHEMA))).value.criterion_status == "MET"
+
+
+async def test_a_grader_takes_it(serve: Any, client_at: Any) -> None:
+    """As its model."""
+    server = serve("MET")
+    grader = PerCriterionGrader(model=model_of(client_at(server), "test", limits=QUICK))
+    report = await Rubric.from_dict([{"requirement": "Holds"}]).grade("x", autograder=grader)
+    assert report.score == 1.0
+
+
+async def test_a_client_without_a_name_is_refused(serve: Any, client_at: Any) -> None:
+    """It serves many models."""
+    with pytest.raises(Refused, match="no model is named"):
+        model_of(client_at(serve()))
+
+
+async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
+    """Though it has every attribute that a model has, too."""
+    client = MagicMock()
+    client.base_url = ""
+    client.with_options.return_value = client
+    client.chat.completions.create = AsyncMock(
+        return_value=SimpleNamespace(
+            choices=[SimpleNamespace(message=SimpleNamespace(content="hello"))]
+        )
+    )
+    assert (await model_of(client, "gpt-test")(question())).text == "hello"
+
+
+async def test_a_client_of_anthropic_is_asked_in_its_own_way(question: Any) -> None:
+    """By `messages.create`, with a tool for the schema."""
+    seen: list[dict[str, Any]] = []
+
+    class Client:
+        base_url = "https://api.anthropic.com/v1/"
+        api_key = "k"
+
+        def __init__(self) -> None:
+            self.messages = self
+
+        async def create(self, **body: Any) -> Any:
+            seen.append(body)
+            verdict = {"explanation": "so", "criterion_status": "MET"}
+            part = SimpleNamespace(type="tool_use", input=verdict)
+            return SimpleNamespace(content=[part], stop_reason="tool_use", usage=None, model="c")
+
+        async def close(self) -> None: ...
+
+    model = model_of(Client(), "claude-sonnet-5")
+    assert model.id == "anthropic/claude-sonnet-5"
+    assert (await model(question(**SCHEMA))).value.criterion_status == "MET"
+    assert seen[0]["tool_choice"]["name"] == "reply"
+
+
+async def test_an_object_of_the_same_shape_does(question: Any) -> None:
+    """As tests of other libraries make them: no base URL, no options, plain objects."""
+    seen: list[dict[str, Any]] = []
+
+    async def create(**body: Any) -> Any:
+        seen.append(body)
+        message = SimpleNamespace(content="hello")
+        return SimpleNamespace(choices=[SimpleNamespace(message=message)])
+
+    client = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)))
+    reply = await model_of(client, "gpt-test")(question())
+    assert (reply.text, seen[0]["model"]) == ("hello", "gpt-test")

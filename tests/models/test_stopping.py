@@ -1,0 +1,76 @@
+"""Stopping: a run can be cancelled at any time, and leaves nothing behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from assay import Limits, PerCriterionGrader, Rollout, Rubric
+from assay.models.endpoint import Endpoint
+from assay.testing import Fault
+
+RUBRIC = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(5)])
+ROLLOUTS = [Rollout(prompt="q", completion=f"text {n}") for n in range(4)]
+
+STAGES = {
+    "under way": {"faults": lambda call: Fault.hanging()},
+    "between two tries": {"faults": lambda call: Fault.rate_limited(600)},
+    "down": {"faults": lambda call: Fault.failing()},
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_run_frees_its_places(serve: Any, model_at: Any, stage: str) -> None:
+    """Whatever its calls were doing; the next run goes ahead."""
+    server = serve("MET", **STAGES[stage])
+    limits = Limits(concurrency=3, deadline=3600)
+    grader = PerCriterionGrader(model=model_at(server, limits=limits))
+    run = asyncio.ensure_future(RUBRIC.score(ROLLOUTS, autograder=grader))
+    while len(server.asked) < 3:  # noqa: ASYNC110 - the server has a loop of its own
+        await asyncio.sleep(0.005)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    gate = Endpoint.at(server.url).gate
+    assert (gate.active, gate.waiting) == (0, 0)
+
+
+def test_control_c_ends_a_program_at_once() -> None:
+    """While calls hang that may take an hour."""
+    code = """
+import asyncio
+from assay import Limits, PerCriterionGrader, Rollout, Rubric, model_of
+from assay.testing import Fault, ModelServer
+
+rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(5)])
+with ModelServer(faults=lambda call: Fault.hanging()) as server:
+    model = model_of(server.model, limits=Limits(timeout=3600, deadline=3600))
+
+    async def main():
+        async def tell():
+            while len(server.asked) < 5:
+                await asyncio.sleep(0.01)
+            print("asking", flush=True)
+        telling = asyncio.ensure_future(tell())
+        await rubric.score([Rollout(prompt="q", completion="x")], autograder=PerCriterionGrader(model=model))
+
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+"""
+    program = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "asking\n"
+    os.kill(program.pid, signal.SIGINT)
+    out, err = program.communicate(timeout=60)
+    assert (out, err, program.returncode) == ("stopped\n", "", 0)
