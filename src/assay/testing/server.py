@@ -130,12 +130,15 @@ class ModelServer:
         """The endpoint's address."""
         started()
         await self._stop.wait()
-        server.close()
-        # One that was accepted just now is known some turns later, and closed by the turn after.
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
+        # One that was accepted just now is known some turns later, and closed by the turn after. A
+        # server that is closed before does not know what to do with it.
         for _ in range(TURNS):
             for connection in list(connections):
                 connection.close()
             await asyncio.sleep(0)
+        server.close()
 
     async def _handle(self, call: Call) -> Respond | None:
         path = call.path.removeprefix("/v1")
