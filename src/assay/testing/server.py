@@ -18,6 +18,9 @@ from assay.testing.shapes import Said, chat_completion, message, prompts_of
 from assay.testing.wire import Call, Connection, Respond
 from assay.wording import described
 
+TURNS = 10
+"""Of the loop, until everything that came in has been seen."""
+
 _SHAPES = {"/chat/completions": chat_completion, "/messages": message}
 
 
@@ -127,11 +130,15 @@ class ModelServer:
         """The endpoint's address."""
         started()
         await self._stop.wait()
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
+        # One that was accepted just now is known some turns later, and closed by the turn after. A
+        # server that is closed before does not know what to do with it.
+        for _ in range(TURNS):
+            for connection in list(connections):
+                connection.close()
+            await asyncio.sleep(0)
         server.close()
-        for connection in list(connections):
-            connection.close()
-        # Connections are closed by the loop's next turn.
-        await asyncio.sleep(0)
 
     async def _handle(self, call: Call) -> Respond | None:
         path = call.path.removeprefix("/v1")
