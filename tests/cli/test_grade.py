@@ -346,5 +346,5 @@ def test_with_no_key_a_model_on_this_machine_is_asked(
     """What it is worth is said with its name."""
     monkeypatch.setenv("ASSAY_LOCAL_MODEL", "smoke")
     done = grade("It is Paris", "--json")
-    assert "asking smoke (not a judge: no better than chance)" in done.err
+    assert "asking smoke (not a judge: " in done.err
     assert "not a judgement" in json.loads(done.out)["judge"]
