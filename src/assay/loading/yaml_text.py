@@ -89,6 +89,10 @@ def _events(text: str) -> Iterator[tuple[Any, Any, int]]:
         raise YamlError(said, None if mark is None else mark.line + 1) from None
 
 
+MERGE: Final = object()
+"""The key `<<`: what stands under it is merged into the mapping."""
+
+
 @dataclass
 class _Open:
     """A list or mapping that is still being read."""
@@ -120,11 +124,17 @@ class _Tree:
             self._open(kind == "mapping", event, line)
         elif hasattr(event, "value"):
             value = _scalar(event, line)
+            if value == "<<" and event.implicit[0] and self._is_at_key:
+                value = MERGE  # quoted, it is a key like any other
             self._add(value, 1, line)
             if event.anchor:
                 self._named[event.anchor] = (value, 1)
         else:
             self._add(*self._aliased(event.anchor, line), line)
+
+    @property
+    def _is_at_key(self) -> bool:
+        return bool(self._opened) and self._opened[-1].is_mapping and self._opened[-1].at_key
 
     def _add(self, value: Any, size: int, line: int) -> None:
         self._total += size
@@ -138,7 +148,7 @@ class _Tree:
         if top.at_key:
             _refuse_key(value, top.held, line)
             top.key = value
-        elif top.key == "<<":
+        elif top.key is MERGE:
             top.merged.append((value, line))
         else:
             top.held[top.key] = value
