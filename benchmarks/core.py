@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from measures import MEASURES, QUICK, Measure, Sizes
 from peers import install
-from report import append_results, as_table, plain_table
+from report import add_options, append_results, as_table, plain_table
 from rows import Row
 from subjects import Subjects, all_subjects
 
@@ -47,18 +47,7 @@ def say(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="core.py", description=(__doc__ or "").strip())
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=[measure.name for measure in MEASURES],
-        help="measure only this; may be given more than once",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see that it runs; not comparable"
-    )
-    parser.add_argument(
-        "--no-save", action="store_true", help="print the table, leave RESULTS.md alone"
-    )
+    add_options(parser, [measure.name for measure in MEASURES])
     return parser
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from core import say
 from judging_measures import MEASURES, PEERS, QUICK, Sizes
 from peers import install
-from report import append_results, as_table, plain_table
+from report import add_options, append_results, as_table, plain_table
 from subjects import all_subjects
 
 
@@ -35,10 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="judging.py", description=(__doc__ or "").strip())
-    parser.add_argument("--only", action="append", choices=list(MEASURES))
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    add_options(parser, list(MEASURES))
     parser.add_argument("--alone", action="store_true", help="leave the peers out")
-    parser.add_argument("--no-save", action="store_true", help="leave RESULTS.md alone")
     return parser
 
 

@@ -13,7 +13,7 @@ from math_measures import MEASURES, Found, Measure
 from math_peers import MATH_PEERS
 from math_sets import QUICK, Sets, Sizes, load_sets
 from peers import install
-from report import append_results, as_table, plain_table
+from report import add_options, append_results, as_table, plain_table
 from subjects import all_subjects
 
 
@@ -59,12 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="math.py", description="Measure assay.math against verifiers and math-verify."
     )
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=[measure.name for measure in MEASURES],
-        help="measure only this; may be given more than once",
-    )
+    add_options(parser, [measure.name for measure in MEASURES])
     parser.add_argument(
         "--data", metavar="FOLDER", help=f"the data; else ${VARIABLE}, else ../shared/data"
     )
@@ -73,12 +68,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         type=Path,
         help="more hard pairs: JSON lines with gold, answer and label",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see that it runs; not comparable"
-    )
-    parser.add_argument(
-        "--no-save", action="store_true", help="print the tables, leave RESULTS.md alone"
     )
     return parser
 

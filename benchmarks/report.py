@@ -2,6 +2,7 @@
 
 import os
 import platform
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +16,22 @@ _TITLE = """# Benchmark results
 
 Written by `python benchmarks/core.py`, `math.py` and `judging.py`; README.md says what is measured. Newest at the end.
 """
+
+
+def add_options(parser: ArgumentParser, measures: Sequence[str]) -> None:
+    """What every benchmark can be told: what to measure, at what size, and whether to keep it."""
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=measures,
+        help="measure only this; may be given more than once",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to see that it runs; not comparable"
+    )
+    parser.add_argument(
+        "--no-save", action="store_true", help="print what is found, leave RESULTS.md alone"
+    )
 
 
 def as_table(rows: Sequence[Row | Check]) -> Table:

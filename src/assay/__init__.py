@@ -6,6 +6,8 @@ The public names stand here and load when first used, so `import assay` costs ne
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from assay.lazy import lazily
+
 if TYPE_CHECKING:
     from assay.advantage import advantages as advantages
     from assay.criterion import Criterion as Criterion
@@ -209,14 +211,11 @@ __all__ = [
 ]
 
 
+_named = lazily(__name__, _MODULE_OF)
+
+
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"assay.{name}")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'assay' has no attribute {name!r}")
-    value = getattr(import_module(f"assay.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    return import_module(f"assay.{name}") if name in _MODULES else _named(name)
 
 
 def __dir__() -> list[str]:

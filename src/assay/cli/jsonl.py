@@ -22,9 +22,11 @@ def opened(path: str) -> Generator[IO[bytes]]:
     """The file of that name; `-` is standard input."""
     if path == "-":
         yield sys.stdin.buffer
-    else:
-        with Path(path).open("rb") as file:
-            yield file
+        return
+    if not Path(path).exists():
+        raise AssayError(f"File not found: {path}")
+    with Path(path).open("rb") as file:
+        yield file
 
 
 def rows(file: Iterable[bytes], name: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -100,9 +100,10 @@ def _compare_file(options: argparse.Namespace) -> int:
                     print(f"\r{_counted(tally)}", end="", file=sys.stderr, flush=True)
     except BaseException as error:
         what = "stopped" if isinstance(error, KeyboardInterrupt) else "broken off"
-        _say(f"{what} after {_counted(tally)}")
+        if tally or what == "stopped":
+            _say(f"{what} after {_counted(tally)}")
         raise
-    _say(_counted(tally))
+    _say(_counted(tally) if tally else f"there are no pairs in {options.file}")
     return _code(tally)
 
 

@@ -13,8 +13,7 @@ degenerate     answers that are none; templates and ratings, a judge in the user
 Graders around graders load when first used: a rubric without them pays for none.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.graders.base import Autograder
 from assay.graders.generate import (
@@ -36,6 +35,7 @@ from assay.graders.schemas import (
     RubricAsJudgeOutput,
 )
 from assay.graders.views import ThinkingOutputDict, ToGrade, View
+from assay.lazy import lazily
 
 if TYPE_CHECKING:
     from assay.graders.anchored import Anchor as Anchor
@@ -106,12 +106,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'assay.graders' has no attribute {name!r}")
-    value = getattr(import_module(f"assay.graders.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -14,8 +14,9 @@ settings    what these processes are told; wire is how they talk
 """
 
 # Names load late, since the template and the workers import this package and need none of them.
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from assay.lazy import lazily
 
 if TYPE_CHECKING:
     from assay.isolation.outcome import Outcome as Outcome
@@ -28,9 +29,4 @@ _HOMES = {"Outcome": "outcome", "Pool": "pool", "PoolStats": "pool", "shared_poo
 __all__ = ["Outcome", "Pool", "PoolStats", "shared_pool"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'assay.isolation' has no attribute {name!r}")
-    value = getattr(import_module(f"assay.isolation.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

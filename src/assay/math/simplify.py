@@ -24,26 +24,16 @@ def known(question: Open, options: MathOptions) -> MathVerdict | None:
 
 def submitted(question: Open, options: MathOptions, timeout: float) -> Future[Outcome]:
     """The question, on its way to a worker."""
-    return _pool().submit(
-        _FUNCTION,
-        question.gold,
-        question.answer,
-        options.rounding,
-        timeout=timeout,
-        hard_timeout=HARD_TIMEOUT,
-    )
+    return _pool().submit(*_call(question, options), timeout=timeout, hard_timeout=HARD_TIMEOUT)
 
 
 async def asked(question: Open, options: MathOptions, timeout: float) -> Outcome:  # noqa: ASYNC109
     """What a worker says."""
-    return await _pool().run(
-        _FUNCTION,
-        question.gold,
-        question.answer,
-        options.rounding,
-        timeout=timeout,
-        hard_timeout=HARD_TIMEOUT,
-    )
+    return await _pool().run(*_call(question, options), timeout=timeout, hard_timeout=HARD_TIMEOUT)
+
+
+def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int]:
+    return _FUNCTION, question.gold, question.answer, options.rounding
 
 
 def _pool() -> Pool:

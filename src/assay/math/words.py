@@ -74,7 +74,7 @@ CONSTANTS: Final[dict[str, Node]] = {
     "emptyset": NamedSet("empty"),
     "varnothing": NamedSet("empty"),
 }
-SETS: Final = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
+SETS: Final = frozenset("RZNQC")
 
 PHRASES: Final[dict[str, Node]] = {
     phrase: node

@@ -11,8 +11,9 @@ caching   a model that is not asked twice; flight, not even at the same time
 The names load when first used: a rubric that asks no model pays for none of it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from assay.lazy import lazily
 
 if TYPE_CHECKING:
     from assay.models.base import Model as Model
@@ -58,12 +59,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'assay.models' has no attribute {name!r}")
-    value = getattr(import_module(f"assay.models.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Rubrics that come ready made. Each loads when first used."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from assay.lazy import lazily
 
 if TYPE_CHECKING:
     from assay.presets.judge import JudgeRubric as JudgeRubric
@@ -12,12 +13,7 @@ _MODULE_OF = {"JudgeRubric": "judge", "MathRubric": "math"}
 __all__ = ["JudgeRubric", "MathRubric"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'assay.presets' has no attribute {name!r}")
-    value = getattr(import_module(f"assay.presets.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:
