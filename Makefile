@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test fast check fix docs picture bench bench-math clean
+.PHONY: help demo test test-trl fast check fix docs picture bench bench-math clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -21,6 +21,20 @@ demo: $(INSTALLED)  ## Score a small shipped set of rollouts and print the table
 
 test: check  ## Everything: lint, types, layers, all tests
 	$(BIN)/python -m pytest -n auto
+
+TRAINERS := .venv-trl/.installed
+
+$(TRAINERS): pyproject.toml constraints.txt
+	@test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
+	@# First and exactly, or pip takes a build with gigabytes of CUDA. verifiers wants an older openai.
+	@grep -v '^openai==' constraints.txt > .venv-trl/constraints.txt
+	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-trl/constraints.txt \
+		-e ".[trl]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0
+	@touch $@
+
+test-trl: $(TRAINERS)  ## Real steps of real trainers, in an environment of their own
+	.venv-trl/bin/python -m pytest tests/trainers -q
 
 fast: $(INSTALLED)  ## The tests that take no time
 	$(BIN)/python -m pytest -n auto -m "not slow"
@@ -49,4 +63,4 @@ bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in be
 	$(BIN)/python benchmarks/math.py
 
 clean:  ## Remove the environment and caches
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist benchmarks/.venvs
+	rm -rf .venv .venv-trl .pytest_cache .ruff_cache .hypothesis dist benchmarks/.venvs

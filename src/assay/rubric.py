@@ -47,7 +47,10 @@ class Rubric(Doors, Loadable):
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         self.name = name
-        self.class_objects: dict[str, Any] = {"parser": parser if parser is not None else Parser()}
+        self._stand_in = self._default_parser()
+        self.class_objects: dict[str, Any] = {
+            "parser": parser if parser is not None else self._stand_in
+        }
         self.autograder = autograder
         self.on_error: OnError = on_error
         self.aggregation = aggregation_of(aggregation)
@@ -63,6 +66,21 @@ class Rubric(Doors, Loadable):
     def parser(self, parser: Parser) -> None:
         self.class_objects["parser"] = parser
 
+    def inherit_parser(self, parser: Parser) -> None:
+        """Read with this parser if none was given: an environment hands its own down.
+
+        The rubrics inside inherit too, from the nearest one around them that was given a parser.
+        """
+        if self.parser is self._stand_in:
+            self._stand_in = self.parser = parser
+        for inner in self._inside():
+            if isinstance(inner, Rubric):
+                inner.inherit_parser(self.parser)
+
+    def _default_parser(self) -> Parser:
+        """What is read with when nobody gives a parser."""
+        return Parser()
+
     @property
     def criteria(self) -> tuple[Criterion, ...]:
         """Every criterion, in order, under the name it is reported by."""
@@ -77,6 +95,13 @@ class Rubric(Doors, Loadable):
     def weights(self) -> list[float]:
         """The weight of each of `funcs`; a copy."""
         return [c.weight for c in self.criteria if not c.judged]
+
+    @property
+    def compares(self) -> bool:
+        """Whether a check weighs the rollouts of a group against each other, here or further in."""
+        return any(question.is_group for question in self._plan.questions) or any(
+            isinstance(inner, Rubric) and inner.compares for inner in self._inside()
+        )
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""

@@ -1,0 +1,220 @@
+"""RewardMonitor: signs that a model learns to please its reward and not to answer better.
+
+None of them is proof. Each is a number to plot over training steps, and a warning when it passes a
+limit for long enough that chance is a poor excuse.
+"""
+
+import logging
+import math
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from assay.errors import RubricError
+from assay.graders.degenerate import degenerate
+
+logger = logging.getLogger("assay")
+
+Z: Final = 1.96
+"""Standard errors either side of an estimate that hold 95 % of it."""
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """Where each sign becomes a warning."""
+
+    length_correlation: float = 0.5
+    """Rank correlation of reward and length that its interval lies wholly above."""
+    saturated: float = 0.5
+    """Share of groups in which every rollout got the highest reward of the window."""
+    zero_variance: float = 0.7
+    """Share of groups whose rollouts all got the same reward, so that nothing is learnt from them."""
+    unscored: float = 0.05
+    degenerate: float = 0.05
+    repeated: float = 0.2
+    """Share of completions that are word for word another one of the step."""
+    drift: float = 0.1
+    """How far the reward has risen over a second judge's since the beginning."""
+
+
+class _Step(NamedTuple):
+    lengths: list[int]
+    rewards: list[float]
+    groups: int
+    flat: int
+    """Groups whose rewards are all equal."""
+    tops: list[float]
+    """The reward of each flat group."""
+    rollouts: int
+    degenerate: int
+    repeated: int
+
+
+@dataclass
+class RewardMonitor:
+    """Watches the rewards of the last `window` steps.
+
+    >>> monitor = RewardMonitor()
+    >>> seen = monitor.observe(["yes", "yes", "well, yes"], [1.0, 1.0, None])
+    >>> round(seen["unscored"], 2), round(seen["repeated"], 2)
+    (0.33, 0.33)
+    """
+
+    window: int = 20
+    alarms: Alarms = field(default_factory=Alarms)
+    warn: Callable[[str], None] = logger.warning
+    """Told once when a sign passes its limit, and again when it does after having come back."""
+    steps: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise RubricError(f"window is {self.window!r}: give the number of steps to look back")
+        self._seen: deque[_Step] = deque(maxlen=self.window)
+        self._gaps: list[float] = []
+        self._raised: set[str] = set()
+
+    def observe(
+        self,
+        texts: Sequence[str],
+        rewards: Sequence[float | None],
+        *,
+        groups: Sequence[Hashable] | None = None,
+    ) -> dict[str, float]:
+        """Take in one training step and give the signs over the window, by name.
+
+        A sign that cannot be worked out, such as a correlation of equal lengths, is left out.
+        """
+        if len(texts) != len(rewards):
+            raise RubricError(f"{len(texts)} texts and {len(rewards)} rewards: give one each")
+        self.steps += 1
+        self._seen.append(_step(texts, rewards, groups or [None] * len(texts)))
+        signs = dict(self._signs())
+        self._warn(signs)
+        return signs
+
+    async def compare(
+        self,
+        rows: Sequence[Any],
+        rewards: Sequence[float | None],
+        second: Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]],
+    ) -> float | None:
+        """How far our rewards are above a second judge's on these rollouts, compared with the first time.
+
+        Ask about a sample of a step now and then: a policy that learns to please one judge alone
+        pulls its reward away from the other's. Both have to be on the same scale.
+        """
+        others = await second(rows)
+        gaps = [
+            ours - theirs
+            for ours, theirs in zip(rewards, others, strict=True)
+            if ours is not None and theirs is not None
+        ]
+        if not gaps:
+            return None
+        self._gaps.append(math.fsum(gaps) / len(gaps))
+        drift = self._gaps[-1] - self._gaps[0]
+        self._warn({"drift": drift})
+        return drift
+
+    def _signs(self) -> Iterator[tuple[str, float]]:
+        seen = self._seen
+        groups, rollouts = sum(step.groups for step in seen), sum(step.rollouts for step in seen)
+        lengths = [length for step in seen for length in step.lengths]
+        rewards = [reward for step in seen for reward in step.rewards]
+        if rollouts:
+            yield "unscored", 1 - len(rewards) / rollouts
+            yield "degenerate", sum(step.degenerate for step in seen) / rollouts
+            yield "repeated", sum(step.repeated for step in seen) / rollouts
+        if groups and rewards:
+            top = max(rewards)
+            yield "zero_variance", sum(step.flat for step in seen) / groups
+            yield "saturated", sum(step.tops.count(top) for step in seen) / groups
+        correlation = rank_correlation(lengths, rewards)
+        if correlation is not None:
+            yield "length_correlation", correlation
+            yield "length_correlation_low", _low(correlation, len(rewards))
+
+    def _warn(self, signs: dict[str, float]) -> None:
+        for name in vars(self.alarms):
+            if name not in signs:
+                continue
+            limit: float = getattr(self.alarms, name)
+            # A correlation over few rollouts is chance, so its interval has to clear the limit.
+            number = signs.get(f"{name}_low", signs[name])
+            if number <= limit:
+                self._raised.discard(name)
+            elif name not in self._raised:
+                self._raised.add(name)
+                self.warn(
+                    f"step {self.steps}: {name} is {signs[name]:.2f}, past {limit:g}: {_MEANING[name]}"
+                )
+
+
+_MEANING: Final = {
+    "length_correlation": "longer answers are paid more; see whether they are better",
+    "saturated": "whole groups get all there is to get; make the rubric or the prompts harder",
+    "zero_variance": "whole groups get the same reward, and nothing is learnt from them",
+    "unscored": "rollouts go without a reward; look at their errors",
+    "degenerate": "completions without an answer in them",
+    "repeated": "completions are copies of each other",
+    "drift": "the reward rises away from the second judge",
+}
+
+
+def _step(
+    texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable]
+) -> _Step:
+    members: dict[Hashable, list[float]] = {}
+    for reward, group in zip(rewards, groups, strict=True):
+        if reward is not None:
+            members.setdefault(group, []).append(reward)
+    several = [paid for paid in members.values() if len(paid) > 1]
+    flat = [paid[0] for paid in several if min(paid) == max(paid)]
+    scored = [(len(text), r) for text, r in zip(texts, rewards, strict=True) if r is not None]
+    return _Step(
+        lengths=[length for length, _ in scored],
+        rewards=[reward for _, reward in scored],
+        groups=len(several),
+        flat=len(flat),
+        tops=flat,
+        rollouts=len(texts),
+        degenerate=sum(degenerate(text) is not None for text in texts),
+        repeated=sum(count - 1 for count in Counter(texts).values()),
+    )
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's, with ties at their mean rank; None when one of them does not vary.
+
+    >>> rank_correlation([1, 2, 3], [10, 20, 15])
+    0.5
+    """
+    if len(first) < 3 or min(first) == max(first) or min(second) == max(second):
+        return None
+    one, other = _ranks(first), _ranks(second)
+    middle = (len(one) + 1) / 2
+    covariance = math.fsum((a - middle) * (b - middle) for a, b in zip(one, other, strict=True))
+    spread = math.fsum((a - middle) ** 2 for a in one) * math.fsum((b - middle) ** 2 for b in other)
+    return covariance / math.sqrt(spread)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and values[order[end]] == values[order[start]]:
+            end += 1
+        for place in order[start:end]:
+            ranks[place] = (start + end + 1) / 2
+        start = end
+    return ranks
+
+
+def _low(correlation: float, size: int) -> float:
+    """The lower end of a correlation's 95 % interval, by Fisher's transformation."""
+    if size <= 3 or abs(correlation) == 1:
+        return correlation if size > 3 else -1.0
+    return math.tanh(math.atanh(correlation) - Z / math.sqrt(size - 3))

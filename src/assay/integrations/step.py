@@ -1,0 +1,109 @@
+"""Step: the rollouts that a trainer wants rewarded at once, scored group by group within a time."""
+
+import asyncio
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from assay.criterion import Scorer
+from assay.errors import RubricError
+from assay.report import EvaluationReport
+from assay.rubric import Rubric
+
+Value: TypeAlias = Literal["reward", "score"]
+"""What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1."""
+
+RubricSource: TypeAlias = Rubric | str | Path
+"""A rubric, or the file it stands in."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a trainer is told about one rollout."""
+
+    reward: float | None
+    """None when it is unscored."""
+    parts: Mapping[str, float | None]
+    """The value of every criterion, always under the same names; None where there is no answer."""
+    error: str = ""
+    """Why it is unscored."""
+
+
+@dataclass
+class Step:
+    """A rubric as trainers ask it. `timeout` is in seconds, for all rollouts of one call."""
+
+    rubric: Rubric
+    value: Value = "reward"
+    timeout: float | None = None
+    scorer: Scorer | None = None
+    """What scores instead of the rubric, where rows bring rubrics of their own."""
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.value not in ("reward", "score"):
+            raise RubricError(f"value is {self.value!r}: give 'reward' or 'score'")
+        if self.timeout is not None and not self.timeout > 0:
+            raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
+        self.names = tuple(dict.fromkeys(criterion.name for criterion in self.rubric.criteria))
+
+    async def score(
+        self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None
+    ) -> list[Scored]:
+        """What is found about each rollout, in order; one that takes too long is unscored.
+
+        `groups` says which rollouts answer the same prompt; checks that compare see those together.
+        """
+        if not rows:
+            return []
+        if self.timeout is None and not self.rubric.compares:
+            return [self._scored(report) for report in await self._ask(rows)]
+        answered: list[Scored] = [self._nothing(self._too_late())] * len(rows)
+        places = list(_places(range(len(rows)) if groups is None else groups))
+        tasks = {
+            asyncio.ensure_future(self._ask([rows[place] for place in members])): members
+            for members in places
+        }
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=self.timeout)
+            for task in done:
+                for place, report in zip(tasks[task], task.result(), strict=True):
+                    answered[place] = self._scored(report)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return answered
+
+    async def _ask(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[EvaluationReport]:
+        # Checks may write into a state, and the trainer's columns are not theirs to write into.
+        return await (self.scorer or self.rubric).score([dict(row) for row in rows])
+
+    def _scored(self, report: EvaluationReport) -> Scored:
+        metrics = report.metrics
+        paid = report.raw_score if self.value == "reward" else report.score
+        errors = "; ".join(f"{name}: {message}" for name, message in report.errors.items())
+        return Scored(
+            reward=paid if report.scored else None,
+            parts={name: metrics.get(name) for name in self.names},
+            error="" if report.scored else errors or "no criterion counts",
+        )
+
+    def _nothing(self, error: str) -> Scored:
+        return Scored(None, dict.fromkeys(self.names), error)
+
+    def _too_late(self) -> str:
+        return f"DeadlineExceeded: not scored within {self.timeout} seconds"
+
+
+def rubric_of(source: RubricSource) -> Rubric:
+    """The rubric itself, or the one that a file holds."""
+    return source if isinstance(source, Rubric) else Rubric.from_file(source)
+
+
+def _places(groups: Iterable[Hashable]) -> Iterable[list[int]]:
+    """The places of each group's members."""
+    members: dict[Hashable, list[int]] = {}
+    for place, group in enumerate(groups):
+        members.setdefault(group, []).append(place)
+    return members.values()

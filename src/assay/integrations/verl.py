@@ -1,0 +1,134 @@
+"""verl: a rubric as `compute_score`, for the reward loop (one sample) and the batch manager (many).
+
+Point `reward.custom_reward_function.path` at this module and name a rubric file in `reward_kwargs`, or
+write a file of your own around `compute_score_of`. verl tells async functions from others by looking at
+the function itself and takes its columns from the first sample, so both forms are plain functions and
+every sample has the same keys.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from assay.concurrency import run_sync
+from assay.errors import RubricError
+from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
+from assay.unscored import Fallback, Policy, fallback_of
+
+ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
+
+OWN: Final = ("score", "unscored")
+"""The keys that are ours: what verl reads, and 1 where a rollout has no score."""
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    *,
+    rubric: str,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    **_: Any,
+) -> dict[str, float]:
+    """The reward of one sample under `score`, with every criterion beside it; NaN where there is no answer.
+
+    verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion
+    needs it. `rubric` is the path of a rubric file.
+    """
+    score = _from_file(rubric, unscored, value)
+    return await score(data_source, solution_str, ground_truth, extra_info)
+
+
+def compute_score_of(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
+) -> ComputeScore:
+    """A `compute_score` for this rubric, to put at the top level of a file that verl loads.
+
+    One sample is no group, so `unscored` is `raise` or `zero`.
+    """
+    step = _step(rubric, value)
+    fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
+
+    async def compute_score(
+        data_source: str,
+        solution_str: str,
+        ground_truth: Any,
+        extra_info: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> dict[str, float]:
+        row = _row(data_source, solution_str, ground_truth, extra_info)
+        return _told(await step.score([row]), fallback)[0]
+
+    return compute_score
+
+
+def compute_scores_of(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
+) -> Callable[..., list[dict[str, float]]]:
+    """The same for the `batch` manager, which calls once with lists; samples of one question are a group."""
+    step = _step(rubric, value)
+    fallback = fallback_of(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
+
+    def compute_scores(
+        data_sources: Sequence[str],
+        solution_strs: Sequence[str],
+        ground_truths: Sequence[Any],
+        extra_infos: Sequence[Mapping[str, Any] | None] | None = None,
+        **_: Any,
+    ) -> list[dict[str, float]]:
+        infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
+        rows = [
+            _row(*sample)
+            for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)
+        ]
+        groups = [repr((row["task"], row["prompt"], row["answer"])) for row in rows]
+        return _told(run_sync(step.score(rows, groups)), fallback, groups)
+
+    return compute_scores
+
+
+@cache
+def _from_file(path: str, unscored: Policy, value: Value) -> ComputeScore:
+    return compute_score_of(path, unscored=unscored, value=value)
+
+
+def _step(rubric: RubricSource, value: Value) -> Step:
+    step = Step(rubric_of(rubric), value)
+    taken = [name for name in step.names if name in OWN]
+    if taken:
+        raise RubricError(
+            f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise"
+        )
+    return step
+
+
+def _row(source: str, solution: str, truth: Any, info: Mapping[str, Any] | None) -> dict[str, Any]:
+    extra = dict(info or {})
+    prompt = extra.get("question") or extra.get("prompt") or ""
+    return {
+        **extra,
+        "prompt": prompt,
+        "completion": solution,
+        "answer": truth,
+        "task": source,
+        "info": extra,
+    }
+
+
+def _told(
+    found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None
+) -> list[dict[str, float]]:
+    paid = fallback.fill([one.reward for one in found], groups, [one.error for one in found])
+    return [
+        {"score": _number(reward), "unscored": float(one.reward is None)}
+        | {name: _number(part) for name, part in one.parts.items()}
+        for one, reward in zip(found, paid, strict=True)
+    ]
+
+
+def _number(value: float | None) -> float:
+    # verl makes columns of numbers, and a 0 would be an answer.
+    return math.nan if value is None else value

@@ -1,0 +1,32 @@
+"""Rubrics and rows that the tests of several trainers share."""
+
+import pytest
+
+from assay import Criterion, Rubric
+
+
+def exact(completion, answer):
+    return str(completion).strip() == str(answer)
+
+
+def short(completion):
+    return len(completion) <= 5
+
+
+def judge_is_down(completion):
+    if "judge me" in completion:
+        raise ConnectionError("the judge is down")
+    return 1.0
+
+
+@pytest.fixture
+def rubric():
+    """Two checks worth 1 and 0.5."""
+    return Rubric([exact, short], weights=[1.0, 0.5], name="sums")
+
+
+@pytest.fixture
+def failing():
+    """As `rubric`, with a third that fails for completions with `judge me` in them."""
+    checks = [exact, short, Criterion(check=judge_is_down, name="judged")]
+    return Rubric(checks, weights=[1.0, 0.5, 1.0], name="sums")

@@ -1,0 +1,137 @@
+"""The same rubric in each trainer's own shape, with the same numbers."""
+
+import inspect
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from assay import Rubric, RubricError
+from assay.integrations import (
+    as_skyrl_env,
+    compute_score_of,
+    compute_scores_of,
+    custom_rm_of,
+    reward_func_of,
+)
+from assay.integrations.openrlhf import response_of
+from assay.integrations.verl import compute_score
+from assay.unscored import UnscoredError
+
+
+def sample(response, label="4", **fields):
+    fields = {"metadata": {}, "remove_sample": False} | fields
+    return SimpleNamespace(prompt="2+2?", response=response, label=label, **fields)
+
+
+class TestVerl:
+    async def test_a_right_short_answer_is_paid_both_weights(self, rubric):
+        """1 × 1 + 0.5 × 1, with every part beside it."""
+        told = await compute_score_of(rubric)("gsm8k", "4", "4")
+        assert told == {"score": 1.5, "unscored": 0.0, "exact": 1.0, "short": 1.0}
+
+    def test_it_is_a_plain_async_function(self, rubric):
+        """verl takes an object with an async `__call__` for a synchronous one."""
+        assert inspect.iscoroutinefunction(compute_score_of(rubric))
+        assert inspect.iscoroutinefunction(compute_score)
+
+    async def test_the_question_comes_with_the_extra_info(self):
+        """And the other fields of it can be named by checks."""
+
+        def asks(prompt, task, hard):
+            return (prompt, task, hard) == ("2+2?", "gsm8k", True)
+
+        score = compute_score_of(Rubric([asks]))
+        told = await score("gsm8k", "4", "4", {"question": "2+2?", "hard": True, "num_turns": 1})
+        assert told["score"] == 1.0
+
+    async def test_a_missing_score_is_an_error_unless_said_otherwise(self, failing):
+        with pytest.raises(UnscoredError, match="the judge is down"):
+            await compute_score_of(failing)("gsm8k", "judge me", "4")
+
+    async def test_every_sample_has_the_same_keys(self, failing):
+        """A part without an answer is NaN, and not 0."""
+        score = compute_score_of(failing, unscored="zero")
+        good, bad = await score("gsm8k", "4", "4"), await score("gsm8k", "judge me", "4")
+        assert good.keys() == bad.keys()
+        assert (bad["score"], bad["unscored"]) == (0.0, 1.0)
+        assert math.isnan(bad["judged"])
+
+    def test_one_sample_is_no_group(self, rubric):
+        with pytest.raises(RubricError, match="cannot do unscored='group_mean'"):
+            compute_score_of(rubric, unscored="group_mean")
+
+    async def test_a_file_is_named_in_the_keywords(self, tmp_path):
+        path = tmp_path / "rubric.yaml"
+        path.write_text("criteria:\n- check: {exact_match: {}}\n  name: exact\n")
+        told = await compute_score("gsm8k", "4", "4", rubric=str(path), reward_router_address="x")
+        assert told["exact"] == 1.0
+
+    def test_the_batch_form_fills_from_its_group(self, failing):
+        """The two answered samples of the first question are paid 2.5 and 0: the third 1.25."""
+        told = compute_scores_of(failing, unscored="group_mean")(
+            ["m"] * 4, ["4", "judge me", "nothing right", "5"], ["4", "4", "4", "5"], None
+        )
+        assert [one["score"] for one in told] == [2.5, 1.75, 1.0, 2.5]
+        assert [one["unscored"] for one in told] == [0, 1, 0, 0]
+
+    def test_a_criterion_must_not_take_the_key_that_verl_reads(self):
+        def score(completion):
+            return 1.0
+
+        with pytest.raises(RubricError, match="called 'score', which verl reads"):
+            compute_score_of(Rubric([score]))
+
+
+class TestOpenRlhf:
+    def test_it_is_called_with_lists_of_one(self, rubric):
+        told = reward_func_of(rubric)(["2+2? 4<|im_end|>"], ["2+2?"], ["4"])
+        assert told["rewards"] == told["scores"] == [1.5]
+        assert told["extra_logs"] == {"unscored": [0.0], "exact": [1.0], "short": [1.0]}
+
+    def test_no_samples_are_no_rewards(self, rubric):
+        assert reward_func_of(rubric)([], [], [])["rewards"] == []
+
+    def test_what_is_unscored_is_logged_where_it_is_seen(self, failing, caplog):
+        """OpenRLHF swallows the exception."""
+        with pytest.raises(UnscoredError):
+            reward_func_of(failing)(["judge me"], [""], ["4"])
+        assert "have no score" in caplog.text
+
+    def test_special_tokens_at_the_end_are_no_part_of_the_response(self):
+        assert response_of("Q A</s><|endoftext|>", "Q") == "A"
+
+
+class TestSlime:
+    async def test_a_sample_gets_a_float(self, rubric):
+        """And its parts are left with it."""
+        one = sample("4")
+        assert await custom_rm_of(rubric)(None, one) == 1.5
+        assert one.metadata["assay"] == {"unscored": False, "exact": 1.0, "short": 1.0}
+
+    async def test_a_group_gets_a_list(self, rubric):
+        assert await custom_rm_of(rubric)(None, [sample("4"), sample("5")]) == [1.5, 0.5]
+
+    async def test_a_dropped_sample_is_marked_and_shifts_nothing(self, failing):
+        """It is paid the mean of 2.5 and 1.5."""
+        samples = [sample("4"), sample("judge me"), sample("5")]
+        paid = await custom_rm_of(failing, unscored="drop")(None, samples)
+        assert paid == [2.5, 2.0, 1.5]
+        assert [one.remove_sample for one in samples] == [False, True, False]
+
+    async def test_without_a_group_there_is_nothing_to_drop_it_from(self, failing):
+        with pytest.raises(RubricError, match="slime without --group-rm cannot do unscored='drop'"):
+            await custom_rm_of(failing, unscored="drop")(None, sample("4"))
+
+    async def test_checks_that_compare_see_the_group(self):
+        def longest(completions):
+            return [float(len(c) == max(map(len, completions))) for c in completions]
+
+        paid = await custom_rm_of(Rubric([longest]))(None, [sample("a"), sample("bbb")])
+        assert paid == [0.0, 1.0]
+
+
+def test_skyrl_is_imported_only_when_asked_for(rubric):
+    """It is not installed here; tests/trainers runs it where it is."""
+    with pytest.raises(ImportError):
+        as_skyrl_env(rubric)

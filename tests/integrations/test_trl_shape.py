@@ -1,0 +1,96 @@
+"""The reward function as TRL calls it, without TRL."""
+
+import asyncio
+import inspect
+
+import pytest
+
+from assay import Rubric, RubricError
+from assay.integrations import as_trl_reward, as_trl_rewards
+
+
+@pytest.fixture
+def told():
+    return {"metrics": {}, "columns": {}}
+
+
+@pytest.fixture
+def logging(told):
+    return {
+        "log_metric": told["metrics"].__setitem__,
+        "log_extra": told["columns"].__setitem__,
+        "trainer_state": object(),
+        "completion_ids": [[1], [2]],
+    }
+
+
+async def test_every_column_arrives_by_name(rubric, told, logging):
+    """Right and short, 1.5; wrong and short, 0.5; parts and their means beside them."""
+    reward = as_trl_reward(rubric)
+    paid = await reward(["2+2?"] * 2, ["4", "5"], answer=["4", "4"], **logging)
+    assert paid == [1.5, 0.5]
+    assert told["metrics"] == {"sums/unscored": 0.0, "sums/exact": 0.5, "sums/short": 1.0}
+    assert told["columns"] == {"sums/exact": [1.0, 0.0], "sums/short": [1.0, 1.0]}
+
+
+def test_it_is_an_async_function_under_the_rubrics_name(rubric):
+    reward = as_trl_reward(rubric)
+    assert inspect.iscoroutinefunction(reward)
+    assert (reward.__name__, as_trl_reward(rubric, name="other").__name__) == ("sums", "other")
+
+
+async def test_unscored_is_none_and_counted(failing, told, logging, caplog):
+    """Not 0, and the log says why."""
+    paid = await as_trl_reward(failing)(["q"] * 2, ["4", "judge me"], answer=["4", "4"], **logging)
+    assert paid == [2.5, None]
+    assert told["metrics"]["sums/unscored"] == 0.5
+    assert told["columns"]["sums/judged"] == [1.0, None]
+    assert told["columns"]["sums/error"] == ["", "judged: ConnectionError: the judge is down"]
+    assert "1 of 2 rollouts are unscored" in caplog.text
+
+
+async def test_a_column_may_have_another_name(rubric):
+    reward = as_trl_reward(rubric, columns={"answer": "solution"})
+    assert await reward(["2+2?"], ["4"], solution=["4"]) == [1.5]
+    with pytest.raises(RubricError, match=r"no column 'solution' \(it has: gold\)"):
+        await reward(["2+2?"], ["4"], gold=["4"])
+
+
+async def test_checks_that_compare_see_one_prompt_at_a_time():
+    """The longest answer to each of two prompts."""
+
+    def longest(completions):
+        return [float(len(c) == max(map(len, completions))) for c in completions]
+
+    paid = await as_trl_reward(Rubric([longest]))(["a", "a", "b"], ["x", "xx", "x"])
+    assert paid == [0.0, 1.0, 1.0]
+
+
+async def test_what_takes_too_long_is_unscored():
+    """The others are paid."""
+
+    async def slow(completion):
+        await asyncio.sleep(60 if completion == "hang" else 0)
+        return 1.0
+
+    paid = await as_trl_reward(Rubric([slow]), timeout=0.2)(["a", "b"], ["hang", "fine"])
+    assert paid == [None, 1.0]
+
+
+async def test_the_normalised_score_on_request(rubric):
+    """1.5 of 1.5."""
+    assert await as_trl_reward(rubric, value="score")(["q"], ["4"], answer=["4"]) == [1.0]
+
+
+def test_a_criterion_that_depends_on_others_cannot_stand_alone():
+    rubric = Rubric(
+        [{"name": "a", "requirement": "A"}, {"name": "b", "requirement": "B", "when": "a"}]
+    )
+    with pytest.raises(RubricError, match="criterion 'b' depends on others"):
+        as_trl_rewards(rubric)
+
+
+@pytest.mark.parametrize("option", [{"value": "points"}, {"timeout": 0}])
+def test_bad_options_are_refused_at_construction(rubric, option):
+    with pytest.raises(RubricError, match=f"{next(iter(option))} is"):
+        as_trl_reward(rubric, **option)

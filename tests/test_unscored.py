@@ -1,0 +1,51 @@
+"""What a trainer that takes only numbers gets for a rollout without a score."""
+
+import pytest
+
+from assay.errors import RubricError
+from assay.unscored import Fallback, UnscoredError, fallback_of
+
+
+def test_by_default_nobody_pays_for_a_missing_score():
+    """And the error says how many, and why."""
+    fallback = Fallback()
+    with pytest.raises(UnscoredError, match=r"1 of 2 rollouts have no score \(judge: down\)"):
+        fallback.fill([1.0, None], errors=["", "judge: down"])
+    assert (fallback.rollouts, fallback.unscored, fallback.share) == (2, 1, 0.5)
+
+
+def test_zero_is_paid_only_when_asked_for():
+    assert Fallback("zero").fill([0.5, None]) == [0.5, 0.0]
+
+
+def test_the_group_mean_leaves_the_baseline_where_it_was():
+    """(1 + 0) / 2 in the first group, 3 in the second."""
+    filled = Fallback("group_mean").fill([1.0, None, 0.0, 3.0, None], "aaabb")
+    assert filled == [1.0, 0.5, 0.0, 3.0, 3.0]
+
+
+def test_a_group_without_a_score_has_no_mean():
+    with pytest.raises(UnscoredError, match="no rollout of a group has a score"):
+        Fallback("group_mean").fill([None, 1.0], ["a", "b"])
+
+
+def test_what_is_dropped_stays_none():
+    fallback = Fallback("drop")
+    assert fallback.fill([None, 1.0]) == [None, 1.0]
+    assert fallback.unscored == 1
+
+
+def test_scores_that_are_all_there_are_left_alone():
+    fallback = Fallback("raise")
+    assert fallback.fill([0.0, 1.0]) == [0.0, 1.0]
+    assert fallback.share == 0
+
+
+def test_an_unknown_policy_is_refused_at_once():
+    with pytest.raises(RubricError, match="unscored is 'skip': give one of 'raise'"):
+        Fallback("skip")
+
+
+def test_a_trainer_says_what_it_cannot_do():
+    with pytest.raises(RubricError, match="verl cannot do unscored='drop': give 'raise' or 'zero'"):
+        fallback_of("drop", ("raise", "zero"), "verl")

@@ -1,0 +1,50 @@
+"""A model and a tokenizer made in code: small enough to train on a processor, and nothing to download."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """Bytes as tokens, with a chat template."""
+    pytest.importorskip("trl", reason="run by `make test-trl`, in an environment of its own")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: place for place, token in enumerate([*alphabet, "<|pad|>", "<|eos|>"])}
+    bare = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bare.decoder = decoders.ByteLevel()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=bare, pad_token="<|pad|>", eos_token="<|eos|>", padding_side="left"
+    )
+    made.chat_template = (
+        "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}"
+    )
+    return made
+
+
+@pytest.fixture
+def model(tokenizer):
+    """Two layers of width 32, untrained."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    return GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=len(tokenizer),
+            n_positions=128,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+    )
