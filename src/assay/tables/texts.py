@@ -1,0 +1,150 @@
+"""Files of JSON Lines, JSON, CSV and TSV, as rows with the number of their line."""
+
+import csv
+import gzip
+import json
+import sys
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from itertools import chain, count
+from pathlib import Path
+from typing import IO, Any, cast
+
+from assay.tables.error import TableError
+from assay.wording import shown
+
+Numbered = Iterator[tuple[int, dict[str, Any]]]
+
+_BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_LARGEST_CELL = 2**31 - 1
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Generator[IO[bytes]]:
+    """The file's bytes, unpacked when it is a `.gz`; what the disk says against it as a sentence."""
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            yield cast("IO[bytes]", file)
+    except (OSError, EOFError, zlib.error) as error:
+        what = getattr(error, "strerror", None) or error
+        raise TableError(f"{name}: it cannot be read: {what}") from error
+
+
+def json_lines(path: Path, name: str) -> Numbered:
+    """One object a line; blank lines are passed over."""
+    with _opened(path, name) as file:
+        yield from _objects(file, name)
+
+
+def json_rows(path: Path, name: str) -> Numbered:
+    """A list of objects, or one object a line."""
+    with _opened(path, name) as file:
+        yield from _either(file, name)
+
+
+def standard_input(name: str) -> Numbered:
+    """One object a line, or a list of them."""
+    return _either(sys.stdin.buffer, name)
+
+
+def _objects(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
+    # json.loads looks at every text's type and encoding; the decoder alone takes half the time.
+    decode = json.JSONDecoder().decode
+    for number, line in zip(count(start), lines, strict=False):
+        try:
+            text = line.decode()
+            row: object = decode(text)
+        except (ValueError, RecursionError) as error:
+            if not line.strip():
+                continue
+            if number == 1 and line.startswith((_BOM, *_UTF_16)):
+                row = _after_mark(line, name)
+                if row is None:
+                    continue
+            else:
+                raise _no_json(f"{name}:{number}", error) from None
+        if type(row) is not dict:
+            raise TableError(
+                f'{name}:{number}: {shown(row)} is no object: write one a line, {{"field": ...}}'
+            )
+        yield number, cast("dict[str, Any]", row)
+
+
+def _after_mark(line: bytes, name: str) -> object:
+    """The first line of a file that starts with a byte order mark; None when it is blank."""
+    if line.startswith(_UTF_16):
+        raise TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
+    text = line.removeprefix(_BOM)
+    try:
+        return json.loads(text) if text.strip() else None
+    except (ValueError, RecursionError) as error:
+        raise _no_json(f"{name}:1", error) from None
+
+
+def _no_json(where: str, error: Exception) -> TableError:
+    if isinstance(error, UnicodeDecodeError):
+        return TableError(f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}")
+    if isinstance(error, json.JSONDecodeError):
+        return TableError(f"{where}: no JSON: {error.msg} at column {error.colno}")
+    if isinstance(error, RecursionError):
+        return TableError(f"{where}: its brackets are nested too deep to read")
+    return TableError(f"{where}: no JSON: {error}")
+
+
+def _either(file: IO[bytes], name: str) -> Numbered:
+    """A list when the first thing in the file is a bracket, else lines."""
+    for number, line in enumerate(file, start=1):
+        first = line.removeprefix(_BOM).strip()
+        if first.startswith(b"["):
+            # As many lines before it as there were, so that an error finds its line.
+            yield from _listed(b"\n" * (number - 1) + line.removeprefix(_BOM) + file.read(), name)
+        elif first:
+            yield from _objects(chain([line], file), name, start=number)
+
+
+def _listed(data: bytes, name: str) -> Numbered:
+    try:
+        found: object = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        raise _no_json(name if line is None else f"{name}:{line}", error) from None
+    for number, row in enumerate(cast("list[object]", found), start=1):
+        if type(row) is not dict:
+            raise TableError(f"{name}: item {number} of the list is {shown(row)}, and no object")
+        yield number, cast("dict[str, Any]", row)
+
+
+def separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
+    """Rows of cells under a header; every value is a text."""
+    if csv.field_size_limit() < _LARGEST_CELL:
+        csv.field_size_limit(_LARGEST_CELL)  # a long completion is no mistake
+    with _opened(path, name) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        lines = csv.reader(text, delimiter=delimiter, strict=True)
+        try:
+            header = _header(next(lines, list[str]()), name)
+            for cells in lines:
+                if len(cells) == len(header):
+                    yield lines.line_num, dict(zip(header, cells, strict=True))
+                elif cells:
+                    raise TableError(
+                        f"{name}:{lines.line_num}: it has {len(cells)} cells, and the header names "
+                        f"{len(header)} ({', '.join(header)}): put cells with a separator in quotes"
+                    )
+        except csv.Error as error:
+            raise TableError(f"{name}:{lines.line_num}: {error}") from None
+        except UnicodeDecodeError as error:
+            raise TableError(f"{name}:{lines.line_num + 1}: no UTF-8: {error.reason}") from None
+
+
+def _header(cells: list[str], name: str) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if not any(names):
+        raise TableError(f"{name}: there is no header: name the columns in the first line")
+    if len(set(names)) < len(names):
+        raise TableError(
+            f"{name}:1: the header is {shown(names)}: give every column a name of its own"
+        )
+    return names
