@@ -36,7 +36,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 VERIFIERS = {
-    "": "Rubric RubricGroup JudgeRubric MathRubric Parser XMLParser ThinkParser MaybeThinkParser State Messages RewardFunc "
+    "": "Rubric RubricGroup JudgeRubric MathRubric ToolRubric SmolaToolRubric Parser XMLParser ThinkParser MaybeThinkParser State Messages RewardFunc "
     "GroupRewardFunc IndividualRewardFunc RolloutInput RolloutTiming RolloutScore RolloutScores "
     "extract_boxed_answer extract_hash_answer setup_logging Error ModelError "
     "InvalidModelResponseError EmptyModelResponseError OverlongPromptError ToolError "
@@ -48,7 +48,10 @@ VERIFIERS = {
     ".parsers.xml_parser": "XMLParser",
     ".parsers.think_parser": "ThinkParser",
     ".parsers.maybe_think_parser": "MaybeThinkParser",
-    ".rubrics": "Rubric RubricGroup JudgeRubric MathRubric",
+    ".rubrics": "Rubric RubricGroup JudgeRubric MathRubric ToolRubric SmolaToolRubric",
+    ".rubrics.tool_rubric": "ToolRubric",
+    ".rubrics.smola_tool_rubric": "SmolaToolRubric",
+    ".tools": "calculator python",
     ".rubrics.rubric": "Rubric",
     ".rubrics.rubric_group": "RubricGroup",
     ".rubrics.math_rubric": "MathRubric",

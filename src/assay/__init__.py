@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from assay.parsers import extract_hash_answer as extract_hash_answer
     from assay.presets import JudgeRubric as JudgeRubric
     from assay.presets import MathRubric as MathRubric
+    from assay.presets import SmolaToolRubric as SmolaToolRubric
+    from assay.presets import ToolRubric as ToolRubric
     from assay.report import EvaluationReport as EvaluationReport
     from assay.rollout import Rollout as Rollout
     from assay.rubric import Rubric as Rubric
@@ -116,7 +118,7 @@ _HOMES = {
     ),
     "lines": ("CriterionReport",),
     "math": ("MathOptions", "MathVerdict"),
-    "presets": ("JudgeRubric", "MathRubric"),
+    "presets": ("JudgeRubric", "MathRubric", "SmolaToolRubric", "ToolRubric"),
     "report": ("EvaluationReport",),
     "rollout": ("Rollout",),
     "rubric": ("Rubric",),
@@ -126,7 +128,10 @@ _HOMES = {
         "State",
     ),
 }  # fmt: skip
-_MODULES = ("checks", "graders", "isolation", "math", "models", "parsers", "testing")
+_MODULES = (
+    "checks", "envs", "graders", "integrations", "isolation", "math", "models", "parsers", "runs", "tables",
+    "testing", "tools", "trust",
+)  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -190,9 +195,11 @@ __all__ = [
     "Samples",
     "Score",
     "SignatureError",
+    "SmolaToolRubric",
     "State",
     "Swapped",
     "ThinkParser",
+    "ToolRubric",
     "Tournament",
     "Transcript",
     "Truncated",

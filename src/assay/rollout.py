@@ -156,6 +156,8 @@ class Batch:
     def everything(self, objects: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All that a check with `**kwargs` gets, one dict a rollout."""
         complete = all("info" in r and "answer" in r and "task" in r for r in self.rows)
+        # A state sees the fields of its input row, but a copy of it would not.
+        complete = complete and not any("input" in r for r in self.rows)
         if complete and self.rows is self.states:
             return [{**row, "state": row, **objects} for row in self.rows]
         pairs = zip(self.rows, self.states, strict=True)

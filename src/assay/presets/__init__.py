@@ -7,10 +7,17 @@ from assay.lazy import lazily
 if TYPE_CHECKING:
     from assay.presets.judge import JudgeRubric as JudgeRubric
     from assay.presets.math import MathRubric as MathRubric
+    from assay.presets.smola import SmolaToolRubric as SmolaToolRubric
+    from assay.presets.tools import ToolRubric as ToolRubric
 
-_MODULE_OF = {"JudgeRubric": "judge", "MathRubric": "math"}
+_MODULE_OF = {
+    "JudgeRubric": "judge",
+    "MathRubric": "math",
+    "SmolaToolRubric": "smola",
+    "ToolRubric": "tools",
+}
 
-__all__ = ["JudgeRubric", "MathRubric"]
+__all__ = ["JudgeRubric", "MathRubric", "SmolaToolRubric", "ToolRubric"]
 
 
 __getattr__ = lazily(__name__, _MODULE_OF)

@@ -74,6 +74,9 @@ class JudgeRubric(Rubric):
         words = _once(template=template, judge_prompt=judge_prompt) or DEFAULT_JUDGE_PROMPT
         asked = _once(judge_models=judge_models, judge_model=judge_model)
         settings, extra = settings_of(judge_sampling_args)
+        if parser is None and by_template:
+            # It reads the judge's replies, and so is none that an environment may replace.
+            parser = Parser()
         super().__init__(funcs, weights, parser, **rubric)
         self._reads_replies = by_template
         self._hardened = hardened

@@ -71,8 +71,7 @@ class MathRubric(Rubric):
         )
         self.max_workers = max_workers
         self.timeout_seconds = timeout_seconds
-        if parser is None:
-            parser = MaybeThinkParser(strictly_boxed if strict else extract_boxed_answer)
+        self._strict = strict
         super().__init__(funcs, weights, parser, **rubric)
         # A subclass may have its own idea of a correct answer, and a file may hold ours already.
         own = type(self).correct_answer is MathRubric.correct_answer
@@ -80,6 +79,9 @@ class MathRubric(Rubric):
         if check not in self.funcs:
             named: Any = Criterion(check=check, name="correct_answer")
             self.add_reward_func(named)
+
+    def _default_parser(self) -> Parser:
+        return MaybeThinkParser(strictly_boxed if self._strict else extract_boxed_answer)
 
     @cached_property
     def executor(self) -> WorkerExecutor:

@@ -18,6 +18,7 @@ from assay import (
     extract_boxed_answer,
     extract_hash_answer,
 )
+from assay.compat.verifiers.envs import Environment, MultiTurnEnv, SingleTurnEnv, ToolEnv
 from assay.compat.verifiers.errors import (
     EmptyModelResponseError,
     Error,
@@ -29,12 +30,25 @@ from assay.compat.verifiers.errors import (
     ToolError,
     ToolParseError,
 )
-from assay.compat.verifiers.types import RolloutInput, RolloutScore, RolloutScores, RolloutTiming
+from assay.compat.verifiers.types import (
+    GenerateOutputs,
+    RolloutInput,
+    RolloutOutput,
+    RolloutScore,
+    RolloutScores,
+    RolloutTiming,
+    SamplingArgs,
+)
+from assay.compat.verifiers.utils.data_utils import load_example_dataset
 from assay.compat.verifiers.utils.logging_utils import setup_logging
+from assay.envs import cleanup, stop, teardown
+from assay.presets import SmolaToolRubric, ToolRubric
 
 __all__ = [
     "EmptyModelResponseError",
+    "Environment",
     "Error",
+    "GenerateOutputs",
     "GroupRewardFunc",
     "IndividualRewardFunc",
     "Info",
@@ -45,22 +59,33 @@ __all__ = [
     "MaybeThinkParser",
     "Messages",
     "ModelError",
+    "MultiTurnEnv",
     "OverlongPromptError",
     "Parser",
     "RewardFunc",
     "RolloutInput",
+    "RolloutOutput",
     "RolloutScore",
     "RolloutScores",
     "RolloutTiming",
     "Rubric",
     "RubricGroup",
+    "SamplingArgs",
+    "SingleTurnEnv",
+    "SmolaToolRubric",
     "State",
     "ThinkParser",
     "ToolCallError",
+    "ToolEnv",
     "ToolError",
     "ToolParseError",
+    "ToolRubric",
     "XMLParser",
+    "cleanup",
     "extract_boxed_answer",
     "extract_hash_answer",
+    "load_example_dataset",
     "setup_logging",
+    "stop",
+    "teardown",
 ]

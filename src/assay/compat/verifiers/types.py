@@ -1,7 +1,8 @@
 """The shapes of `verifiers.types`."""
 
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
+from assay.envs import Results as GenerateOutputs
 from assay.types import (
     GroupRewardFunc,
     IndividualRewardFunc,
@@ -11,6 +12,9 @@ from assay.types import (
     RewardFunc,
     State,
 )
+
+SamplingArgs: TypeAlias = dict[str, Any]
+RolloutOutput: TypeAlias = dict[str, Any]
 
 
 class RolloutTiming(TypedDict, total=False):
@@ -47,6 +51,7 @@ class RolloutScores(TypedDict):
 
 
 __all__ = [
+    "GenerateOutputs",
     "GroupRewardFunc",
     "IndividualRewardFunc",
     "Info",
@@ -54,8 +59,10 @@ __all__ = [
     "Messages",
     "RewardFunc",
     "RolloutInput",
+    "RolloutOutput",
     "RolloutScore",
     "RolloutScores",
     "RolloutTiming",
+    "SamplingArgs",
     "State",
 ]

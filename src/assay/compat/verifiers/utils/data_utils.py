@@ -1,4 +1,8 @@
-"""`verifiers.utils.data_utils`: answers out of texts."""
+"""`verifiers.utils.data_utils`: answers out of texts, and data sets to try things on."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from assay.parsers import extract_boxed_answer, extract_hash_answer, strip_non_numeric
 
@@ -9,10 +13,58 @@ THINK_BOXED_SYSTEM_PROMPT = (
     "Reason between <think> and </think> tags, then give the final answer inside \\boxed{}."
 )
 
+
+class _Source(NamedTuple):
+    """Where a data set is, and how its rows become questions with answers."""
+
+    path: str
+    subset: str | None
+    split: str
+    row: Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _of_gsm8k(row: dict[str, Any]) -> dict[str, Any]:
+    return {"question": row["question"], "answer": extract_hash_answer(row["answer"])}
+
+
+def _of_problem(row: dict[str, Any]) -> dict[str, Any]:
+    return {"question": row["problem"], "answer": str(row["answer"])}
+
+
+_SOURCES = {
+    "gsm8k": _Source("openai/gsm8k", "main", "test", _of_gsm8k),
+    "math500": _Source("HuggingFaceH4/MATH-500", None, "test", _of_problem),
+    "aime2024": _Source("HuggingFaceH4/aime_2024", None, "train", _of_problem),
+}
+
+
+def load_example_dataset(
+    name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0
+) -> Any:
+    """A well-known data set with `question` and `answer`, by Hugging Face's `datasets`.
+
+    It comes over the network, unless it was loaded before. With `n`, so many rows of it at random.
+    """
+    if name not in _SOURCES:
+        raise ValueError(f"{name!r} is no example that we know: use {', '.join(_SOURCES)}")
+    source = _SOURCES[name]
+    try:
+        datasets: Any = import_module("datasets")
+    except ImportError:
+        raise ImportError(
+            "example data need the package 'datasets', which is not installed: pip install datasets"
+        ) from None
+    dataset = datasets.load_dataset(source.path, source.subset, split=split or source.split)
+    if n is not None:
+        dataset = dataset.shuffle(seed=seed).select(range(min(n, len(dataset))))
+    return dataset.map(source.row, remove_columns=dataset.column_names)
+
+
 __all__ = [
     "BOXED_SYSTEM_PROMPT",
     "THINK_BOXED_SYSTEM_PROMPT",
     "extract_boxed_answer",
     "extract_hash_answer",
+    "load_example_dataset",
     "strip_non_numeric",
 ]

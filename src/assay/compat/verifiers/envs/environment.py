@@ -1,0 +1,55 @@
+"""`verifiers.envs.environment`: our environment, made and asked with the keywords of theirs."""
+
+from typing import Any
+
+from assay import envs
+from assay.envs.given import Given
+
+OURS = frozenset({"dataset", "max_turns", "tools", "stop_errors", *Given.__annotations__})
+UNNEEDED = frozenset(
+    {"message_type", "max_workers", "map_kwargs", "max_seq_len", "interleaved_rollouts"}
+)
+"""What theirs takes, and ours has no use for."""
+UNNEEDED_IN_A_CALL = frozenset(
+    {"save_results", "independent_scoring", "max_retries", "on_start", "on_log"}
+)
+
+
+class Environment(envs.Environment):
+    """Takes every keyword that theirs does; what neither knows becomes an attribute, as there."""
+
+    def __init__(self, dataset: Any = None, **given: Any) -> None:
+        if given.get("message_type", "chat") != "chat":
+            raise ValueError(
+                f"message_type is {given['message_type']!r}: only 'chat' is there; a `prompt` that is a "
+                "plain text is answered in plain text"
+            )
+        ours = {name: value for name, value in given.items() if name in OURS}
+        super().__init__(dataset, **ours)
+        for name, value in given.items():
+            if name not in OURS and name not in UNNEEDED:
+                setattr(self, name, value)
+
+    def evaluate(self, client: Any = None, model: Any = None, **options: Any) -> envs.Evaluation:
+        """As ours. A `results_path` is the folder of a run, which is gone on with if it is there."""
+        return super().evaluate(client, model, **_translated(options))
+
+    def generate(
+        self, inputs: Any = None, client: Any = None, model: Any = None, **options: Any
+    ) -> envs.Evaluation:
+        """As ours, with the same."""
+        return super().generate(inputs, client, model, **_translated(options))
+
+
+def _translated(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a call in our words: retries and groups are seen to without being asked for."""
+    for name in ("push_to_hf_hub", "hf_hub_dataset_name"):
+        if options.pop(name, None):
+            raise ValueError(f"{name} is not there: push results.to_dataset() yourself")
+    given = {name: v for name, v in options.items() if name not in UNNEEDED_IN_A_CALL}
+    path = given.pop("results_path", None)
+    if path is not None:
+        given |= {"run": path, "resume": True}
+    if given.get("state_columns") is None:
+        given.pop("state_columns", None)
+    return given

@@ -1,0 +1,5 @@
+"""`verifiers.rubrics.tool_rubric`."""
+
+from assay.presets import ToolRubric
+
+__all__ = ["ToolRubric"]

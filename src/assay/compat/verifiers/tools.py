@@ -1,0 +1,5 @@
+"""`verifiers.tools`."""
+
+from assay.tools import calculator, python
+
+__all__ = ["calculator", "python"]
