@@ -227,7 +227,10 @@ def _takes_positions(function: object) -> bool:
     A wrapper may also take keywords alone, whatever the function it wraps says.
     """
     if not isinstance(function, FunctionType | MethodType):
-        return False
+        # An object with a method for it, as every built-in check is.
+        function = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is wanted
+        if not isinstance(function, FunctionType):
+            return False
     if not hasattr(function, "__wrapped__"):
         return True
     own = inspect.signature(function, follow_wrapped=False).parameters.values()

@@ -54,6 +54,34 @@ class Lines(Sequence[CriterionReport]):
         self._answers = answers
         self._made: list[CriterionReport] | None = None
 
+    @property
+    def criteria(self) -> Sequence[Criterion]:
+        """The questions, in order."""
+        return self._criteria
+
+    @property
+    def answers(self) -> Sequence[float | Score]:
+        """The answer to each; a bare number comes from a check."""
+        return self._answers
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why a question has no answer, by name; found without making a line."""
+        if Score not in map(type, self._answers):
+            return {}
+        pairs = zip(self._criteria, self._answers, strict=True)
+        return {c.name: a.error for c, a in pairs if type(a) is Score and a.error is not None}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The value of every answered question by name, equal names summed; without making a line."""
+        metrics: dict[str, float] = {}
+        for criterion, answer in zip(self._criteria, self._answers, strict=True):
+            value = answer.value if type(answer) is Score else float(answer)  # pyright: ignore[reportArgumentType]
+            if value is not None:
+                metrics[criterion.name] = metrics.get(criterion.name, 0.0) + value
+        return metrics
+
     def _all(self) -> list[CriterionReport]:
         if self._made is None:
             self._made = [

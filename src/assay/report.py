@@ -71,6 +71,8 @@ class EvaluationReport:
     @property
     def metrics(self) -> dict[str, float]:
         """The value of every answered line by name; equal names are summed."""
+        if isinstance(self.report, Lines):
+            return self.report.metrics
         metrics: dict[str, float] = {}
         for line in self.lines:
             if line.value is not None:
@@ -80,6 +82,8 @@ class EvaluationReport:
     @property
     def errors(self) -> dict[str, str]:
         """Why a line has no answer, by name."""
+        if isinstance(self.report, Lines):
+            return self.report.errors
         return {line.name: line.error for line in self.lines if line.error is not None}
 
     @property

@@ -10,7 +10,7 @@ answers   what was found, kept by column until somebody wants a report
 
 from assay.engine.answers import Findings, Found, Reports, Summed
 from assay.engine.checking import CHUNK
-from assay.engine.engine import Engine
+from assay.engine.engine import Engine, logging_once
 from assay.engine.plan import Plan, bound_to, named_apart
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "Reports",
     "Summed",
     "bound_to",
+    "logging_once",
     "named_apart",
 ]

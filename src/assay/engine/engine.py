@@ -1,7 +1,9 @@
 """Engine: answer every question of a plan for a batch of rollouts. Writes nothing."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,20 @@ from assay.score import Score
 from assay.types import OnError
 
 logger = logging.getLogger("assay")
+
+
+_SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
+"""Criteria whose errors were logged, where each is to be logged once."""
+
+
+@contextmanager
+def logging_once() -> Generator[None]:
+    """Log the errors of a criterion once, and not for every batch: a run counts them anyway."""
+    token = _SAID.set(set())
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
 
 
 @dataclass(slots=True)
@@ -132,6 +148,11 @@ class Engine:
             return
         if self.on_error == "raise":
             raise RubricError(f"criterion {criterion.name!r} has no answer: {errors[0]}")
+        said = _SAID.get()
+        if said is not None:
+            if criterion.name in said:
+                return
+            said.add(criterion.name)
         logger.error(
             "criterion %r has no answer for %d of %d rollouts; the first: %s",
             criterion.name, len(errors), len(column), errors[0],

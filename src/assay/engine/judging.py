@@ -12,6 +12,8 @@ from assay.graders.base import Autograder
 from assay.graders.verdicts import finite
 from assay.graders.views import View, view_of
 from assay.messages import question_text
+from assay.models.base import has_room
+from assay.models.ledger import refuse_unpriced
 from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.score import NOT_APPLICABLE, Score
@@ -50,7 +52,11 @@ class Judging:
             self.clean = False
             return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
 
-        return await side_by_side(judge, range(len(batch)))
+        models = self.grader.models()
+        refuse_unpriced(models)
+        # A text is begun when its calls would soon go out: its prompts then go one after the other,
+        # while an endpoint still remembers how the first of them began.
+        return await side_by_side(judge, range(len(batch)), room=lambda: all(map(has_room, models)))
 
 
 def _is_clean(scores: Sequence[Score]) -> bool:

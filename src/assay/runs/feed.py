@@ -1,0 +1,107 @@
+"""Feed: rows as they come in, each with its key and its rubric; those left out that are done."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from assay.errors import AssayError
+from assay.report import EvaluationReport
+from assay.runs.errors import RunError
+from assay.runs.keys import Hashes, Numbering
+from assay.runs.row import Key, Row
+from assay.runs.row_rubrics import RowRubrics, unreadable
+from assay.runs.ways import Way
+from assay.wording import shown
+
+_NOBODY = Way()
+
+
+class Pending(NamedTuple):
+    """A row that waits, and who scores it."""
+
+    key: Key
+    row: dict[str, Any]
+    scorer: Any
+    way: Way
+    is_done: bool = False
+    """Whether it is saved already, and only there for others to be compared with."""
+    known: EvaluationReport | None = None
+    """The report, where it is known without scoring, since its rubric cannot be read."""
+    saved: Row | None = None
+    """What an earlier run saved of it."""
+
+
+class Feed:
+    """What is to be scored, in units: a row, or the rollouts of an example that are compared."""
+
+    def __init__(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        rubrics: RowRubrics,
+        has: Callable[[Key], bool],
+        numbering: Numbering | None = None,
+    ) -> None:
+        self._rows = rows
+        self._rubrics = rubrics
+        self._has = has
+        self._number = numbering or Numbering()
+        self._seen = Hashes()
+        self.broken: AssayError | None = None
+        """Why the rows ended too soon. What came before it is scored; then it is for you to raise."""
+
+    def units(self) -> Iterator[list[Pending]]:
+        """Rows in order, without those that are done."""
+        try:
+            yield from self._units()
+        except AssayError as error:
+            self.broken = error
+
+    def _units(self) -> Iterator[list[Pending]]:
+        group: list[Pending] = []
+        for pending in self._pending():
+            is_compared = bool(pending.way.compares)
+            if group and not (is_compared and pending.key[0] == group[0].key[0]):
+                yield from _undone(group)
+                group = []
+            if is_compared:
+                if not group:
+                    self._refuse_apart(pending)
+                group.append(pending)
+            elif not pending.is_done:
+                yield [pending]
+        yield from _undone(group)
+
+    def _pending(self) -> Iterator[Pending]:
+        for row in self._rows:
+            if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise RunError(f"row {self._number.rows} is {shown(row)}: give a mapping")
+            fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
+            yield self.pending(self._number.key_of(fields), fields)
+
+    def pending(self, key: Key, row: dict[str, Any], saved: Row | None = None) -> Pending:
+        """A row with whoever scores it."""
+        is_done = self._has(key)
+        try:
+            scorer, way = self._rubrics.of(row)
+        except AssayError as error:
+            report = unreadable(error, f"example {key[0]}")
+            return Pending(key, row, None, _NOBODY, is_done, report, saved)
+        return Pending(key, row, scorer, way, is_done, None, saved)
+
+    def _refuse_apart(self, first: Pending) -> None:
+        """Refuse rollouts of an example that do not stand together: they could not be compared."""
+        name, example = first.way.compares, first.key[0]
+        if first.row.get("example_id") is None and first.row.get("id") is None:
+            raise RunError(
+                f"criterion {name!r} compares the rollouts of an example, and row {example} does not "
+                "say which it belongs to: give every row an `example_id`"
+            )
+        if not self._seen.add(example):
+            raise RunError(
+                f"criterion {name!r} compares the rollouts of an example, and those of {example!r} do "
+                "not stand together: sort the rows by example"
+            )
+
+
+def _undone(group: list[Pending]) -> Iterator[list[Pending]]:
+    if not all(pending.is_done for pending in group):
+        yield group

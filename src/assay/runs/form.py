@@ -1,0 +1,141 @@
+"""RowForm: a row as a line of rollouts.jsonl, and back."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from assay.criterion import Criterion
+from assay.errors import AssayError
+from assay.report import EvaluationReport
+from assay.runs.compact import Compact
+from assay.runs.errors import RunError
+from assay.runs.plain import as_ascii, as_text, plain, quoted
+from assay.runs.row import Key, Row
+from assay.runs.spending import NOTHING, Spending
+from assay.wording import plainly
+
+_OPENING = re.compile(rb'\{"example":"([^"\\]*)","sample":(\d+),("errors":)?')
+"""How nearly every line begins: enough to know whose it is, and whether it is to be done again."""
+
+
+class RowForm:
+    """Writes and reads the rows of one run, whose criteria are known."""
+
+    def __init__(self, criteria: Sequence[Criterion]) -> None:
+        self._compact = Compact(criteria)
+
+    def written(self, row: Row, fields: tuple[str, tuple[str, ...]]) -> bytes:
+        """One line. The `fields` are the row's, made `holdable`, before a check could touch them."""
+        text, altered = fields
+        quick = None if altered else self._quick(row)
+        if quick is not None:
+            try:
+                return f'{quick},"fields":{text}}}\n'.encode()
+            except UnicodeEncodeError:
+                pass
+        return self._slow(row, text, (*row.altered, *altered))
+
+    def _quick(self, row: Row) -> str | None:
+        """All but the fields, where there is nothing but numbers to say; a third of the work."""
+        if row.error is not None or row.timing or row.spent is not NOTHING:
+            return None
+        said = None if row.model or row.altered else self._compact.text(row.report)
+        if said is None:
+            return None
+        return f'{{"example":{quoted(row.example)},"sample":{row.sample},{said}'
+
+    def _slow(self, row: Row, text: str, altered: Sequence[str]) -> bytes:
+        head = self._head(row)
+        if altered:
+            head["altered"] = list(dict.fromkeys(altered))
+        try:
+            line = as_text(head)
+        except (TypeError, ValueError):
+            line = as_text(head := plain(head))
+        try:
+            return f'{line[:-1]},"fields":{text}}}\n'.encode()
+        except UnicodeEncodeError:
+            # Half a character, which JSON can name and UTF-8 cannot write.
+            return as_ascii({**head, "fields": json.loads(text)}).encode() + b"\n"
+
+    def _head(self, row: Row) -> dict[str, Any]:
+        head: dict[str, Any] = {"example": row.example, "sample": row.sample}
+        errors = row.errors
+        if errors:
+            head["errors"] = errors
+        if row.error is None:
+            head |= self._compact.written(row.report)
+        else:
+            head["error"] = row.error
+        if row.spent is not NOTHING and row.spent != NOTHING:
+            head["spent"] = row.spent.to_dict()
+        if row.timing:
+            head["timing"] = dict(row.timing)
+        if row.model is not None:
+            head["model"] = row.model
+        return head
+
+    def read(self, line: bytes, where: str) -> Row:
+        """The row of a line; its report is made when somebody looks."""
+        data = data_of(line, where)
+        row = object.__new__(Row)
+        error: str | None = data.get("error")
+        spent = data.get("spent")
+        row.__dict__.update(
+            example=data["example"],
+            sample=data["sample"],
+            fields=data.get("fields", {}),
+            error=error,
+            spent=NOTHING if spent is None else Spending(**spent),
+            timing=data.get("timing", {}),
+            model=data.get("model"),
+            altered=tuple(data.get("altered", ())),
+        )
+        if error is not None:
+            row.__dict__["report"] = EvaluationReport()
+        else:
+            row.__dict__["_make_report"] = lambda: self._report(data, where)
+        return row
+
+    def _report(self, data: Mapping[str, Any], where: str) -> EvaluationReport:
+        try:
+            return self._compact.read(data)
+        except (AssayError, LookupError, TypeError, ValueError) as error:
+            why = plainly(error)[1] if isinstance(error, ValidationError) else str(error)
+            raise _no_row(where, f"its report cannot be read: {why}") from error
+
+
+def data_of(line: bytes, where: str) -> dict[str, Any]:
+    """What stands on a line. Raises `RunError` when that is no row."""
+    try:
+        data: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _no_row(where, str(error)) from None
+    if not isinstance(data, dict):
+        raise _no_row(where, "it is no JSON object")
+    found = cast("dict[str, Any]", data)
+    if type(found.get("example")) is not str or type(found.get("sample")) is not int:
+        raise _no_row(where, "it has no `example` (a text) and `sample` (a number)")
+    return found
+
+
+def opening_of(line: bytes, where: str) -> tuple[Key, bool]:
+    """The key of a line, and whether anything on it went wrong, without reading the rest."""
+    found = _OPENING.match(line)
+    if found is not None and line.endswith(b"}\n"):
+        try:
+            return (found[1].decode(), int(found[2])), found[3] is not None
+        except UnicodeDecodeError as error:
+            raise _no_row(where, str(error)) from None
+    data = data_of(line, where)
+    return (data["example"], data["sample"]), bool(data.get("errors"))
+
+
+def _no_row(where: str, why: str) -> RunError:
+    return RunError(
+        f"{where}: this line is no row of a run ({why}): mend it, or delete the line and resume, "
+        "which does its rollout again"
+    )

@@ -1,0 +1,190 @@
+"""Means with what can be said for them: 95 % intervals that take repeated rollouts for what they are.
+
+Rollouts of one example are no independent draws, so the spread is taken over examples:
+
+    se = √( G/(G−1) · Σ_g (S_g − n_g·m)² ) / N
+
+for G examples with n_g rollouts that sum to S_g, N rollouts in all and their mean m; times Student's t
+with G−1 degrees of freedom. Zeros and ones with one rollout each get Wilson's interval.
+"""
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import mul
+
+Z = 1.959963984540054
+"""Half of 95 % of a normal distribution lies on either side, so many standard deviations out."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, and between which bounds it lies with 95 % confidence."""
+
+    mean: float | None = None
+    """None when there was nothing to average."""
+    low: float | None = None
+    """None when too little is known to say."""
+    high: float | None = None
+    count: int = 0
+    """Values averaged."""
+    examples: int = 0
+    """Examples they came from."""
+
+    def within(self, least: float, most: float) -> "Estimate":
+        """The same, where nothing outside of these is possible."""
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(least, self.low), high=min(most, self.high))
+
+
+_SMALL = (12.706204736432095, 4.302652729696142, 3.182446305284263, 2.7764451051977987)
+_BITS = frozenset({0, 1})
+NO_ESTIMATE = Estimate()
+
+
+class Mean:
+    """Values as they come, in a few sums; and two numbers an example, unless each comes once.
+
+    >>> mean = Mean()
+    >>> for place, value in enumerate([1, 1, 1, 0]):
+    ...     mean.add(value, place)
+    >>> estimate = mean.estimate()
+    >>> estimate.mean, round(estimate.low, 3), round(estimate.high, 3)
+    (0.75, 0.301, 0.954)
+    """
+
+    __slots__ = (
+        "_binary", "_counts", "_cross", "_first", "_sizes", "_squares", "_sums", "_total", "count",
+        "examples",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.count = self.examples = 0
+        # Taken off every value, since squares of large numbers would drown their differences.
+        self._first = 0.0
+        self._total = self._squares = self._cross = 0.0
+        self._sizes = 0
+        self._binary = True
+        self._counts = array("L")
+        self._sums = array("d")
+
+    def add(self, value: float, place: int | None = None) -> None:
+        """Count a value of the example with this number; None for one that comes only once."""
+        if place is None:
+            self.add_all([value])
+            return
+        if not self.count:
+            self._first = float(value)
+        self.count += 1
+        if value not in (0, 1):
+            self._binary = False
+        part = value - self._first
+        before, total = self._of_example(place)
+        self._counts[place] = before + 1
+        self._sums[place] = total + part
+        self.examples += not before
+        self._total += part
+        self._squares += part * (2 * total + part)
+        self._cross += total + part * (before + 1)
+        self._sizes += 2 * before + 1
+
+    def add_all(self, values: Sequence[float]) -> None:
+        """Count values of as many examples, each of which comes only once."""
+        if not values:
+            return
+        if not self.count:
+            self._first = float(values[0])
+        size, first = len(values), self._first
+        parts = [value - first for value in values]
+        total = sum(parts)
+        self.count += size
+        self.examples += size
+        self._binary = self._binary and _BITS.issuperset(values)
+        self._total += total
+        self._squares += sum(map(mul, parts, parts))
+        self._cross += total
+        self._sizes += size
+
+    def _of_example(self, place: int) -> tuple[int, float]:
+        missing = place + 1 - len(self._counts)
+        if missing > 0:
+            self._counts.extend([0] * missing)
+            self._sums.extend([0.0] * missing)
+        return self._counts[place], self._sums[place]
+
+    def merge(self, other: "Mean") -> None:
+        """Take in the values of another, whose examples are all others than ours."""
+        if not other.count:
+            return
+        if not self.count:
+            self._first = other._first
+        # Theirs are counted from another zero, so each of their sums moves by its share.
+        shift = other._first - self._first
+        self._total += other._total + shift * other.count
+        self._squares += other._squares + shift * (2 * other._cross + shift * other._sizes)
+        self._cross += other._cross + shift * other._sizes
+        self._sizes += other._sizes
+        self._binary = self._binary and other._binary
+        self.count += other.count
+        self.examples += other.examples
+
+    def estimate(self) -> Estimate:
+        """What the values so far come to."""
+        if not self.count:
+            return NO_ESTIMATE
+        mean = (self._first * self.count + self._total) / self.count
+        low, high = self._bounds(mean)
+        return Estimate(mean, low, high, self.count, self.examples)
+
+    def _bounds(self, mean: float) -> tuple[float | None, float | None]:
+        if self._binary and self.examples == self.count:
+            return wilson(mean, self.count)
+        if self.examples < 2:
+            return None, None
+        part = self._total / self.count
+        spread = self._squares - 2 * part * self._cross + part * part * self._sizes
+        if self._binary and spread <= 1e-12 * self._sizes:
+            # All alike: then only how many examples there are says how sure that is.
+            return wilson(mean, self.examples)
+        free = self.examples - 1
+        error = math.sqrt(max(0.0, spread) * self.examples / free) / self.count
+        reach = student(free) * error
+        if self._binary:
+            return max(0.0, mean - reach), min(1.0, mean + reach)
+        return mean - reach, mean + reach
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Wilson's interval for a share of so many independent tries.
+
+    >>> tuple(round(bound, 4) for bound in wilson(0.5, 10))
+    (0.2366, 0.7634)
+    """
+    weight = Z * Z / count
+    middle = share + weight / 2
+    reach = Z * math.sqrt(share * (1 - share) / count + weight / (4 * count))
+    low, high = (middle - reach) / (1 + weight), (middle + reach) / (1 + weight)
+    return (0.0 if share == 0 else max(0.0, low)), (1.0 if share == 1 else min(1.0, high))
+
+
+def student(free: int) -> float:
+    """The 97.5 % point of Student's t: exact up to 4 degrees of freedom, else within 0.1 %.
+
+    The series is Cornish and Fisher's (Abramowitz and Stegun 26.7.5).
+
+    >>> [round(student(free), 2) for free in (1, 2, 10, 1000)]
+    [12.71, 4.3, 2.23, 1.96]
+    """
+    if free <= len(_SMALL):
+        return _SMALL[free - 1]
+    z = Z
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term / free**power for power, term in enumerate(terms))

@@ -1,0 +1,89 @@
+"""Plain values: what JSON can hold, and what is written in place of anything else."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
+from decimal import Decimal
+from os import PathLike
+from typing import Any, cast
+from uuid import UUID
+
+from assay.wording import shown
+
+MOST_LEVELS = 100
+"""How deep a value may be nested before the rest is only shown."""
+
+_UNHOLDABLE = (TypeError, ValueError, RecursionError)
+quoted = json.encoder.encode_basestring
+"""A text as JSON writes it."""
+
+_readable = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def as_text(value: object) -> str:
+    """A value as compact JSON. Raises TypeError or ValueError for what JSON cannot hold."""
+    return _readable(value)
+
+
+def as_ascii(value: object) -> str:
+    """As `as_text`, with every other character by its number."""
+    return _ascii(value)
+
+
+def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The fields as JSON, and the names of those that had to be altered for it.
+
+    >>> holdable({"a": [1, 2], "b": float("nan"), "c": b"x"})
+    ('{"a":[1,2],"b":"NaN","c":"b\\'x\\'"}', ('b', 'c'))
+    """
+    try:
+        return _readable(fields), ()
+    except _UNHOLDABLE:
+        pass
+    kept: dict[str, Any] = {}
+    altered: list[str] = []
+    for name, value in fields.items():
+        try:
+            _readable(value)
+            kept[str(name)] = value
+        except _UNHOLDABLE:
+            kept[str(name)] = plain(value)
+            altered.append(str(name))
+    return _readable(kept), tuple(altered)
+
+
+def plain(value: Any, level: int = 0) -> Any:
+    """The value of JSON that comes nearest; a short description where none does."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return _number(value)
+    if level >= MOST_LEVELS:
+        return shown(value)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {str(key): plain(inner, level + 1) for key, inner in items}
+    if isinstance(value, Sequence | Set) and not isinstance(value, bytes | bytearray | memoryview):
+        return [plain(inner, level + 1) for inner in cast("Sequence[Any]", value)]
+    if isinstance(value, Decimal | UUID | PathLike):
+        return str(cast("object", value))
+    return _converted(value, level)
+
+
+def _number(value: float) -> Any:
+    if isinstance(value, int):
+        # Longer ones are neither read nor written by Python itself.
+        return int(value) if value.bit_length() < 14_000 else f"{value:#x}"
+    if math.isfinite(value):
+        return float(value)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _converted(value: Any, level: int) -> Any:
+    """What arrays, dates and records say of themselves."""
+    for method in ("tolist", "isoformat", "model_dump"):
+        convert = getattr(value, method, None)
+        if callable(convert) and not isinstance(value, type):
+            return plain(convert(), level + 1)
+    return shown(value)

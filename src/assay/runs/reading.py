@@ -1,0 +1,190 @@
+"""Run: a run's folder, open for reading, also while it is still being written."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from assay.group import RubricGroup
+from assay.rubric import Rubric
+from assay.runs.about import RunAbout
+from assay.runs.errors import RunError
+from assay.runs.folder import Folder
+from assay.runs.form import RowForm, opening_of
+from assay.runs.row import Key, Row
+from assay.runs.summary import Summary
+from assay.runs.tally import Tally
+
+_BLOCK = 1 << 16
+
+
+class Run:
+    """A saved run. What it gives is what was finished when it was asked.
+
+    >>> Run.open("no/such/folder")
+    Traceback (most recent call last):
+    assay.runs.errors.RunError: there is no folder no/such/folder: name the folder of a run
+    """
+
+    def __init__(self, folder: Folder, about: RunAbout) -> None:
+        """Use `Run.open`."""
+        self._folder = folder
+        self.about = about
+        self._form = RowForm(about.criteria)
+        self._places: dict[Key, int] = {}
+        self._read_to = self._lines = 0
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Run":
+        """The run in a folder. Raises `RunError` when there is none."""
+        folder = Folder.of(path)
+        return cls(folder, folder.about())
+
+    @property
+    def path(self) -> Path:
+        return self._folder.path
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, in the order of the file; of one that was done again only the last.
+
+        They are read one by one, so a run of any size will do.
+        """
+        end = whole_lines(self._folder.rollouts)
+        replaced = self._replaced(end)
+        for where, place, line in numbered_lines(self._folder.rollouts, end):
+            if place not in replaced:
+                yield self._form.read(line, where)
+
+    def row(self, example: str, sample: int = 0) -> Row:
+        """One row. Raises `KeyError` when there is none."""
+        self._look_further()
+        key = (str(example), sample)
+        if key not in self._places:
+            raise KeyError(f"{self.path} has no row for example {key[0]!r}, sample {sample}")
+        return self.row_at(self._places[key])
+
+    def placed_rows(self, start: int = 0) -> Iterator[tuple[int, int, Row]]:
+        """Rows from a byte on, each between the bytes where it begins and ends; with those done again.
+
+        For whoever keeps an index: `row_at` finds a row again, and the end of the last is where to
+        go on.
+        """
+        end = whole_lines(self._folder.rollouts)
+        for where, place, line in numbered_lines(self._folder.rollouts, end, start=start):
+            yield place, place + len(line), self._form.read(line, where)
+
+    def row_at(self, place: int) -> Row:
+        """The row that begins at a byte."""
+        with self._folder.rollouts.open("rb") as file:
+            file.seek(place)
+            return self._form.read(file.readline(), f"{self._folder.rollouts}, byte {place}")
+
+    def by_example(self) -> Iterator[list[Row]]:
+        """The rows of each example together, in the order in which examples first came."""
+        self._look_further()
+        samples: dict[str, list[int]] = {}
+        for example, sample in self._places:
+            samples.setdefault(example, []).append(sample)
+        for example, of_it in samples.items():
+            yield [self.row(example, sample) for sample in sorted(of_it)]
+
+    def __len__(self) -> int:
+        end = whole_lines(self._folder.rollouts)
+        lines = sum(1 for _ in numbered_lines(self._folder.rollouts, end))
+        return lines - len(self._replaced(end))
+
+    def __contains__(self, key: object) -> bool:
+        self._look_further()
+        return key in self._places
+
+    def summary(self) -> Summary:
+        """The saved summary where it tells of every row that is there; else worked out."""
+        saved = self._saved_summary()
+        return self.work_out() if saved is None else saved
+
+    def _saved_summary(self) -> Summary | None:
+        return Summary.saved(self._folder.summary_json, whole_lines(self._folder.rollouts))
+
+    def work_out(self) -> Summary:
+        """The summary, from the rows. It is `complete` when the run was finished and nothing came after."""
+        saved = self._saved_summary()
+        tally = Tally()
+        for row in self.rows():
+            tally.add(row)
+        summary = tally.summary()
+        assert summary is not None
+        return summary.with_fields(complete=saved is not None and saved.complete)
+
+    def rubric(self, *, allow_code: bool = False, **options: Any) -> Rubric | None:
+        """The rubric, made again from what was saved; None when it had checks that no file can name.
+
+        `allow_code=True` lets it name functions of yours, as it does for a rubric file.
+        """
+        source = None if self.about.rubric is None else self.about.rubric.source
+        if source is None:
+            return None
+        kind = RubricGroup if "rubrics" in source else Rubric
+        return kind.from_dict(source, allow_code=allow_code, **options)
+
+    def _look_further(self) -> None:
+        """Note where each row stands, from where the last look ended."""
+        end = whole_lines(self._folder.rollouts)
+        rest = numbered_lines(self._folder.rollouts, end, start=self._read_to, number=self._lines)
+        for where, place, line in rest:
+            key, _ = opening_of(line, where)
+            self._places[key] = place
+            self._lines += 1
+        self._read_to = end
+
+    def _replaced(self, end: int) -> set[int]:
+        """Where lines begin that have another one further down. Only failed rows are done again."""
+        if not self._folder.about().resumed:
+            return set()
+        failed: dict[Key, int] = {}
+        replaced: set[int] = set()
+        for where, place, line in numbered_lines(self._folder.rollouts, end):
+            key, has_errors = opening_of(line, where)
+            if key in failed:
+                replaced.add(failed.pop(key))
+            if has_errors:
+                failed[key] = place
+        return replaced
+
+
+def whole_lines(path: Path) -> int:
+    """The bytes of a file up to the end of its last whole line."""
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            while end > 0:
+                start = max(0, end - _BLOCK)
+                file.seek(start)
+                found = file.read(end - start).rfind(b"\n")
+                if found >= 0:
+                    return start + found + 1
+                end = start
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror})") from None
+    return 0
+
+
+def numbered_lines(
+    path: Path, end: int, *, start: int = 0, number: int = 0
+) -> Iterator[tuple[str, int, bytes]]:
+    """The lines up to a byte: `file:line` for errors, the byte where each begins, and itself.
+
+    `start` is where to begin, after so many lines as `number` says.
+    """
+    if end <= start:
+        return
+    with path.open("rb") as file:
+        file.seek(start)
+        place = start
+        for line in file:
+            number += 1
+            yield f"{path}:{number}", place, line
+            place += len(line)
+            if place >= end:
+                return

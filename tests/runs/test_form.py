@@ -1,0 +1,223 @@
+"""A row as a line, and back: nothing is lost, and nothing is made up."""
+
+import json
+import math
+import pickle
+from datetime import date
+
+import pytest
+
+from assay import (
+    Criterion,
+    EarlyStop,
+    Panel,
+    PerCriterionGrader,
+    Rubric,
+    RubricAsJudgeGrader,
+    RubricGroup,
+    Score,
+)
+from assay.graders import LengthPenalty
+from assay.runs import Journal, Row, Run, RunAbout, RunError
+from assay.runs.form import RowForm, opening_of
+from assay.runs.plain import holdable
+from assay.testing import FakeModel, make_rollout
+
+
+def judged(*fields, reply="MET", **options):
+    grader = PerCriterionGrader(generate_fn=FakeModel(reply), **options)
+    return Rubric([Criterion(**each) for each in fields], autograder=grader)
+
+
+def fixed(value, **fields):
+    return Criterion(check=lambda: value, **fields)
+
+
+KIND, BRIEF = {"requirement": "Is kind"}, {"requirement": "Is brief", "weight": -2}
+RUBRICS = {
+    "numbers": Rubric([fixed(0.25), fixed(True, weight=2), fixed(3)]),
+    "a check that says more": Rubric([fixed(Score(0.5, reason="half of them"), tags=["a", "b"])]),
+    "a check that fails": Rubric([fixed(None, name="broken"), fixed(1.0)]),
+    "a metric that fails": Rubric([fixed(None, weight=0, name="broken"), fixed(1.0)]),
+    "verdicts": judged(KIND, BRIEF),
+    "a judge that fails": judged(KIND, BRIEF, reply=ValueError("no")),
+    "choices": judged(
+        {"requirement": "Is clear", "choices": ("bad", "so-so", "good"), "allow_na": True},
+        reply={"choice": "so-so", "explanation": "words\nand more"},
+    ),
+    "not applicable": judged(
+        {"requirement": "Labels the table", "allow_na": True},
+        reply={"choice": "N/A", "explanation": ""},
+    ),
+    "a veto": Rubric([fixed(False, required=True, cap=0.2, name="safe"), fixed(1.0, weight=3)]),
+    "a condition": Rubric([fixed(False, name="a"), fixed(1.0, name="b", when="a")]),
+    "report only": Rubric([fixed(True), fixed(False, weight=9, report_only=True)]),
+    "only metrics": Rubric([fixed(0.5, weight=0)]),
+    "a sum": Rubric([fixed(2.0), fixed(3.0)], aggregation="sum"),
+    "a mean": Rubric([fixed(0.5), fixed(1.0, weight=-1)], aggregation="mean"),
+    "a formula": Rubric([fixed(0.5), fixed(1.0)], aggregation=lambda lines: len(lines) / 3),
+    "a raw judge": judged(KIND, BRIEF, normalize=False),
+    "a length penalty": judged(
+        KIND, length_penalty=LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5)
+    ),
+    "a judge of the whole": Rubric(
+        [KIND, fixed(0.5)], autograder=RubricAsJudgeGrader(generate_fn=FakeModel(80))
+    ),
+    "a panel": Rubric(
+        [KIND],
+        autograder=Panel(
+            [PerCriterionGrader(FakeModel("MET")), PerCriterionGrader(FakeModel("UNMET"))],
+            rule="mean",
+        ),
+    ),
+    "an early stop": Rubric(
+        [KIND, {"requirement": "Is legal", "required": True}],
+        autograder=EarlyStop(PerCriterionGrader(FakeModel("UNMET"))),
+    ),
+    "a group": RubricGroup([Rubric([fixed(1.0, name="x")]), judged(KIND), Rubric([fixed(0.5, name="x")])]),
+    "a rubric inside": Rubric([fixed(1.0), judged(KIND, BRIEF).as_criterion(weight=0.3, name="essay")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUBRICS)
+async def test_a_report_comes_back_equal(tmp_path, name):
+    """Lines, reasons, votes, errors and sums, whatever the rubric."""
+    rubric = RUBRICS[name]
+    reports = await rubric.score([make_rollout(completion="Yes, all of it."), make_rollout()])
+    rows = [Row(str(n), fields={"n": n}, report=report) for n, report in enumerate(reports)]
+    with Journal.open(tmp_path, RunAbout.of("score", rubric=rubric)) as journal:
+        journal.write_all(rows)
+        summary = journal.finish()
+    run = Run.open(tmp_path)
+    found = list(run.rows())
+    assert [row.report for row in found] == reports
+    assert [list(row.report.lines) for row in found] == [list(r.lines) for r in reports]
+    assert [(r.scored, r.reward, r.score, r.errors, r.tags) for r in found] == [
+        (r.scored, r.reward, r.score, r.errors, r.tags) for r in rows
+    ]
+    assert run.work_out() == run.summary() == summary
+
+
+@pytest.mark.parametrize("name", RUBRICS)
+def test_the_saved_rubric_makes_equal_lines(tmp_path, name):
+    """What run.json says of the criteria is all that lines are made of."""
+    about = RunAbout.of("score", rubric=RUBRICS[name])
+    assert RunAbout.from_dict(json.loads(json.dumps(about.to_dict()))) == about
+    assert about.differences(RunAbout.from_dict(about.to_dict())) == []
+
+
+async def test_a_plain_row_takes_one_short_line():
+    """Names, weights and requirements stand once, in run.json."""
+    rubric = Rubric([fixed(True, name="a"), fixed(0.5, name="b")])
+    [report] = await rubric.score([make_rollout()])
+    row = Row("7", fields={"completion": "x"}, report=report)
+    line = RowForm(rubric.criteria).written(row, holdable(row.fields))
+    assert line == (
+        b'{"example":"7","sample":0,"score":0.75,"reward":1.5,"answers":[true,0.5],'
+        b'"fields":{"completion":"x"}}\n'
+    )
+
+
+async def test_an_unscored_row_has_no_score_on_its_line():
+    """Whoever reads the file with other tools must not take a part for the whole."""
+    rubric = Rubric([fixed(True, name="a"), fixed(None, name="b")])
+    [report] = await rubric.score([make_rollout()])
+    line = json.loads(RowForm(rubric.criteria).written(Row("7", report=report), ("{}", ())))
+    assert (line["score"], line["reward"], line["report"]["score"]) == (None, None, 1.0)
+    assert list(line["errors"]) == ["b"]
+
+
+FIELDS = {
+    "unicode": {"completion": 'naïve 日本 🙂 \u2028 \x00 \\ " \n'},
+    "half a character": {"completion": "before \ud83d after", "id": "\udc00"},
+    "nothing": {},
+    "deep": {"info": {"a": [1, 2.5, None, True, {"b": "c"}]}},
+    "five megabytes": {"completion": "x" * 5_000_000},
+    "large numbers": {"n": 10**300, "small": 5e-324},
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_fields_come_back_as_they_were(tmp_path, name):
+    """Every text and number that JSON can hold."""
+    row = Row('é\ud800"\\', 3, FIELDS[name])
+    with Journal.open(tmp_path, RunAbout.of("score")) as journal:
+        journal.write(row)
+    run = Run.open(tmp_path)
+    assert list(run.rows()) == [row]
+    assert run.row(*row.key) == row
+
+
+class Record:
+    def model_dump(self):
+        return {"role": "assistant", "at": date(2026, 1, 31)}
+
+
+ALTERED = {
+    "nan": (math.nan, "NaN"),
+    "infinity": ([-math.inf, math.inf], ["-Infinity", "Infinity"]),
+    "bytes": (b"ab", "b'ab'"),
+    "a set": ({1}, [1]),
+    "a date": (date(2026, 1, 31), "2026-01-31"),
+    "a record": ([Record()], [{"role": "assistant", "at": "2026-01-31"}]),
+    "an object": (len, "<built-in function len>"),
+    "a key that is no text": ({(1, 2): 3}, {"(1, 2)": 3}),
+    "an endless number": (1 << 20_000, f"{1 << 20_000:#x}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_what_json_cannot_hold_is_told_and_named(tmp_path, name):
+    """The nearest value is written, and the row says which field only resembles what it was."""
+    value, written = ALTERED[name]
+    with Journal.open(tmp_path, RunAbout.of("score")) as journal:
+        journal.write(Row("0", fields={"info": value, "completion": "x"}))
+        assert journal.finish().altered == 1
+    [row] = Run.open(tmp_path).rows()
+    assert (row.altered, row.fields["completion"]) == (("info",), "x")
+    assert row.fields["info"] == written
+    for line in (tmp_path / "rollouts.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
+def test_a_value_inside_itself_is_cut(tmp_path):
+    """It would never end."""
+    loop = []
+    loop.append(loop)
+    with Journal.open(tmp_path, RunAbout.of("score")) as journal:
+        journal.write(Row("0", fields={"info": loop}))
+    [row] = Run.open(tmp_path).rows()
+    assert row.altered == ("info",)
+
+
+def test_a_row_is_pickled_with_its_report(tmp_path):
+    """For those that hand it to another process."""
+    with Journal.open(tmp_path, RunAbout.of("score")) as journal:
+        journal.write(Row("0", fields={"n": 1}))
+    [row] = Run.open(tmp_path).rows()
+    assert pickle.loads(pickle.dumps(row)) == row
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b'{"example":"a","sample":2,"score":null}\n', (("a", 2), False)),
+        (b'{"example":"a","sample":2,"errors":{"x":"y"},"score":null}\n', (("a", 2), True)),
+        (b'{"example":"\\u00e9\\"","sample":0}\n', (('é"', 0), False)),
+        (b'{ "sample": 0, "example": "b", "errors": {"x": "y"} }\n', (("b", 0), True)),
+    ],
+)
+def test_the_opening_of_a_line_says_whose_it_is(line, found):
+    """Also when somebody else's tool wrote it again."""
+    assert opening_of(line, "here") == found
+
+
+def test_a_report_that_does_not_fit_the_criteria_is_an_error(tmp_path):
+    """Somebody changed run.json or the line."""
+    with Journal.open(tmp_path, RunAbout.of("score", rubric=RUBRICS["numbers"])) as journal:
+        journal.write(Row("0"))
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text('{"example":"0","sample":0,"score":1,"reward":1,"answers":[{"weight":"x"}]}\n')
+    [row] = Run.open(tmp_path).rows()
+    with pytest.raises(RunError, match=r"rollouts\.jsonl:1: .*its report cannot be read"):
+        _ = row.report

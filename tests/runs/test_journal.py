@@ -1,0 +1,287 @@
+"""What was written stays written, and nobody else writes it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay import Rubric
+from assay.runs import Journal, Row, Run, RunAbout, RunError
+
+
+def about(rubric=None, **known):
+    return RunAbout.of("score", rubric=rubric, **known)
+
+
+def write(folder, *rows, resume=False, told=None):
+    with Journal.open(folder, told or about(), resume=resume) as journal:
+        for row in rows:
+            journal.write(row)
+        journal.finish()
+
+
+def test_rows_come_back_as_they_were_written(tmp_path):
+    """In the order they were written, with all they say."""
+    rows = [
+        Row("a", 0, {"completion": "Paris", "info": {"n": 1}}, timing={"generation": 0.5}),
+        Row("a", 1, {"completion": ""}, error="Overloaded: try later", model="m-1"),
+    ]
+    write(tmp_path / "run", *rows)
+    assert list(Run.open(tmp_path / "run").rows()) == rows
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path):
+    """Unless it is gone on with."""
+    write(tmp_path, Row("0"))
+    with pytest.raises(RunError, match="holds a run already: go on with it by resuming"):
+        Journal.open(tmp_path, about())
+
+
+def test_a_run_without_a_row_can_be_begun_again(tmp_path):
+    """Nothing is lost by it."""
+    write(tmp_path)
+    write(tmp_path, Row("0"))
+    assert len(Run.open(tmp_path)) == 1
+
+
+def test_resuming_where_there_is_nothing_begins(tmp_path):
+    """So the same command serves first and last."""
+    write(tmp_path / "new", Row("0"), resume=True)
+    assert len(Run.open(tmp_path / "new")) == 1
+
+
+def test_rows_that_failed_are_not_done(tmp_path):
+    """What has an error is done again, and the last line counts."""
+    write(tmp_path, Row("0"), Row("1", error="Overloaded: try later"), Row("2"))
+    with Journal.open(tmp_path, about(), resume=True) as journal:
+        assert [(key, 0) in journal.done for key in "0123"] == [True, False, True, False]
+        journal.write(Row("1", fields={"completion": "Paris"}))
+    run = Run.open(tmp_path)
+    assert [(row.example, row.error) for row in run.rows()] == [
+        ("0", None),
+        ("2", None),
+        ("1", None),
+    ]
+    assert (len(run), run.row("1").fields) == (3, {"completion": "Paris"})
+
+
+def test_a_half_line_at_the_end_is_dropped(tmp_path):
+    """Readers pass over it, and the next writer cuts it off."""
+    write(tmp_path, Row("0"), Row("1"))
+    lines = (tmp_path / "rollouts.jsonl").read_bytes()
+    (tmp_path / "rollouts.jsonl").write_bytes(lines + b'{"example":"2","sam')
+    assert len(Run.open(tmp_path)) == 2
+    assert [row.example for row in Run.open(tmp_path).rows()] == ["0", "1"]
+    with Journal.open(tmp_path, about(), resume=True) as journal:
+        assert len(journal.done) == 2
+        journal.write(Row("2"))
+    assert [row.example for row in Run.open(tmp_path).rows()] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    "broken", [b'{"example":"1","sam\n', b"[1]\n", b'{"a":1}\n', b"\x00\xff\n"]
+)
+def test_a_broken_line_in_the_middle_is_named(tmp_path, broken):
+    """With its file and number; never passed over."""
+    write(tmp_path, Row("0"), Row("1"), Row("2"))
+    lines = (tmp_path / "rollouts.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "rollouts.jsonl").write_bytes(lines[0] + broken + lines[2])
+    words = r"rollouts\.jsonl:2: this line is no row of a run"
+    with pytest.raises(RunError, match=words):
+        list(Run.open(tmp_path).rows())
+    with pytest.raises(RunError, match=words):
+        Journal.open(tmp_path, about(), resume=True)
+    with pytest.raises(RunError, match=words):
+        Run.open(tmp_path).work_out()
+
+
+def test_a_run_can_be_read_while_it_is_written(tmp_path):
+    """What is finished is there."""
+    with Journal.open(tmp_path, about()) as journal:
+        run = Run.open(tmp_path)
+        assert (len(run), list(run.rows())) == (0, [])
+        journal.write(Row("0"))
+        assert [row.example for row in run.rows()] == ["0"]
+        journal.write(Row("1"))
+        assert (len(run), run.summary().rollouts, run.row("1").key) == (2, 2, ("1", 0))
+    with pytest.raises(KeyError, match="no row for example '7', sample 0"):
+        run.row("7")
+
+
+class TestAnotherRun:
+    def refused(self, folder, told):
+        with pytest.raises(RunError, match="holds another run") as caught:
+            Journal.open(folder, told, resume=True)
+        return str(caught.value)
+
+    def test_by_another_rubric(self, tmp_path):
+        """The criteria that differ are named."""
+        write(tmp_path, Row("0"), told=about(Rubric([{"requirement": "Is kind"}])))
+        told = about(Rubric([{"requirement": "Is kind", "weight": 2}, {"requirement": "Is brief"}]))
+        said = self.refused(tmp_path, told)
+        assert "'is_brief' is new, 'is_kind' says something else" in said
+
+    def test_with_other_settings(self, tmp_path):
+        """Those that decide results; how much at once does not."""
+        write(tmp_path, Row("0"), told=about(config={"temperature": 0.2}, options={"at_once": 4}))
+        told = about(config={"temperature": 0.7}, options={"at_once": 8})
+        assert "temperature was 0.2, and is 0.7" in self.refused(tmp_path, told)
+        told = about(config={"temperature": 0.2}, options={"at_once": 8})
+        Journal.open(tmp_path, told, resume=True).close()
+        assert Run.open(tmp_path).about.options == {"at_once": 8}
+
+    def test_on_other_data(self, tmp_path):
+        """By its fingerprint, whatever the file is called."""
+        data = {"source": "a.jsonl", "fingerprint": "f1"}
+        write(tmp_path, Row("0"), told=about(data=data))
+        Journal.open(tmp_path, about(data={**data, "source": "b.jsonl"}), resume=True).close()
+        told = about(data={"source": "a.jsonl", "fingerprint": "f2"})
+        assert "the data is another: its fingerprint was 'f1'" in self.refused(tmp_path, told)
+
+    def test_by_another_judge_or_of_another_model(self, tmp_path):
+        """Both are named."""
+        write(tmp_path, Row("0"), told=about(judge="a", model="m"))
+        assert "model was m, and is n; judge was a, and is b" in self.refused(
+            tmp_path, about(judge="b", model="n")
+        )
+
+
+SECOND = """
+from assay.runs import Journal, RunAbout, RunError
+try:
+    Journal.open({folder!r}, RunAbout.of("score"), resume={resume})
+except RunError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_second_process_is_refused_by_name(tmp_path, resume):
+    """The sentence holds the id of the first."""
+    with Journal.open(tmp_path, about()) as journal:
+        journal.write(Row("0"))
+        code = SECOND.format(folder=str(tmp_path), resume=resume)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"is being written by process {os.getpid()}: wait until it ends" in done.stdout, (
+        done.stderr
+    )
+
+
+def test_a_second_journal_in_one_process_is_refused_too(tmp_path):
+    """And the folder is free again once the first is closed."""
+    with Journal.open(tmp_path, about()), pytest.raises(RunError, match="is being written"):
+        Journal.open(tmp_path, about())
+    Journal.open(tmp_path, about()).close()
+
+
+FORKING = """
+import os, signal, sys
+from assay.runs import Journal, RunAbout
+journal = Journal.open({folder!r}, RunAbout.of("score"))
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.read()
+else:
+    signal.pause()
+"""
+
+
+def test_a_forked_child_does_not_hold_the_folder(tmp_path):
+    """Workers that outlive a killed process do not keep the next one out."""
+    code = FORKING.format(folder=str(tmp_path))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        assert process.stdout.readline() == b"forked\n"
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        Journal.open(tmp_path, about()).close()
+
+
+class TestWithoutLocks:
+    """Where the file system has no locks, the id in the file counts."""
+
+    @pytest.fixture(autouse=True)
+    def _no_flock(self, monkeypatch):
+        monkeypatch.setattr("assay.runs.lock.fcntl", None)
+
+    def lock(self, folder, pid, host=None):
+        holder = {"pid": pid, "host": host or socket.gethostname()}
+        (folder / "run.lock").write_text(json.dumps(holder))
+
+    def test_a_process_that_lives_is_heeded(self, tmp_path):
+        """Process 1 always does."""
+        self.lock(tmp_path, 1)
+        with pytest.raises(RunError, match="by process 1: wait until it ends, or delete"):
+            Journal.open(tmp_path, about())
+
+    def test_a_process_that_is_gone_is_not(self, tmp_path):
+        """It cannot have let go."""
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        self.lock(tmp_path, gone.pid)
+        Journal.open(tmp_path, about()).close()
+
+    def test_a_process_elsewhere_is_heeded(self, tmp_path):
+        """Nobody here can tell whether it lives."""
+        self.lock(tmp_path, 12, host="elsewhere")
+        with pytest.raises(RunError, match="by process 12 on elsewhere"):
+            Journal.open(tmp_path, about())
+
+
+FULL = """
+import resource
+from assay.runs import Journal, Row, RunAbout, RunError
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+with Journal.open({folder!r}, RunAbout.of("score")) as journal:
+    try:
+        for number in range(1000):
+            journal.write(Row(str(number), fields={{"completion": "x" * 700}}))
+    except RunError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_leaves_whole_lines_and_says_how_many(tmp_path):
+    """Every row that was written before can be read, and the run goes on from there."""
+    code = FULL.format(folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = Run.open(tmp_path)
+    assert f"{len(run)} rows are safe in it; see to the disk and resume" in done.stdout
+    assert 20 < len(run) < 28
+    assert (tmp_path / "rollouts.jsonl").read_bytes().endswith(b"}\n")
+    with Journal.open(tmp_path, about(), resume=True) as journal:
+        assert len(journal.done) == len(run)
+        journal.write(Row("more"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_device_without_space_is_told_at_the_first_row(tmp_path):
+    """Nothing is said to be safe that is not."""
+    (tmp_path / "rollouts.jsonl").symlink_to("/dev/full")
+    with (
+        Journal.open(tmp_path, about()) as journal,
+        pytest.raises(RunError, match=": 0 rows are safe"),
+    ):
+        journal.write(Row("0"))
+
+
+def test_a_file_in_the_way_is_said_so(tmp_path):
+    """For writing and for reading."""
+    (tmp_path / "run").write_text("")
+    with pytest.raises(RunError, match="is a file, and a run is a folder"):
+        Journal.open(tmp_path / "run", about())
+    with pytest.raises(RunError, match="is a file, and a run is a folder"):
+        Run.open(tmp_path / "run")
+    with pytest.raises(RunError, match=r"holds no run, for it has no run\.json"):
+        Run.open(tmp_path)
+
+
+def test_a_format_of_another_version_is_refused(tmp_path):
+    """Rather than read wrongly."""
+    (tmp_path / "run.json").write_text('{"format": "assay.run/9"}')
+    with pytest.raises(RunError, match=r"has the format 'assay\.run/9', and this version reads"):
+        Run.open(tmp_path)

@@ -1,0 +1,102 @@
+"""What holds whatever the rubric, the fields and the answers are."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.runs import Row, summarize
+from assay.runs.compact import Compact
+from assay.runs.form import RowForm, opening_of
+from assay.runs.keys import Hashes, Keys
+from assay.runs.means import Mean
+from assay.runs.plain import holdable
+from assay.testing import rubrics
+
+texts = st.text(st.characters(), max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(rubrics())
+def test_a_compact_report_comes_back_equal(rubric):
+    """Through JSON, by the quick way and by the slow one."""
+    report = rubric.grade_sync("text")
+    compact = Compact(rubric.criteria)
+    written = compact.written(report)
+    assert compact.read(json.loads(json.dumps(written))) == report
+    quick = compact.text(report)
+    assert quick is not None
+    assert json.loads(f"{{{quick}}}") == written
+
+
+@given(texts, st.integers(0, 10**6), st.dictionaries(texts, values, max_size=4))
+def test_any_row_is_one_line_that_says_whose_it_is(example, sample, fields):
+    """Of strict JSON; fields that were not altered come back as they were."""
+    form, row = RowForm(()), Row(example, sample, fields)
+    line = form.written(row, holdable(fields))
+    assert line.count(b"\n") == 1
+    assert opening_of(line, "here") == ((example, sample), False)
+    json.loads(line, parse_constant=pytest.fail)
+    read = form.read(line, "here")
+    kept = {name: value for name, value in fields.items() if name not in read.altered}
+    assert {name: read.fields[name] for name in kept} == kept
+    assert read.key == row.key
+
+
+@given(st.lists(st.tuples(texts | st.integers(0, 300).map(str), st.integers(0, 3))))
+def test_keys_are_a_set(keys):
+    """Numbers, names, and numbers that are spelled like names."""
+    found = Keys()
+    for key in keys:
+        found.add(key)
+    assert len(found) == len(set(keys))
+    assert all(key in found for key in keys)
+    assert ("no such example", 0) not in found
+    assert ("301", 9) not in found
+
+
+@given(st.lists(texts))
+def test_hashes_are_a_set(words):
+    """As long as no two have one hash."""
+    hashes, seen = Hashes(), set()
+    for word in words:
+        assert hashes.add(word) is (word not in seen)
+        seen.add(word)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
+def test_values_one_by_one_or_together_have_one_mean(numbers):
+    """With one rollout an example each."""
+    one, all_at_once = Mean(), Mean()
+    for place, number in enumerate(numbers):
+        one.add(number, place)
+    all_at_once.add_all(numbers)
+    first, second = one.estimate(), all_at_once.estimate()
+    assert first.count == second.count == first.examples == second.examples
+    assert first.mean == pytest.approx(second.mean, abs=1e-6)
+    assert (first.low is None) is (second.low is None)
+    if first.low is not None:
+        assert first.low == pytest.approx(second.low, rel=1e-6, abs=1e-3)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12))
+def test_passing_once_in_k_is_never_rarer_than_passing_always(tries):
+    """And both are shares."""
+    seen = dict.fromkeys("abc", -1)
+    rows = []
+    for example, success in tries:
+        seen[example] += 1
+        rows.append(_row(example, seen[example], float(success)))
+    for rates in summarize(rows).passes.values():
+        assert 0 <= rates.all <= rates.any + 1e-12 <= 1 + 1e-9
+
+
+def _row(example, sample, score):
+    report = Compact(()).read({"score": score, "reward": score, "answers": []})
+    return Row(example, sample, report=report)

@@ -1,0 +1,129 @@
+"""Rows that bring their own rubric."""
+
+import json
+
+import pytest
+
+from assay import Criterion, PerCriterionGrader, Rollout, Rubric, State
+from assay.runs import RowRubrics, Run, score_rows
+from assay.tables import rows_of
+from assay.testing import FakeModel
+
+PARIS = [{"check": {"contains": "Paris"}}]
+ROME = {"name": "rome", "criteria": [{"check": {"contains": "Rome"}, "weight": 2}]}
+
+
+async def test_each_row_is_scored_by_its_own_rubric(tmp_path):
+    """A list, a mapping, the JSON of either, and the one that is for all."""
+    rows = [
+        {"completion": "Paris", "rubric": PARIS},
+        {"completion": "Paris", "rubric": ROME},
+        {"completion": "Rome", "rubric": json.dumps(ROME)},
+        {"completion": "Oslo"},
+    ]
+    rubric = Rubric([lambda completion: 0.5])
+    summary = await score_rows(rubric, rows, folder=tmp_path)
+    run = Run.open(tmp_path)
+    assert [row.score for row in run.rows()] == [1.0, 0.0, 1.0, 0.5]
+    assert [row.reward for row in run.rows()] == [1.0, 0.0, 2.0, 0.5]
+    assert run.work_out() == summary
+    assert summary.criteria["contains"].value.count == 3
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ([{"requirment": "x"}], "'requirment' is no field: did you mean 'requirement'?"),
+        ([], "No criteria found"),
+        ("prose about what is good", "holds 'prose about what is good': give a list of criteria"),
+        ("[{]", "Failed to parse JSON"),
+        (7, "holds 7: give a list of criteria, or name the column otherwise"),
+        ([{"check": "os:getcwd"}], "names code"),
+        ([{"check": {"contains": "x"}, "weight": float("nan")}], "what no rubric file can"),
+    ],
+)
+async def test_a_rubric_that_cannot_be_read_is_an_error_of_its_row(tmp_path, own, words):
+    """Which row and what; the others are scored."""
+    rows = [
+        {"id": "a", "completion": "Paris", "rubric": PARIS},
+        {"id": "b", "completion": "", "rubric": own},
+    ]
+    summary = await score_rows(None, rows, folder=tmp_path)
+    assert (summary.scored, summary.unscored) == (1, 1)
+    row = Run.open(tmp_path).row("b")
+    assert "the rubric of example b: " in row.errors["rubric"]
+    assert words in row.errors["rubric"]
+
+
+async def test_a_row_without_any_rubric_is_an_error():
+    """When there is none for all."""
+    summary = await score_rows(None, [{"completion": "x"}])
+    assert summary.errors_by_criterion == {"rubric": {"RubricError": 1}}
+
+
+async def test_rows_of_one_rubric_share_it():
+    """By what it says, and not by which object says it."""
+    rubrics = RowRubrics()
+    first, _ = rubrics.of({"rubric": PARIS})
+    assert rubrics.of({"rubric": [{"check": {"contains": "Paris"}, "weight": 1.0}]})[0] is not first
+    assert rubrics.of({"rubric": json.loads(json.dumps(PARIS))})[0] is first
+
+
+async def test_it_scores_rollouts_as_a_rubric_does():
+    """For whoever takes something with a `score`."""
+    rubrics = RowRubrics(Rubric([lambda: 0.25]))
+    rollouts = [
+        Rollout(completion="Paris", columns={"rubric": PARIS}),
+        {"completion": "Paris"},
+        State(input={"rubric": PARIS}, completion="Rome"),
+        Rollout(completion="Paris", columns={"rubric": 7}),
+    ]
+    reports = await rubrics.score(rollouts)
+    assert [report.score for report in reports] == [1.0, 0.25, 0.0, None]
+    assert "the rubric of row 3: its column 'rubric' holds 7" in reports[3].errors["rubric"]
+
+
+async def test_a_judged_rubric_of_a_row_asks_the_runs_grader(tmp_path):
+    """One call for the one row that is judged."""
+    model = FakeModel("MET")
+    rows = [
+        {"completion": "some text", "rubric": [{"requirement": "Is kind"}]},
+        {"completion": "Paris"},
+    ]
+    rubric = Rubric.from_dict(PARIS)
+    summary = await score_rows(rubric, rows, folder=tmp_path, grader=PerCriterionGrader(model))
+    assert (len(model.calls), summary.score.mean) == (1, 1.0)
+
+
+async def test_a_table_that_fills_gaps_is_understood(tmp_path):
+    """Parquet gives every entry the keys of all of them."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [
+        {
+            "completion": "Paris",
+            "rubric": [{"requirement": None, "check": "json_valid", "weight": None}],
+        },
+        {
+            "completion": "{}",
+            "rubric": [{"requirement": None, "check": "json_valid", "weight": 2.0}],
+        },
+    ]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    seen = []
+    await score_rows(None, rows_of(tmp_path / "rows.parquet"), on_row=seen.append)
+    assert [(row.errors, row.reward) for row in seen] == [({}, 0.0), ({}, 2.0)]
+
+
+async def test_rollouts_are_compared_by_the_rubric_for_all_only():
+    """A row with its own is scored alone."""
+    rubric = Rubric([Criterion(check=lambda completions: [len(completions)] * len(completions))])
+    rows = [
+        {"id": "a", "completion": "x"},
+        {"id": "a", "completion": "Paris", "rubric": PARIS},
+        {"id": "b", "completion": "y"},
+        {"id": "b", "completion": "z"},
+    ]
+    seen = {}
+    await score_rows(rubric, rows, on_row=lambda row: seen.update({row.key: row.reward}))
+    assert seen == {("a", 0): 1, ("a", 1): 1, ("b", 0): 2, ("b", 1): 2}

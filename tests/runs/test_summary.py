@@ -1,0 +1,231 @@
+"""What a run comes to, worked out by hand."""
+
+import json
+import math
+
+import pytest
+
+from assay import Criterion, PerCriterionGrader, Rubric, Score
+from assay.runs import Row, Spending, Summary, summarize
+from assay.runs.means import Mean, student, wilson
+from assay.testing import FakeModel, make_rollout
+
+
+async def rows_of(values, *, names=None, **fields):
+    """A row a value, scored by one check that gives it; None is an error."""
+    rubric = Rubric([Criterion(check=lambda value: value, name="v", **fields)])
+    reports = await rubric.score([{"value": value} for value in values])
+    names = names or [str(place) for place in range(len(values))]
+    seen = dict.fromkeys(names, -1)
+    rows = []
+    for name, report in zip(names, reports, strict=True):
+        seen[name] += 1
+        rows.append(Row(name, seen[name], report=report))
+    return rows
+
+
+class TestMeans:
+    async def test_zeros_and_ones_with_one_rollout_each_get_wilsons_interval(self):
+        """3 of 4: Wilson 1927 gives 0.3006 to 0.9544."""
+        score = summarize(await rows_of([True, True, True, False])).score
+        assert (score.mean, score.count, score.examples) == (0.75, 4, 4)
+        assert (score.low, score.high) == (
+            pytest.approx(0.3006, abs=1e-4),
+            pytest.approx(0.9544, abs=1e-4),
+        )
+
+    async def test_repeats_of_one_example_are_not_independent(self):
+        """a 0 and 2, b 4, c 6: mean 3, deviations by example −4, 1, 3, so √(3/2·26)/4 · t₂ = 6.7175."""
+        reward = summarize(await rows_of([0.0, 2.0, 4.0, 6.0], names="aabc")).reward
+        assert (reward.mean, reward.count, reward.examples) == (3.0, 4, 3)
+        assert reward.high - reward.mean == pytest.approx(6.7175, abs=1e-4)
+        assert reward.mean - reward.low == pytest.approx(6.7175, abs=1e-4)
+
+    async def test_the_order_of_rollouts_does_not_matter(self):
+        """Those of one example need not stand together."""
+        there = summarize(await rows_of([0.0, 2.0, 4.0, 6.0], names="aabc")).reward
+        back = summarize(await rows_of([6.0, 0.0, 4.0, 2.0], names="caba")).reward
+        assert back.mean == there.mean
+        assert back.high == pytest.approx(there.high)
+
+    async def test_a_hundred_equal_rollouts_of_two_examples_say_as_much_as_two(self):
+        """All met, but two examples only: Wilson for 2 of 2."""
+        rows = await rows_of([True] * 200, names=["a", "b"] * 100)
+        score = summarize(rows).score
+        assert (score.low, score.high) == (pytest.approx(wilson(1.0, 2)[0]), 1.0)
+
+    async def test_one_example_says_nothing_about_others(self):
+        """However often it was tried."""
+        score = summarize(await rows_of([0.5, 0.25, 1.0], names="aaa")).score
+        assert (score.low, score.high, score.examples) == (None, None, 1)
+
+    async def test_a_score_is_not_said_to_be_above_1(self):
+        """0.5 and 1: the interval of a mean of 0.75 from two examples is wide, and cut at 0 and 1."""
+        score = summarize(await rows_of([0.5, 1.0])).score
+        assert (score.low, score.high) == (0.0, 1.0)
+
+    async def test_a_sum_is_not_cut(self):
+        """It has no bounds to be cut at."""
+        rubric = Rubric([lambda value: value], aggregation="sum")
+        reports = await rubric.score([{"value": 2.0}, {"value": 4.0}])
+        score = summarize(Row(str(n), report=r) for n, r in enumerate(reports)).score
+        assert score.mean == 3.0
+        assert score.high > 4.0
+
+    def test_nothing_has_no_mean(self):
+        """And no interval."""
+        summary = summarize([])
+        assert (summary.rollouts, summary.score.mean, summary.score.low) == (0, None, None)
+        assert summary.passes == {}
+
+    def test_large_numbers_keep_their_differences(self):
+        """A billion and a billion and one: squares would drown the one."""
+        mean = Mean()
+        for place, value in enumerate([1e9, 1e9 + 1] * 50):
+            mean.add(value, place)
+        estimate = mean.estimate()
+        spread = math.sqrt(0.25 * 100 / 99) / math.sqrt(100) * student(99)
+        assert estimate.high - estimate.mean == pytest.approx(spread, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("free", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (5, 2.5706), (30, 2.0423)]
+    )
+    def test_students_t_is_that_of_the_tables(self, free, expected):
+        """Within 0.1 %."""
+        assert student(free) == pytest.approx(expected, rel=1e-3)
+
+
+class TestErrors:
+    async def test_what_has_no_score_is_counted_and_kept_out_of_means(self):
+        """1 and 0 are scored; the third has no answer; the fourth was never generated."""
+        rows = [*await rows_of([True, False, None]), Row("3", error="Overloaded: try later")]
+        summary = summarize(rows)
+        assert (summary.rollouts, summary.scored, summary.unscored, summary.failed) == (4, 2, 2, 1)
+        assert (summary.score.mean, summary.score.count) == (0.5, 2)
+        assert summary.errors == {"ValueError": 1, "Overloaded": 1}
+        assert summary.errors_by_criterion == {"v": {"ValueError": 1}, "rollout": {"Overloaded": 1}}
+
+    async def test_a_criterion_has_its_own_counts(self):
+        """Met, unmet, error and not applicable are four things."""
+        grader = PerCriterionGrader(
+            FakeModel(
+                lambda system, user: next(
+                    reply
+                    for word, reply in {
+                        "Yes": {"choice": "MET", "explanation": ""},
+                        "No": {"choice": "UNMET", "explanation": ""},
+                        "Maybe": {"choice": "N/A", "explanation": ""},
+                        "Oops": ValueError("no"),
+                    }.items()
+                    if word in user
+                )
+            )
+        )
+        rubric = Rubric(
+            [Criterion(requirement="Is so", weight=-1, allow_na=True)], autograder=grader
+        )
+        texts = ["Yes", "Yes", "No", "Maybe", "Oops"]
+        reports = await rubric.score([make_rollout(completion=text) for text in texts])
+        criterion = summarize(Row(str(n), report=r) for n, r in enumerate(reports)).criteria[
+            "is_so"
+        ]
+        assert (criterion.met, criterion.unmet) == (2, 1)
+        assert (criterion.not_applicable, criterion.errors) == (1, 1)
+        assert (criterion.weight, criterion.value.count) == (-1.0, 3)
+        assert criterion.value.mean == pytest.approx(2 / 3)
+
+    async def test_a_metric_that_fails_leaves_the_rollout_scored(self):
+        """It is an error all the same."""
+        rubric = Rubric([lambda: 1.0, Criterion(check=lambda: None, weight=0, name="m")])
+        [report] = await rubric.score([{}])
+        summary = summarize([Row("0", report=report)])
+        assert (summary.scored, summary.errors) == (1, {"ValueError": 1})
+
+
+async def test_an_answer_in_an_unscored_rollout_counts_for_its_criterion():
+    """What was answered was answered."""
+    rubric = Rubric(
+        [Criterion(check=lambda: 1.0, name="a"), Criterion(check=lambda: None, name="b")]
+    )
+    [report] = await rubric.score([{}])
+    summary = summarize([Row("0", report=report)])
+    assert (summary.criteria["a"].met, summary.score.count) == (1, 0)
+
+
+async def test_tags_and_tasks_have_means_of_their_own():
+    """Facts 1 and 0.5, style 0 and 1; two tasks of one rollout each."""
+    rubric = Rubric(
+        [
+            Criterion(check=lambda fact: fact, tags=["facts"]),
+            Criterion(check=lambda style: style, tags=["style"]),
+        ]
+    )
+    fields = [{"fact": 1.0, "style": 0.0, "task": "a"}, {"fact": 0.5, "style": 1.0, "task": "b"}]
+    reports = await rubric.score(fields)
+    pairs = zip(fields, reports, strict=True)
+    summary = summarize(Row(f["task"], fields=f, report=r) for f, r in pairs)
+    assert {tag: estimate.mean for tag, estimate in summary.tags.items()} == {
+        "facts": 0.75,
+        "style": 0.5,
+    }
+    assert {name: task.score.mean for name, task in summary.tasks.items()} == {"a": 0.5, "b": 0.75}
+    assert summary.tasks["a"].rollouts == 1
+
+
+class TestPasses:
+    async def test_pass_at_k_and_pass_hat_k(self):
+        """a: 1 of 4; b: 3 of 4.
+
+        pass@1 (1/4+3/4)/2; pass@2 (1−C(3,2)/6 + 1−0)/2 = 0.75; pass@4 1.
+        pass^2 (0 + C(3,2)/6)/2 = 0.25; pass^4 0.
+        """
+        rows = await rows_of([1, 0, 0, 0, 1, 1, 1, 0], names="aaaabbbb")
+        passes = summarize(rows).passes
+        assert {k: (r.any, r.all) for k, r in passes.items()} == {
+            1: (0.5, 0.5),
+            2: (0.75, 0.25),
+            4: (1.0, 0.0),
+        }
+
+    async def test_only_examples_with_enough_rollouts_count(self):
+        """b has one scored rollout, so it is in pass@1 alone."""
+        rows = await rows_of([1, 0, 1, None], names="aabb")
+        passes = summarize(rows).passes
+        assert (passes[1].examples, passes[2].examples) == (2, 1)
+        assert passes[1].any == pytest.approx((0.5 + 1.0) / 2)
+
+    async def test_what_is_a_success_can_be_said(self):
+        """From 0.5 on, both are."""
+        rows = await rows_of([0.5, 1.0])
+        assert summarize(rows).passes[1].any == 0.5
+        assert summarize(rows, threshold=0.5).passes[1].any == 1.0
+
+
+def test_spending_adds_up_and_an_unknown_price_is_said():
+    """It is not free."""
+    rows = [
+        Row("0", spent=Spending(calls=2, prompt=100, completion=10, cost=0.5)),
+        Row("1", spent=Spending(calls=1, hits=3, prompt=50, unpriced=1)),
+    ]
+    spent = summarize(rows).spent
+    assert spent == Spending(calls=3, hits=3, prompt=150, completion=10, cost=0.5, unpriced=1)
+    assert spent.tokens == 160
+    assert Spending(calls=1, unpriced=1).cost is None
+
+
+async def test_a_summary_comes_back_from_json_equal():
+    """Every part of it."""
+    rows = [
+        *await rows_of([True, False, None, 0.5], names="aabb", tags=["t"]),
+        Row("9", error="X: y"),
+    ]
+    rows.append(Row("c", spent=Spending(calls=1, unpriced=1), timing={"scoring": 1.5}))
+    summary = summarize(rows)
+    assert Summary.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary
+
+
+async def test_a_check_that_says_why_counts_as_one_that_does_not():
+    """A `Score` with a value is a value."""
+    rubric = Rubric([lambda: Score(1.0, reason="so")])
+    [report] = await rubric.score([{}])
+    assert summarize([Row("0", report=report)]).criteria["check_1"].met == 1
