@@ -1,0 +1,78 @@
+"""How far a judge can be trusted.
+
+agreement    a judge against people, beside people against each other
+labels       what people said; joining, their labels put beside the judge's answers
+correction   a score with the judge's bias taken out; drift, whether the judge moved
+comparison   two runs held against each other, example by example
+linting      what judges will stumble over in a rubric; lint_fix, mended as a diff
+
+Everything loads when first used. Statistics need the extra `trust`.
+"""
+
+from typing import TYPE_CHECKING
+
+from assay.lazy import lazily
+
+if TYPE_CHECKING:
+    from assay.trust.agreement import Agreement as Agreement
+    from assay.trust.agreement import agree as agree
+    from assay.trust.agreement import agreement_of as agreement_of
+    from assay.trust.alpha import krippendorff_alpha as krippendorff_alpha
+    from assay.trust.asked import questions_of as questions_of
+    from assay.trust.comparison import Comparison as Comparison
+    from assay.trust.comparison import compare as compare
+    from assay.trust.confusion import cohen_kappa as cohen_kappa
+    from assay.trust.confusion import confusion_of as confusion_of
+    from assay.trust.confusion import matthews_correlation as matthews_correlation
+    from assay.trust.corrected import Corrected as Corrected
+    from assay.trust.corrected import corrected_mean as corrected_mean
+    from assay.trust.correction import Correction as Correction
+    from assay.trust.correction import correct as correct
+    from assay.trust.drift import Drift as Drift
+    from assay.trust.drift import drift_between as drift_between
+    from assay.trust.error import LabelError as LabelError
+    from assay.trust.error import TrustError as TrustError
+    from assay.trust.estimate import Estimate as Estimate
+    from assay.trust.joining import Item as Item
+    from assay.trust.joining import Joined as Joined
+    from assay.trust.joining import join as join
+    from assay.trust.labels import LABELS as LABELS
+    from assay.trust.labels import Label as Label
+    from assay.trust.labels import read_labels as read_labels
+    from assay.trust.lint_finding import RULES as RULES
+    from assay.trust.lint_finding import Finding as Finding
+    from assay.trust.lint_fix import Fixed as Fixed
+    from assay.trust.lint_fix import fix_rubric as fix_rubric
+    from assay.trust.linting import lint as lint
+    from assay.trust.measures import Measures as Measures
+    from assay.trust.measures import Resampling as Resampling
+    from assay.trust.questions import Question as Question
+    from assay.trust.shares import clopper_pearson as clopper_pearson
+    from assay.trust.shares import wilson as wilson
+    from assay.trust.significance import holm as holm
+    from assay.trust.significance import mcnemar as mcnemar
+    from assay.trust.significance import sign_flip as sign_flip
+
+_HOMES = {
+    "agreement": ("Agreement", "agree", "agreement_of"),
+    "alpha": ("krippendorff_alpha",),
+    "asked": ("questions_of",),
+    "comparison": ("Comparison", "compare"),
+    "confusion": ("cohen_kappa", "confusion_of", "matthews_correlation"),
+    "corrected": ("Corrected", "corrected_mean"),
+    "correction": ("Correction", "correct"),
+    "drift": ("Drift", "drift_between"),
+    "error": ("LabelError", "TrustError"),
+    "estimate": ("Estimate",),
+    "joining": ("Item", "Joined", "join"),
+    "labels": ("LABELS", "Label", "read_labels"),
+    "lint_finding": ("RULES", "Finding"),
+    "lint_fix": ("Fixed", "fix_rubric"),
+    "linting": ("lint",),
+    "measures": ("Measures", "Resampling"),
+    "questions": ("Question",),
+    "shares": ("clopper_pearson", "wilson"),
+    "significance": ("holm", "mcnemar", "sign_flip"),
+}
+
+__getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})

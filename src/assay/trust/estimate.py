@@ -1,0 +1,41 @@
+"""Estimate: one figure from a sample, with the interval it may stand for."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and its confidence interval. Without a value, `reason` says why there is none.
+
+    >>> print(Estimate(0.52, 0.31, 0.7))
+    0.52 [0.31, 0.70]
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """Ends of the interval; None when the sample gives no interval, and `reason` says why."""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "–"
+        if self.low is None or self.high is None:
+            return f"{self.value:.2f}"
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval's length; None without an interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; the reason only where there is one."""
+        fields: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        return {**fields, "reason": self.reason} if self.reason else fields
+
+
+def undefined(reason: str) -> Estimate:
+    """No figure, and why."""
+    return Estimate(reason=reason)

@@ -1,0 +1,105 @@
+"""Finding: one thing that a rubric says in a way that judges will stumble over."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+Severity: TypeAlias = Literal["note", "warning", "error"]
+"""`error`: the score comes out wrong. `warning`: judges will differ. `note`: good to know."""
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "error")
+"""From the least to the most."""
+
+
+class Rule(NamedTuple):
+    """What is looked for, under an id that stays."""
+
+    id: str
+    name: str
+    severity: Severity
+    says: str
+    """What is wrong with a criterion that breaks it."""
+
+
+_STATIC = (
+    Rule("R000", "unreadable", "error", "the file cannot be loaded"),
+    Rule("R001", "compound", "warning", "it asks two things, and a response may do one of them"),
+    Rule("R002", "vague", "warning", "it praises or blames with nothing to measure by"),
+    Rule("R003", "unanchored", "warning", "it offers levels and does not say what each one means"),
+    Rule("R004", "uncounted", "warning", "it counts without a number"),
+    Rule("R005", "polarity", "error", "a fault has a positive weight, or a virtue a negative one"),
+    Rule(
+        "R006", "negation", "warning", "it says no twice, or tells the judge which verdict to give"
+    ),
+    Rule("R007", "duplicate", "warning", "it asks again what another criterion asks"),
+    Rule("R008", "conflict", "error", "no response can have the points of this one and of another"),
+    Rule("R009", "unreachable", "error", "its `when` or its `pass_at` can never hold"),
+    Rule("R010", "unseen", "warning", "it refers to something that a judge is not shown"),
+    Rule("R011", "reversed", "error", "its choices run from best to worst"),
+)
+_RUN = (
+    Rule("R100", "too_few", "note", "there are too few rows to tell"),
+    Rule("R101", "constant", "warning", "its verdict is always the same"),
+    Rule(
+        "R102",
+        "pointless",
+        "warning",
+        "it tells good responses from bad ones no better than chance",
+    ),
+    Rule("R103", "redundant", "warning", "its verdicts are those of another criterion"),
+    Rule("R104", "unstable", "warning", "the same text gets different verdicts"),
+    Rule("R105", "length", "warning", "its verdicts follow the length of the response"),
+)
+RULES: Final[dict[str, Rule]] = {rule.id: rule for rule in (*_STATIC, *_RUN)}
+"""Every rule by its id. Those from R100 need a run."""
+
+
+class Hit(NamedTuple):
+    """What a rule has found in one criterion."""
+
+    rule: str
+    message: str
+    fix: str
+    field: str = "requirement"
+    """The key of the criterion that it is about."""
+    severity: Severity | None = None
+    """None leaves it at that of the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to mend: what is wrong, with which criterion, and what to do.
+
+    >>> print(Finding("R004", "cites_sources", "'several' names no number", "say how many", line=7))
+    7: warning R004 cites_sources: 'several' names no number; say how many
+    """
+
+    id: str
+    """The rule, such as `R004`."""
+    criterion: str
+    """The name it is reported by, after the names of the rubrics around it; empty for the whole."""
+    message: str
+    fix: str
+    severity: Severity = "warning"
+    line: int | None = None
+    """Where it stands in the file, from 1; None when there is no file."""
+    path: str | None = None
+    """The file; None when there is none."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**asdict(self), "rule": RULES[self.id].name}
+
+    def __str__(self) -> str:
+        where = ":".join(str(part) for part in (self.path, self.line) if part is not None)
+        about = f" {self.criterion}" if self.criterion else ""
+        advice = f"; {self.fix}" if self.fix else ""
+        return f"{where}{': ' if where else ''}{self.severity} {self.id}{about}: {self.message}{advice}"
+
+
+def at_least(severity: Severity, least: Severity) -> bool:
+    """Whether one severity is as bad as another, or worse.
+
+    >>> at_least("error", "warning"), at_least("note", "warning")
+    (True, False)
+    """
+    return SEVERITIES.index(severity) >= SEVERITIES.index(least)

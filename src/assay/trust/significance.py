@@ -1,0 +1,88 @@
+"""Significance: whether a difference between two runs could be chance."""
+
+from collections.abc import Sequence
+from itertools import product
+
+from assay.trust.numeric import Array, binomial_below, normal_quantile, np
+
+PERMUTATIONS = 10_000
+_ENUMERABLE = 14
+"""Differences whose signs are flipped in every possible way; of more, a sample is taken."""
+_CELLS = 4_000_000
+"""Random numbers held at once."""
+_FEW = 256
+"""Sizes of differences up to which those of one size are flipped together."""
+
+
+def mcnemar(better: int, worse: int) -> float:
+    """The exact two-sided p-value of McNemar's test, from the examples that changed.
+
+    >>> round(mcnemar(9, 1), 4)
+    0.0215
+    """
+    return min(1.0, 2 * binomial_below(min(better, worse), better + worse, 0.5))
+
+
+def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
+    """The two-sided p-value of the paired permutation test on the mean of these differences.
+
+    If the two runs were the same, each difference could as well have the other sign.
+
+    >>> sign_flip([0.2, 0.3, 0.1, 0.4])
+    0.125
+    """
+    given = np.asarray(differences, dtype=np.float64)
+    given = given[given != 0]
+    found = abs(float(given.sum()))
+    # Sums of the same numbers in another order may differ in the last digit.
+    edge = found - 1e-9 * max(1.0, found)
+    if not len(given):
+        return 1.0
+    if len(given) <= _ENUMERABLE:
+        signs = np.array(list(product((-1.0, 1.0), repeat=len(given))))
+        return float((np.abs(signs @ given) >= edge).mean())
+    sums = _flipped(given, np.random.default_rng(seed))
+    return (int((np.abs(sums) >= edge).sum()) + 1) / (PERMUTATIONS + 1)
+
+
+def _flipped(given: Array, generator: "np.random.Generator") -> Array:
+    """The sums under random signs."""
+    sizes, counts = np.unique(np.abs(given), return_counts=True)
+    if len(sizes) <= _FEW:
+        # Of so many differences of one size, how many keep their sign is binomial.
+        kept = generator.binomial(counts, 0.5, size=(PERMUTATIONS, len(sizes)))
+        return ((2.0 * kept - counts) @ sizes).astype(np.float64)
+    step = max(1, _CELLS // len(given))
+    parts: list[Array] = []
+    for start in range(0, PERMUTATIONS, step):
+        size = min(step, PERMUTATIONS - start)
+        parts.append((2.0 * generator.integers(2, size=(size, len(given))) - 1) @ given)
+    return np.concatenate(parts)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P-values adjusted for how many there are (Holm 1979), in the same order.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [0.0] * len(values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def smallest_effect(
+    differences: Sequence[float] | Array, *, power: float = 0.8, level: float = 0.95
+) -> float | None:
+    """The smallest mean difference that data like these would show, in `power` of the cases.
+
+    None when there are not two differences, or all are the same.
+    """
+    given = np.asarray(differences, dtype=np.float64)
+    if len(given) < 2 or float(given.std(ddof=1)) == 0:
+        return None
+    error = float(given.std(ddof=1)) / len(given) ** 0.5
+    return (normal_quantile((1 + level) / 2) + normal_quantile(power)) * error

@@ -1,0 +1,81 @@
+"""Intervals by resampling whole examples."""
+
+import pytest
+from scipy.stats import bootstrap
+
+from assay.trust.clusters import MEAN, SHARE, Clustered
+from assay.trust.numeric import np
+
+
+def sums_of(values):
+    return np.stack([np.asarray(values, dtype=float), np.ones(len(values))], axis=1)
+
+
+def test_the_interval_is_that_of_scipy():
+    """Bias-corrected and accelerated, on a skewed sample."""
+    values = np.random.default_rng(5).exponential(size=60)
+    found = Clustered(sums_of(values), resamples=20_000).estimate(MEAN)
+    theirs = bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(6)
+    ).confidence_interval
+    assert found.value == pytest.approx(values.mean())
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=0.02)
+
+
+def test_repeated_answers_do_not_make_the_interval_shorter():
+    """Ten equal answers about each example say no more than one."""
+    values = [0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+    once = Clustered(sums_of(values)).estimate(MEAN)
+    tenfold = Clustered(sums_of(values) * 10).estimate(MEAN)
+    assert (once.low, once.high) == (tenfold.low, tenfold.high)
+
+
+def test_the_same_seed_gives_the_same_interval():
+    """And another seed nearly the same."""
+    values = np.random.default_rng(1).normal(size=40)
+    first, again, other = (
+        Clustered(sums_of(values), seed=seed).estimate(MEAN) for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert first.low == pytest.approx(other.low, abs=0.05)
+
+
+def test_examples_that_are_all_alike_are_not_certain():
+    """10 of 10: a share has the exact bound, 0.025 to the power of 1/10; other figures none."""
+    clustered = Clustered(sums_of([1.0] * 10))
+    share, other = clustered.estimate(SHARE), clustered.estimate(MEAN)
+    assert (share.value, share.high) == (1.0, 1.0)
+    assert share.low == pytest.approx(0.025 ** (1 / 10))
+    assert (other.low, other.reason) == (None, "no interval: all 10 examples are alike in this")
+
+
+def test_one_example_has_a_value_and_no_interval():
+    """There is nothing to resample."""
+    found = Clustered(sums_of([0.5])).estimate(MEAN)
+    assert (found.value, found.low, found.high) == (0.5, None, None)
+    assert "one example alone" in found.reason
+
+
+def test_a_figure_that_most_resamples_lack_has_no_interval():
+    """Its value stands."""
+    sums = sums_of([1.0] * 10)
+    sums[1:, :] = 0.0
+    found = Clustered(sums).estimate(MEAN)
+    assert (found.value, found.low) == (1.0, None)
+    assert found.reason == "no interval: in most resamples nothing was counted"
+
+
+def test_many_examples_are_resampled_in_pieces():
+    """The pieces join to as many resamples as were asked for."""
+    clustered = Clustered(np.ones((50_000, 2)), resamples=200)
+    assert clustered.drawn.shape == (200, 2)
+    assert (clustered.drawn == 50_000).all()
+
+
+def test_drawing_equal_examples_together_changes_nothing():
+    """300 yes and 100 no: as few kinds, and as many by a trace that makes all of them differ."""
+    values = np.array([1.0] * 300 + [0.0] * 100)
+    traced = values + np.arange(400) * 1e-9
+    together = Clustered(sums_of(values), resamples=8000).estimate(MEAN)
+    apart = Clustered(sums_of(traced), resamples=8000).estimate(MEAN)
+    assert (together.low, together.high) == pytest.approx((apart.low, apart.high), abs=0.004)

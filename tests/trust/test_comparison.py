@@ -1,0 +1,141 @@
+"""Two runs on the same examples."""
+
+import json
+
+import pytest
+
+from assay.trust import TrustError, compare, mcnemar
+
+RUBRIC = [{"requirement": "Is polite", "weight": 3}, {"requirement": "Is short", "weight": 1}]
+
+
+def rows(polite, short=None, **fields):
+    """Rows of verdicts by letters: `M` for MET, `U` for UNMET, `E` for an error."""
+    words = {"M": "MET", "U": "UNMET", "E": TimeoutError("no reply")}
+    short = short or "M" * len(polite)
+    return [
+        {"example": str(n), "said": {"is_polite": words[p], "is_short": words[s]}, **fields}
+        for n, (p, s) in enumerate(zip(polite, short, strict=True))
+    ]
+
+
+def test_scores_are_paired_by_example(make_run):
+    """Eight of ten turn polite, worth 3 of 4 points each: 0.6 more on average; 2 of 2**8 ways by chance."""
+    first, second = (
+        make_run("a", RUBRIC, rows("U" * 10)),
+        make_run("b", RUBRIC, rows("M" * 8 + "UU")),
+    )
+    score = compare(first, second).score
+    assert (score.first, score.second) == (pytest.approx(0.25), pytest.approx(0.85))
+    assert score.difference.value == pytest.approx(0.6)
+    assert score.difference.low < 0.6 < score.difference.high
+    assert (score.better, score.worse, score.examples) == (8, 0, 10)
+    assert (score.test, score.p) == ("sign_flip", pytest.approx(2 / 2**8))
+    assert score.smallest_effect == pytest.approx(2.8016 * score_spread(), rel=1e-3)
+
+
+def score_spread():
+    """The standard error of eight differences of 0.75 and two of 0."""
+    return (8 * 0.15**2 + 2 * 0.6**2) ** 0.5 / 9**0.5 / 10**0.5
+
+
+def test_criteria_that_are_met_or_not_have_mcnemar_and_holm(make_run):
+    """8 better and 0 worse, times two criteria; the other did not change."""
+    first, second = (
+        make_run("a", RUBRIC, rows("U" * 10)),
+        make_run("b", RUBRIC, rows("M" * 8 + "UU")),
+    )
+    polite, short = compare(first, second).criteria
+    assert (polite.test, polite.p) == ("mcnemar", pytest.approx(2 * mcnemar(8, 0)))
+    assert (short.p, short.difference.value) == (1.0, 0.0)
+
+
+def test_repeated_rollouts_are_one_example_each(make_run):
+    """Ten rollouts of three examples: three differences, and p as for three."""
+    before = [
+        {
+            "example": str(n),
+            "sample": s,
+            "completion": str(s),
+            "said": {"is_polite": "UNMET", "is_short": "MET"},
+        }
+        for n in range(3)
+        for s in range(10)
+    ]
+    after = [row | {"said": {"is_polite": "MET", "is_short": "MET"}} for row in before]
+    found = compare(make_run("a", RUBRIC, before), make_run("b", RUBRIC, after))
+    assert (found.score.examples, found.score.p) == (3, 2 / 2**3)
+    assert found.criteria[0].test == "sign_flip"
+
+
+def test_flips_say_which_examples_changed_and_why(make_run):
+    """Largest change first, with both reasons."""
+    first, second = (
+        make_run("a", RUBRIC, rows("MMU", "MMM")),
+        make_run("b", RUBRIC, rows("MUU", "UMM")),
+    )
+    one, other = compare(first, second).flips
+    assert (one.example, one.before, one.after) == ("1", 1.0, 0.25)
+    [change] = one.changes
+    assert (change.criterion, change.before, change.after) == ("is_polite", "MET", "UNMET")
+    assert (change.reason_before, change.reason_after) == ("it is MET", "it is UNMET")
+    assert (other.example, other.difference) == ("0", -0.25)
+
+
+def test_unscored_rollouts_are_counted_and_not_compared(make_run):
+    """An error on one side takes the example out of the pair, and stands in the flips."""
+    first, second = make_run("a", RUBRIC, rows("MMU")), make_run("b", RUBRIC, rows("MEU"))
+    found = compare(first, second)
+    assert (found.score.examples, found.score.unanswered) == (2, (0, 1))
+    assert found.criteria[0].unanswered == (0, 1)
+    [flip] = found.flips
+    assert (flip.after, flip.changes[0].after) == (None, "error")
+    assert flip.changes[0].reason_after == "TimeoutError: no reply"
+
+
+def test_examples_of_one_run_alone_are_counted(make_run):
+    """Three here, five there, three in both."""
+    found = compare(make_run("a", RUBRIC, rows("MUM")), make_run("b", RUBRIC, rows("MUMMM")))
+    assert (found.examples, found.only_first, found.only_second) == (3, 0, 2)
+
+
+def test_the_same_number_with_another_prompt_is_another_example(make_run):
+    """Row numbers of two files do not make a pair."""
+    first = make_run("a", RUBRIC, rows("MU"))
+    second = rows("MU")
+    second[1]["prompt"] = "something else"
+    found = compare(first, make_run("b", RUBRIC, second))
+    assert (found.examples, found.other_prompt) == (1, 1)
+    with pytest.raises(TrustError, match="ask something else"):
+        compare(first, make_run("c", RUBRIC, rows("MU", prompt="something else")))
+
+
+def test_criteria_in_other_words_are_not_compared(make_run):
+    """They are named, and so are those that one run alone has; another weight changes nothing."""
+    other = [
+        {"requirement": "Is very polite", "name": "is_polite"},
+        {"requirement": "Is short", "weight": 9},
+        {"requirement": "Is new"},
+    ]
+    said = {"is_polite": "MET", "is_short": "MET", "is_new": "MET"}
+    found = compare(make_run("a", RUBRIC, rows("M")), make_run("b", other, [("0", said)]))
+    assert [criterion.name for criterion in found.criteria] == ["is_short"]
+    assert (found.other_wording, found.other_rubric) == (("is_polite",), True)
+    assert found.missing == {"first": (), "second": ("is_new",)}
+
+
+def test_runs_on_other_data_are_refused(make_run):
+    """With an example of each."""
+    first = make_run("a", RUBRIC, rows("M"))
+    said = {"is_polite": "MET", "is_short": "MET"}
+    with pytest.raises(TrustError, match="the first has '0', the second 'x'"):
+        compare(first, make_run("b", RUBRIC, [("x", said)]))
+    with pytest.raises(TrustError, match="no rows yet"):
+        compare(first, make_run("c", RUBRIC, []))
+
+
+def test_it_becomes_json(make_run):
+    """Without NaN, flips and all."""
+    first, second = make_run("a", RUBRIC, rows("MU")), make_run("b", RUBRIC, rows("UU"))
+    data = json.loads(json.dumps(compare(first, second).to_dict(), allow_nan=False))
+    assert data["flips"][0]["changes"][0]["criterion"] == "is_polite"

@@ -1,0 +1,79 @@
+"""Labels from files and lists."""
+
+import json
+
+import pytest
+
+from assay.trust import Label, LabelError, read_labels
+
+FIELDS = "example,sample,criterion,verdict,rater,note"
+
+
+def test_csv_and_jsonl_give_the_same_labels(tmp_path):
+    """With an empty sample, which is 0, and a note."""
+    table = tmp_path / "labels.csv"
+    table.write_text(f"{FIELDS}\n7,,polite,MET,ann,thanks twice\n8,1,polite,0,bob,\n")
+    lines = tmp_path / "labels.jsonl"
+    rows = [
+        {
+            "example": 7,
+            "criterion": "polite",
+            "verdict": "MET",
+            "rater": "ann",
+            "note": "thanks twice",
+        },
+        {"example": "8", "sample": 1, "criterion": "polite", "verdict": "0", "rater": "bob"},
+    ]
+    lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert read_labels(table) == read_labels(lines)
+    assert read_labels(table)[0] == Label("7", "polite", "MET", "ann", 0, "thanks twice")
+
+
+def test_the_last_word_of_a_rater_counts():
+    """And an empty verdict takes the label back."""
+    rows = [
+        {"example": "1", "criterion": "polite", "verdict": "MET", "rater": "ann"},
+        {"example": "1", "criterion": "polite", "verdict": "UNMET", "rater": "ann"},
+        {"example": "2", "criterion": "polite", "verdict": "MET", "rater": "ann"},
+        {"example": "2", "criterion": "polite", "verdict": None, "rater": "ann"},
+    ]
+    assert [(label.example, label.verdict) for label in read_labels(rows)] == [("1", "UNMET")]
+
+
+def test_what_the_page_writes_can_be_read_back():
+    """`to_dict` leaves out what is empty."""
+    label = Label("1", "polite", "MET", rater="ann", time="2026-01-31T09:30:00Z", guideline="ab12")
+    assert read_labels([label.to_dict()]) == [label]
+    assert "note" not in label.to_dict()
+
+
+def test_columns_may_go_by_other_names():
+    """The usual ones are known, others are mapped."""
+    row = {"example_id": 3, "criterion": "polite", "grade": "MET", "annotator": "ann"}
+    [label] = read_labels([row], mapping={"verdict": "grade", "rater": "annotator"})
+    assert (label.example, label.verdict, label.rater) == ("3", "MET", "ann")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"example": 1, "verdict": "MET"}, "label 1: it has no 'criterion'"),
+        ({"example": "", "criterion": "a", "verdict": "MET"}, "it has no 'example'"),
+        ({"example": 1, "criterium": "a", "verdict": "MET"}, "did you mean 'criterion'"),
+        ({"example": 1, "criterion": "a", "verdict": ["MET"]}, "give a choice or a number"),
+        ({"example": 1, "criterion": "a", "verdict": 1, "sample": "x"}, "sample is 'x'"),
+        ({"example": 1, "criterion": "a", "verdict": 1, "sample": -1}, "whole number from 0"),
+    ],
+)
+def test_a_row_that_is_no_label_is_refused_by_number(row, words):
+    """With what is missing, and what was meant."""
+    with pytest.raises(LabelError, match=words):
+        read_labels([row])
+
+
+def test_a_file_without_labels_is_refused(tmp_path):
+    """By name."""
+    path = tmp_path / "labels.csv"
+    path.write_text(f"{FIELDS}\n")
+    with pytest.raises(LabelError, match=r"labels\.csv holds no labels"):
+        read_labels(path)

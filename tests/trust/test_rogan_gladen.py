@@ -1,0 +1,94 @@
+"""Rates with a judge's false alarms and misses taken out."""
+
+import math
+
+import pytest
+
+from assay.trust.means import Observed
+from assay.trust.numeric import np
+from assay.trust.rogan_gladen import ErrorRates, budget, clustered_rogan_gladen, rogan_gladen
+
+
+def rates(positives, rollouts, hits, people_yes, false_alarms, people_no, apart=False):
+    return ErrorRates(positives, rollouts, hits, people_yes, false_alarms, people_no, apart)
+
+
+def test_the_published_herd():
+    """epiR, `epi.prev`: 23 of 150 cows positive, sensitivity 96 %, specificity 89 %: 5.1 in 100."""
+    assert round(rogan_gladen(rates(23, 150, 96, 100, 11, 100)).value, 3) == 0.051
+
+
+def test_a_rate_below_what_false_alarms_give_is_none():
+    """Moujaber et al. (2008), in the same place: 6 of 151 at 96.4 % and 92.7 %: 0, not below."""
+    found = rogan_gladen(rates(6, 151, 964, 1000, 73, 1000))
+    assert (found.value, found.low) == (0.0, 0.0)
+    assert found.high < 0.03
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [(5000, 10_000, 4500, 5000, 500, 5000), (180, 400, 40, 50, 12, 60), (30, 90, 9, 11, 1, 30)],
+)
+def test_the_interval_is_that_of_lang_and_reiczigel_when_labels_are_apart(counts):
+    """Their formula (Prev. Vet. Med. 113:13, 2014), which arXiv 2511.21140 uses for judges, written out."""
+    positives, rollouts, hits, yes, alarms, no = counts
+    z = 1.959963984540054
+    p = (positives + z**2 / 2) / (rollouts + z**2)
+    se, sp = (hits + 1) / (yes + 2), (no - alarms + 1) / (no + 2)
+    rate = (p + sp - 1) / (se + sp - 1)
+    v_se, v_sp = se * (1 - se) / (yes + 2), sp * (1 - sp) / (no + 2)
+    shift = 2 * z**2 * (rate * v_se - (1 - rate) * v_sp)
+    spread = p * (1 - p) / (rollouts + z**2) + rate**2 * v_se + (1 - rate) ** 2 * v_sp
+    half = z * math.sqrt(spread) / (se + sp - 1)
+    found = rogan_gladen(rates(*counts, apart=True))
+    assert (found.low, found.high) == pytest.approx((rate + shift - half, rate + shift + half))
+
+
+def test_labels_inside_the_run_are_not_counted_twice():
+    """With every rollout labelled only the people's own rate is left: 1.96 · √(0.4 · 0.6 / 2000)."""
+    inside = rogan_gladen(rates(920, 2000, 680, 800, 240, 1200))
+    apart = rogan_gladen(rates(920, 2000, 680, 800, 240, 1200, apart=True))
+    assert inside.value == pytest.approx(0.4)
+    assert inside.half_width == pytest.approx(1.96 * math.sqrt(0.4 * 0.6 / 2000), rel=0.02)
+    assert apart.half_width > 1.5 * inside.half_width
+
+
+@pytest.mark.parametrize(
+    ("counts", "better"),
+    [
+        ((0, 1, 45, 50, 5, 50), True),
+        ((0, 1, 25, 50, 25, 50), False),
+        ((0, 1, 28, 50, 22, 50), False),
+        ((0, 1, 10, 50, 40, 50), False),
+        ((0, 1, 3, 3, 0, 0), False),
+    ],
+)
+def test_better_than_chance_has_to_be_clear(counts, better):
+    """56 % against 44 % of fifty could be chance; below it is no better; without a no, nobody knows."""
+    assert rates(*counts).beats_chance() is better
+
+
+def observed(judge, people, examples):
+    return Observed(*(np.array(column, dtype=float) for column in (judge, people, examples)))
+
+
+def test_repeated_rollouts_widen_the_interval():
+    """The same answers, as 400 examples and as 100 examples with four equal rollouts each."""
+    judge = [1, 1, 1, 0, 0, 0, 1, 0] * 12 + [1, 0, 1, 0]
+    people = [1, 1, 0, 0, 0, 1, 1, 0] * 6 + [np.nan] * 52
+    apart = observed(judge * 4, people * 4, range(400))
+    together = observed(judge * 4, people * 4, list(range(100)) * 4)
+    once = observed(judge, people, range(100))
+    assert clustered_rogan_gladen(apart).value == clustered_rogan_gladen(together).value
+    found = clustered_rogan_gladen(together).half_width
+    assert found > 1.8 * clustered_rogan_gladen(apart).half_width
+    assert found == pytest.approx(clustered_rogan_gladen(once).half_width, rel=0.1)
+
+
+def test_four_times_the_labels_halve_an_interval_that_hangs_on_labels_alone():
+    """With a million rollouts: 300 more than 100; and then it is half as long."""
+    few, many = (40, 50, 10, 50), (160, 200, 40, 200)
+    more = budget(rates(500_000, 1_000_000, *few)).to_halve(100, 1_000_000)
+    assert more == pytest.approx(300, abs=5)
+    now, then = (rogan_gladen(rates(500_000, 1_000_000, *labels)) for labels in (few, many))
+    assert then.half_width == pytest.approx(now.half_width / 2, rel=0.05)

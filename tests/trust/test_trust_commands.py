@@ -1,0 +1,190 @@
+"""`assay agree`, `assay correct` and `assay compare`."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from assay.cli import main
+from assay.trust import LABELS
+
+RUBRIC = [{"requirement": "Is polite", "weight": 3}, {"requirement": "Is short", "weight": 1}]
+
+
+def verdict(yes):
+    return "MET" if yes else "UNMET"
+
+
+def said(judge, count=120):
+    """Short throughout; polite where the function says so."""
+    return [
+        (str(n), {"is_polite": verdict(judge(n)), "is_short": verdict(n % 2)}) for n in range(count)
+    ]
+
+
+def kind(n):
+    """Two of three."""
+    return n % 3 < 2
+
+
+def strict(n):
+    """One of three."""
+    return n % 3 < 1
+
+
+@pytest.fixture
+def run(make_run):
+    return str(make_run("run", RUBRIC, said(kind)).path)
+
+
+@pytest.fixture
+def labels(tmp_path):
+    """60 rollouts, labelled on both criteria by ann, and half of them by bob."""
+    path = tmp_path / "labels.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["example", "criterion", "verdict", "rater"])
+        for n in range(60):
+            for rater in ("ann", "bob") if n % 2 else ("ann",):
+                writer.writerow([n, "is_polite", verdict(strict(n)), rater])
+                writer.writerow([n, "is_short", verdict(n % 2), rater])
+    return str(path)
+
+
+class TestAgree:
+    def test_the_judge_stands_beside_people(self, run, labels, capsys):
+        """On polite it agrees on two of three; people always agree."""
+        assert main(["agree", run, labels]) == 0
+        out = capsys.readouterr().out
+        assert "the judge against 2 people, 60 examples" in out
+        polite = next(line for line in out.splitlines() if line.startswith("is_polite"))
+        assert polite.split() == ["is_polite", "60", "0", "0.67", "1.00", "0.40", "1.00", "0.33"]
+
+    def test_the_labels_of_the_page_are_taken_when_none_are_named(self, run, capsys):
+        """They lie in the run's folder."""
+        line = {"example": "1", "criterion": "is_polite", "verdict": "MET", "rater": "ann"}
+        (Path(run) / LABELS).write_text(f"{json.dumps(line)}\n")
+        assert main(["agree", run, "-f", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["overall"]["labelled"] == 1
+
+    def test_without_any_labels_it_says_what_to_do(self, run, capsys):
+        """Bad usage."""
+        assert main(["agree", run]) == 2
+        assert "name a file of labels" in capsys.readouterr().err
+
+    def test_labels_that_do_not_fit_are_refused_with_counts(self, run, tmp_path, capsys):
+        """And can be left out."""
+        path = tmp_path / "wrong.csv"
+        path.write_text("example,criterion,verdict\n1,is_polite,MET\n1,is_kind,MET\n")
+        assert main(["agree", run, str(path)]) == 2
+        assert "1 label about criteria it does not have: 'is_kind'" in capsys.readouterr().err
+        assert main(["agree", run, str(path), "--skip-unknown"]) == 0
+        assert "left out: 1 label, unknown criterion" in capsys.readouterr().out
+
+    def test_columns_can_be_mapped(self, run, tmp_path):
+        """As everywhere."""
+        path = tmp_path / "own.csv"
+        path.write_text("item,criterion,grade\n1,is_polite,MET\n")
+        mapping = ["--map", "example=item", "--map", "verdict=grade"]
+        assert main(["agree", run, str(path), *mapping]) == 0
+
+    def test_who_said_what_is_shown_on_request(self, run, labels, capsys):
+        """20 of 30 polite by both, 0 the other way round."""
+        assert (
+            main(["agree", run, labels, "--confusion", "-f", "markdown", "--against", "majority"])
+            == 0
+        )
+        out = capsys.readouterr().out
+        assert "| is\\_polite: people down, judge across | UNMET | MET |" in out
+        assert "| UNMET | 20 | 20 |\n| MET | 0 | 20 |" in out
+
+    def test_a_second_run_shows_whether_the_judge_repeats_itself(
+        self, run, labels, make_run, capsys
+    ):
+        """The same rollouts, judged otherwise on one of three: 5 of 6 verdicts stay."""
+        again = str(make_run("again", RUBRIC, said(strict)).path)
+        assert main(["agree", run, labels, "--again", again]) == 0
+        assert "asked again           0.83" in capsys.readouterr().out
+
+
+class TestCorrect:
+    def test_rates_and_score_are_given_as_people_would_have_judged(self, run, labels, capsys):
+        """The judge says 0.67 polite, people 0.33; score (3·polite + short) / 4."""
+        assert main(["correct", run, labels, "-f", "json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        polite, _ = data["criteria"]
+        assert polite["judge"]["value"] == pytest.approx(2 / 3)
+        assert polite["corrected"]["rogan_gladen"]["value"] == pytest.approx(1 / 3)
+        assert data["score"]["people"]["value"] == pytest.approx((3 / 3 + 1 / 2) / 4)
+
+    def test_the_table_says_what_more_labels_would_do(self, run, labels, capsys):
+        """And how good the judge is."""
+        assert main(["correct", run, labels]) == 0
+        out = capsys.readouterr().out
+        assert "to halve" in out
+        assert "sensitivity" in out
+
+    def test_too_few_labels_are_refused_with_a_failure(self, run, tmp_path, capsys):
+        """Nothing could be corrected."""
+        path = tmp_path / "few.csv"
+        rows = "".join(f"{n},is_polite,{verdict(strict(n))}\n" for n in range(12))
+        path.write_text(f"example,criterion,verdict\n{rows}")
+        assert main(["correct", run, str(path)]) == 1
+        out = capsys.readouterr().out
+        assert "is_polite: refused, 12 labelled examples are too few" in out
+        assert "label 18 more" in out
+
+    def test_drift_since_an_earlier_run(self, run, labels, make_run, capsys):
+        """The judge was strict, and agreed with people; now it is kind."""
+        earlier = str(make_run("earlier", RUBRIC, said(strict)).path)
+        assert main(["correct", run, labels, "--drift", earlier]) == 0
+        out = capsys.readouterr().out
+        assert "the judge has moved on is_polite" in out
+        assert "1.00 to 0.67" in out
+
+
+class TestCompare:
+    def test_differences_and_flips(self, run, make_run, capsys):
+        """A third of the examples fell by 3 of 4 points."""
+        after = str(make_run("after", RUBRIC, said(strict)).path)
+        assert main(["compare", run, after, "--flips", "2"]) == 0
+        out = capsys.readouterr().out
+        assert "after against run: 120 examples in both" in out
+        assert "-0.250" in out
+        assert "MET → UNMET" in out
+        assert "40 rollouts came out otherwise; --flips 40 shows all" in out
+
+    def test_a_fall_beyond_chance_can_fail(self, run, make_run):
+        """100, and only in that direction."""
+        after = str(make_run("after", RUBRIC, said(strict)).path)
+        assert main(["compare", run, after, "--fail-if-worse"]) == 100
+        assert main(["compare", after, run, "--fail-if-worse"]) == 0
+
+    def test_a_fall_that_chance_can_make_does_not_fail(self, make_run):
+        """One example of three."""
+        before, after = (
+            str(make_run(name, RUBRIC, said(judge, 3)).path)
+            for name, judge in (("a", kind), ("b", strict))
+        )
+        assert main(["compare", before, after, "--fail-if-worse"]) == 0
+
+    def test_runs_on_other_data_are_refused(self, run, make_run, capsys):
+        """Bad usage."""
+        other = make_run("other", RUBRIC, [("x", {"is_polite": "MET", "is_short": "MET"})])
+        assert main(["compare", run, str(other.path)]) == 2
+        assert "no example in common" in capsys.readouterr().err
+
+    def test_a_folder_without_a_run_is_refused(self, run, tmp_path, capsys):
+        """By name."""
+        assert main(["compare", run, str(tmp_path)]) == 2
+        assert "holds no run" in capsys.readouterr().err
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+    """The commands, whether the registry lists them yet or not."""
+    from assay.cli.registry import COMMANDS
+
+    for name in ("agree", "correct", "compare"):
+        monkeypatch.setitem(COMMANDS, name, COMMANDS.get(name, (name, name)))
