@@ -1,94 +1,142 @@
 """`assay cache inspect|prune|export|import`: the verdicts that need not be asked for again."""
 
-import argparse
 import json
-import math
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from assay.cache import Selection, Store, default_place, export_lines, import_lines, open_store
-from assay.cache.places import file_of
-from assay.cli.jsonl import opened
+import click
+
+from assay.cli.group import Group
+from assay.cli.options import bundled
 from assay.cli.showing import counted, shown_time
+from assay.cli.values import count, number
 from assay.errors import CacheError
+
+if TYPE_CHECKING:
+    from assay.cache import Selection, Store
 
 DAY = 86_400.0
 
 
-def fill(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
-    actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-    for name, purpose in _ACTIONS.items():
-        sentence = f"{purpose[0].upper()}{purpose[1:]}."
-        action = actions.add_parser(name, help=purpose, description=sentence, allow_abbrev=False)
-        action.add_argument(
-            "--cache", metavar="PLACE",
-            help="folder, file or postgresql:// URL (default: ASSAY_CACHE, or yours)",
-        )  # fmt: skip
-        if name == "import":
-            action.add_argument(
-                "file", metavar="FILE", help="what export wrote; - for standard input"
-            )
+@dataclass(frozen=True)
+class Which:
+    """The verdicts that are meant."""
+
+    judge: str | None
+    question: str | None
+    older_than: float | None
+
+    @property
+    def is_all(self) -> bool:
+        return self.judge is self.question is self.older_than is None
+
+    def selection(self) -> "Selection":
+        from assay.cache import Selection
+
+        before = None if self.older_than is None else time.time() - self.older_than * DAY
+        return Selection(judge=self.judge, before=before, question=self.question)
+
+
+_which = bundled(
+    "which",
+    Which,
+    click.option("--judge", help="Only of this judge; a * at the end stands for anything."),
+    click.option("--question", metavar="HASH", help="Only about this criterion."),
+    click.option(
+        "--older-than", type=number(0, what="number of days"), metavar="DAYS",
+        help="Only what is older than this.",
+    ),
+)  # fmt: skip
+
+
+def _place(function: Callable[..., Any]) -> Callable[..., Any]:
+    said = "Folder, file or postgresql:// URL; by default yours."
+    return click.option(
+        "--cache", metavar="PLACE", envvar="ASSAY_CACHE", show_envvar=True, help=said
+    )(function)
+
+
+@click.group("cache", cls=Group, example="assay cache inspect")
+def command() -> None:
+    """Look into the cache of verdicts, prune it, and move it."""
+
+
+@command.command("inspect", example="assay cache inspect --judge 'openai/*' --limit 10")
+@_place
+@_which
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--limit", type=count(), metavar="N", help="Show so many verdicts.")
+def inspect(cache: str | None, which: Which, as_json: bool, limit: int | None) -> None:
+    """Say what is there."""
+    with _opened(cache) as store:
+        if limit is None and which.is_all:
+            _print_stats(store, as_json=as_json)
         else:
-            _add_selection(action)
-        if name == "inspect":
-            action.add_argument("--json", action="store_true", help="print it as JSON")
-            action.add_argument("--limit", type=_count, metavar="N", help="show so many verdicts")
-        if name == "prune":
-            action.add_argument("--all", action="store_true", help="forget everything")
-        if name == "export":
-            action.add_argument(
-                "--output", metavar="FILE", help="write there, and not to the screen"
-            )
-        action.set_defaults(run=run, refuse=action.error)
+            _print_verdicts(store, which, limit, as_json=as_json)
 
 
-_ACTIONS = {
-    "inspect": "say what is there",
-    "prune": "forget verdicts for ever",
-    "export": "print verdicts as lines of JSON",
-    "import": "take in verdicts that another cache exported",
-}
+@command.command("prune", example="assay cache prune --older-than 90")
+@_place
+@_which
+@click.option("--all", "all_of_it", is_flag=True, help="Forget everything.")
+def prune(cache: str | None, which: Which, all_of_it: bool) -> None:
+    """Forget verdicts for ever."""
+    if which.is_all != all_of_it:
+        raise click.UsageError(
+            "say what to forget, by --judge, --question or --older-than; or --all"
+        )
+    with _opened(cache) as store:
+        gone = store.prune(which.selection())
+        print(f"forgot {counted(gone, 'verdict')} of {store.where}")
 
 
-def _add_selection(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--judge", help="only of this judge; a * at the end stands for anything")
-    parser.add_argument("--question", metavar="HASH", help="only about this criterion")
-    parser.add_argument(
-        "--older-than", type=_days, metavar="DAYS", help="only what is older than this"
-    )
+@command.command("export", example="assay cache export --output verdicts.jsonl")
+@_place
+@_which
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write there, and not to the screen."
+)  # fmt: skip
+def export(cache: str | None, which: Which, output: str | None) -> None:
+    """Print verdicts as lines of JSON."""
+    from assay.cache import export_lines
+
+    with _opened(cache) as store:
+        lines = export_lines(store, which.selection())
+        if output is None or output == "-":
+            for line in lines:
+                print(line)
+            return
+        with Path(output).open("w", encoding="utf-8") as file:
+            count = sum(file.write(f"{line}\n") > 0 for line in lines)
+    print(f"wrote {counted(count, 'verdict')} to {output}", file=sys.stderr)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do what the options name, and give the exit code."""
-    if options.action == "prune" and _is_all(options) != options.all:
-        options.refuse("say what to forget, by --judge, --question or --older-than; or --all")
-    with _opened(options) as store:
-        if options.action == "inspect":
-            _inspect(store, options)
-        elif options.action == "prune":
-            gone = store.prune(_selection(options))
-            print(f"forgot {counted(gone, 'verdict')} of {store.where}")
-        elif options.action == "export":
-            _export(store, options)
-        else:
-            with opened(options.file) as file:
-                lines = (line.decode() for line in file)
-                taken = counted(import_lines(store, lines), "verdict")
-            print(f"took {taken} into {store.where}")
-    return 0
+@command.command("import", example="assay cache import verdicts.jsonl")
+@click.argument("file")
+@_place
+def take_in(file: str, cache: str | None) -> None:
+    """Take in verdicts that another cache exported: a FILE, or - for standard input."""
+    from assay.cache import import_lines
+
+    with _opened(cache, make=True) as store, click.open_file(file, "rb") as lines:
+        taken = counted(import_lines(store, (line.decode() for line in lines)), "verdict")
+        print(f"took {taken} into {store.where}")
 
 
 @contextmanager
-def _opened(options: argparse.Namespace) -> Generator[Store]:
+def _opened(cache: str | None, *, make: bool = False) -> Generator["Store"]:
     """The store; looking for one does not make one."""
-    place = options.cache or default_place()
+    from assay.cache import default_place, open_store
+    from assay.cache.places import file_of
+
+    place = cache or default_place()
     file = file_of(place)
-    if options.action != "import" and file is not None and not file.exists():
+    if not make and file is not None and not file.exists():
         raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
     store = open_store(place)
     try:
@@ -97,19 +145,19 @@ def _opened(options: argparse.Namespace) -> Generator[Store]:
         store.close()
 
 
-def _inspect(store: Store, options: argparse.Namespace) -> None:
-    if options.limit is not None or not _is_all(options):
-        for key, verdict in store.entries(_selection(options), limit=options.limit):
-            if options.json:
-                print(json.dumps(asdict(key) | json.loads(verdict.line)))
-            else:
-                said = " ".join(str(verdict.verdict).split())
-                print(
-                    f"{shown_time(verdict.created)}  {key.judge}  {key.question[:12]}  {said[:160]}"
-                )
-        return
+def _print_verdicts(store: "Store", which: Which, limit: int | None, *, as_json: bool) -> None:
+    for key, verdict in store.entries(which.selection(), limit=limit):
+        if as_json:
+            print(json.dumps(asdict(key) | json.loads(verdict.line)))
+        else:
+            said = " ".join(str(verdict.verdict).split())
+            when = shown_time(verdict.created)
+            print(f"{when}  {key.judge}  {key.question[:12]}  {said[:160]}")
+
+
+def _print_stats(store: "Store", *, as_json: bool) -> None:
     stats = store.stats()
-    if options.json:
+    if as_json:
         print(json.dumps({**asdict(stats), "judges": dict(stats.judges or {})}))
         return
     count, size = counted(stats.verdicts, "verdict"), f"{stats.size / 1e6:.2f} MB"
@@ -118,39 +166,3 @@ def _inspect(store: Store, options: argparse.Namespace) -> None:
         print(f"from {shown_time(stats.oldest)} to {shown_time(stats.newest)}")
     for judge, count in (stats.judges or {}).items():
         print(f"{count:>9,}  {judge}")
-
-
-def _export(store: Store, options: argparse.Namespace) -> None:
-    lines = export_lines(store, _selection(options))
-    if options.output is None:
-        for line in lines:
-            print(line)
-        return
-    with Path(options.output).open("w", encoding="utf-8") as file:
-        count = sum(file.write(f"{line}\n") > 0 for line in lines)
-    print(f"wrote {counted(count, 'verdict')} to {options.output}", file=sys.stderr)
-
-
-def _is_all(options: argparse.Namespace) -> bool:
-    return options.judge is options.question is options.older_than is None
-
-
-def _selection(options: argparse.Namespace) -> Selection:
-    before = None if options.older_than is None else time.time() - options.older_than * DAY
-    return Selection(judge=options.judge, before=before, question=options.question)
-
-
-def _days(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days, 0 or more")
-    return number
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
-    return int(text)

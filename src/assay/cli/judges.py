@@ -1,10 +1,12 @@
-"""Who judges: the model that was named, else ASSAY_MODEL, else one on this machine."""
+"""Who judges: the model that was named, else one on this machine."""
 
-import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from assay.cache import VerdictCache
+from assay.cli.options import Judging
 from assay.criterion import is_scorer
 from assay.errors import MissingExtraError, Refused
 from assay.graders import (
@@ -15,7 +17,6 @@ from assay.graders import (
     RubricAsJudgeGrader,
 )
 from assay.models import Model, model_of
-from assay.models.client import http_package
 from assay.models.local_weights import KNOWN, weights_file
 from assay.rubric import Rubric
 
@@ -27,6 +28,44 @@ _GRADERS = {
     "one-shot": PerCriterionOneShotGrader,
     "holistic": RubricAsJudgeGrader,
 }
+
+
+@contextmanager
+def judging_with(
+    judging: Judging, rubric: object, *, quiet: bool, rows_may_ask: bool = False
+) -> Generator[Autograder | None]:
+    """The grader that the options name, with its cache.
+
+    None where code answers everything, and where a rubric has a grader of its own and no other is
+    named. Where only rows with rubrics of their own may ask, one is there if there can be.
+    """
+    has_own = judging.judge is None and has_own_grader(rubric)
+    if has_own or not (is_judged(rubric) or rows_may_ask):
+        yield None
+        return
+    cache = None if judging.no_cache else VerdictCache(judging.cache)
+    try:
+        yield _grader(judging, cache, quiet=quiet, can_do_without=not is_judged(rubric))
+    finally:
+        if cache is not None:
+            cache.close()
+
+
+def _grader(
+    judging: Judging, cache: VerdictCache | None, *, quiet: bool, can_do_without: bool
+) -> Autograder | None:
+    try:
+        model = judge_of(judging.judge, cache, is_asked=not judging.dry_run, quiet=quiet)
+    except (Refused, MissingExtraError):
+        if can_do_without and judging.judge is None:
+            return None
+        raise
+    return grader_of(judging.grader, model, guard=judging.guard)
+
+
+def has_own_grader(rubric: object) -> bool:
+    """Whether a rubric, written in Python, says itself who judges."""
+    return isinstance(rubric, Rubric) and rubric.autograder is not None
 
 
 def is_judged(rubric: object) -> bool:
@@ -42,25 +81,24 @@ def grader_of(kind: str, model: Model, *, guard: bool) -> Autograder:
     return Guarded(grader) if guard else grader
 
 
-def judge_of(name: str | None, cache: VerdictCache | None, *, is_asked: bool) -> Model:
+def judge_of(name: str | None, cache: VerdictCache | None, *, is_asked: bool, quiet: bool) -> Model:
     """The model of that name, or the default. What is missing to ask it is said at once.
 
     One that is not asked needs no key.
     """
-    source = name or os.environ.get("ASSAY_MODEL", "").strip() or LOCAL
+    source = (name or "").strip() or LOCAL
     try:
         model = model_of(source, api_key=None if is_asked else "not asked", cache=cache)
     except Refused as error:
-        if name is None and source == LOCAL:
-            raise Refused(f"no --model was given, and {error}") from None
+        if not name:
+            raise Refused(f"no judge was named, and {error}") from None
         raise
     if is_asked:
-        http_package()
-        _see_to_engine(source)
+        see_to_engine(source, quiet=quiet)
     return model
 
 
-def _see_to_engine(source: str) -> None:
+def see_to_engine(source: str, *, quiet: bool) -> None:
     if source.partition(":")[0] not in (LOCAL, "smoke"):
         return
     if find_spec("xllamacpp") is None:
@@ -68,4 +106,5 @@ def _see_to_engine(source: str) -> None:
     name, path = weights_file(source)
     known = KNOWN.get(name)
     worth = f" ({known.measured})" if known is not None else ""
-    print(f"asking {name}{worth}, from {path}", file=sys.stderr)
+    if not quiet:
+        print(f"asking {name}{worth}, from {path}", file=sys.stderr)

@@ -1,27 +1,35 @@
 """What a terminal shows of reports and of what they cost. Plain text; every line stands for itself."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from assay.lines import CriterionReport
-from assay.models.ledger import Ledger
-from assay.report import EvaluationReport
+from assay.cli.colours import painted
+
+if TYPE_CHECKING:  # which a command's help does not need
+    from assay.lines import CriterionReport
+    from assay.report import EvaluationReport
+    from assay.runs.spending import Spending
+
+_ACTS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters but for tab and new line."""
 
 REASON = 160
 """Characters of a reason that are shown; `--json` has all of it."""
 
 
-def shown_report(name: str, report: EvaluationReport) -> str:
+def shown_report(name: str, report: "EvaluationReport", *, coloured: bool = False) -> str:
     """A report as lines: the score, and each criterion with its verdict and reason."""
-    head = f"{name}: {shown_score(report)}"
+    head = f"{printable(name)}: {shown_score(report)}"
     if report.vetoed_by:
         head += f", vetoed by {', '.join(report.vetoed_by)}"
     if report.report is None and report.reason:
         head += f"  {_short(report.reason)}"
-    return "\n".join([head, *_lines(report.lines, "  ")])
+    return "\n".join([head, *_lines(report.lines, "  ", coloured)])
 
 
-def shown_score(report: EvaluationReport) -> str:
+def shown_score(report: "EvaluationReport") -> str:
     """The score, or how much of it is missing."""
     if report.scored and report.score is not None:
         return f"{report.score:.3g}"
@@ -31,41 +39,54 @@ def shown_score(report: EvaluationReport) -> str:
     return f"unscored, no answer to {missing} of {report.asked} criteria"
 
 
-def _lines(lines: Sequence[CriterionReport], indent: str) -> Iterator[str]:
+def _lines(lines: "Sequence[CriterionReport]", indent: str, coloured: bool) -> Iterator[str]:
     for line in lines:
         said = line.error or line.reason
         words = line.requirement or line.name
-        yield f"{indent}{_mark(line):<7}{line.weight:+g}  {words}{f': {_short(said)}' if said else ''}"
+        told = f": {_short(said)}" if said else ""
+        mark, colour = _mark(line)
+        mark = f"{mark:<7}"
+        mark = painted(mark, colour) if coloured and colour else mark
+        yield f"{indent}{mark}{line.weight:+g}  {printable(words)}{told}"
         if line.requirement is None:
-            yield from _lines(line.lines, indent + "  ")
+            yield from _lines(line.lines, indent + "  ", coloured)
 
 
-def _mark(line: CriterionReport) -> str:
+def _mark(line: "CriterionReport") -> tuple[str, str]:
+    """The answer in a word, and the colour of that."""
     if line.error is not None:
-        return "error"
+        return "error", "red"
     if line.verdict is not None:
-        return line.verdict
-    return "–" if line.value is None else f"{line.value:.3g}"
+        return line.verdict, "green" if line.passed else "yellow"
+    return "–" if line.value is None else f"{line.value:.3g}", ""
 
 
 def _short(text: str) -> str:
-    words = " ".join(text.split())
+    words = printable(" ".join(text.split()))
     return words if len(words) <= REASON else f"{words[:REASON]}…"
 
 
-def shown_spending(spent: Ledger) -> str:
+def printable(text: str) -> str:
+    """The text without what would act on a terminal, since a model may have written it.
+
+    >>> printable("red: \\x1b[31m")
+    'red: \\\\x1b[31m'
+    """
+    return _ACTS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def shown_spending(spent: "Spending") -> str:
     """Calls, tokens and money, as far as they are known."""
     parts = [counted(spent.calls, "call")]
     if spent.hits:
         parts.append(f"{counted(spent.hits, 'verdict')} from the cache")
     if spent.calls:
-        usage = spent.usage
-        parts.append(f"{usage.prompt:,} tokens read and {usage.completion:,} written")
+        parts.append(f"{spent.prompt:,} tokens read and {spent.completion:,} written")
         parts.append(shown_money(spent))
     return ", ".join(parts)
 
 
-def shown_money(spent: Ledger) -> str:
+def shown_money(spent: "Spending") -> str:
     """Dollars; what has no known price is said, and not counted as free."""
     dollars = f"${spent.cost:.4f}" if spent.cost else "$0"
     if not spent.unpriced:
@@ -73,13 +94,13 @@ def shown_money(spent: Ledger) -> str:
     return f"{dollars} and {counted(spent.unpriced, 'call')} whose price is not known"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """So many of something.
 
-    >>> counted(1, "text"), counted(2000, "text")
-    ('1 text', '2,000 texts')
+    >>> counted(1, "text"), counted(2000, "text"), counted(2, "criterion", "criteria")
+    ('1 text', '2,000 texts', '2 criteria')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def shown_time(seconds: float) -> str:

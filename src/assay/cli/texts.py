@@ -1,11 +1,16 @@
-"""Texts to grade: words, files, and the rows of JSONL files, each as one rollout with a name."""
+"""Texts to grade: words, files, and the rows of tables, each as one rollout with a name."""
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.cli.jsonl import LineError, opened, rows
+import click
+
+from assay.tables import TableError, rows_of
+
+TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+"""Files with one text a row; a `.json` file may well be the text itself."""
 
 COMPLETION = ("completion", "response", "text", "output")
 PROMPT = ("prompt", "query", "question")
@@ -25,7 +30,7 @@ class Text(NamedTuple):
 def texts_of(arguments: Sequence[str], query: str, *, are_words: bool = False) -> list[Text]:
     """The texts that arguments stand for: a file, `-` for standard input, or the words themselves.
 
-    A `.jsonl` file holds one a line. What looks like a path and is none is refused: nobody wants to
+    A table, such as a `.jsonl` file, holds one a row. What looks like a path and is none is refused: nobody wants to
     pay for a judgement of a file's name.
     """
     found: list[Text] = []
@@ -33,13 +38,13 @@ def texts_of(arguments: Sequence[str], query: str, *, are_words: bool = False) -
         words = argument.strip()
         if are_words:
             found.append(_words(argument))
-        elif words.endswith((".jsonl", ".ndjson")) and _is_file(words):
+        elif words.endswith(TABLES) and _is_file(words):
             found += _rows(words)
         elif words == "-" or _is_file(words):
             found.append(_whole(words))
         elif _PATH.fullmatch(words):
             what = "is a folder, and not a file" if Path(words).is_dir() else "is no file"
-            raise LineError(f"{words} {what}: name one, or give --text to grade these very words")
+            raise TableError(f"{words} {what}: name one, or give --text to grade these very words")
         else:
             found.append(_words(argument))
     return [_asked(text, query) for text in found]
@@ -58,26 +63,23 @@ def _words(text: str) -> Text:
 
 
 def _whole(path: str) -> Text:
-    with opened(path) as file:
-        data = file.read()
+    with click.open_file(path, "rb") as file:
+        data: bytes = file.read()
     try:
         return Text("standard input" if path == "-" else path, {"completion": data.decode()})
     except UnicodeDecodeError as error:
-        raise LineError(f"{path} is no text in UTF-8: {error}") from None
+        raise TableError(f"{path} is no text in UTF-8: {error}") from None
 
 
 def _rows(path: str) -> Iterator[Text]:
-    with opened(path) as file:
-        for number, row in enumerate(rows(file, path, ()), start=1):
-            name = f"{path} row {number}"
-            completion = _first(row, COMPLETION)
-            if completion is None:
-                raise LineError(f"{name} has no text: call its field {' or '.join(COMPLETION)}")
-            rollout = {**row, "completion": completion}
-            prompt = _first(row, PROMPT)
-            yield Text(
-                _name(row, name), rollout if prompt is None else rollout | {"prompt": prompt}
-            )
+    for number, row in enumerate(rows_of(path), start=1):
+        name = f"{path} row {number}"
+        completion = _first(row, COMPLETION)
+        if completion is None:
+            raise TableError(f"{name} has no text: call its field {' or '.join(COMPLETION)}")
+        rollout = {**row, "completion": completion}
+        prompt = _first(row, PROMPT)
+        yield Text(_name(row, name), rollout if prompt is None else rollout | {"prompt": prompt})
 
 
 def _name(row: dict[str, Any], otherwise: str) -> str:

@@ -1,0 +1,154 @@
+"""Texts being graded: reports are printed in order, each as soon as it can be."""
+
+import asyncio
+import math
+import sys
+from collections.abc import Sequence
+
+from assay.cache import default_place
+from assay.cli.exits import BROKEN, FINE, MISSED, is_below
+from assay.cli.formats import format_of
+from assay.cli.judges import judging_with
+from assay.cli.options import Judging, Showing
+from assay.cli.quiet import quiet_log
+from assay.cli.showing import counted, shown_spending
+from assay.cli.table import whole_row
+from assay.cli.texts import Text
+from assay.concurrency import side_by_side
+from assay.errors import RubricError
+from assay.graders import Autograder
+from assay.models import Ledger, budget, rehearsal
+from assay.report import EvaluationReport
+from assay.rubric import Rubric
+from assay.runs import Row, Spending
+from assay.runs.tally import Tally
+
+
+def grade(rubric: Rubric, texts: Sequence[Text], judging: Judging, showing: Showing) -> int:
+    """Grade the texts, print it, and give the exit code."""
+    if not texts:
+        raise RubricError("there is no text in what was given")
+    with judging_with(judging, rubric, quiet=showing.quiet) as grader, quiet_log():
+        if judging.dry_run:
+            return _rehearse(rubric, grader, texts)
+        with budget(money=judging.money) as spent:
+            return _Run(rubric, grader, texts, judging, showing, spent).grade()
+
+
+def _rehearse(rubric: Rubric, grader: Autograder | None, texts: Sequence[Text]) -> int:
+    with rehearsal() as spent:
+        rollouts = [text.rollout for text in texts]
+        asyncio.run(rubric.score(rollouts, autograder=grader))
+    print(f"{counted(len(texts), 'text')} would take at most {shown_spending(Spending.of(spent))}")
+    return FINE
+
+
+class _Run:
+    """Texts being graded: reports are printed in order, each as soon as it can be."""
+
+    def __init__(
+        self,
+        rubric: Rubric,
+        grader: Autograder | None,
+        texts: Sequence[Text],
+        judging: Judging,
+        showing: Showing,
+        spent: Ledger,
+    ) -> None:
+        self.rubric = rubric
+        self.grader = grader
+        self.texts = texts
+        self.judging = judging
+        self.showing = showing
+        self.spent = spent
+        self.reports: list[EvaluationReport | None] = [None] * len(texts)
+        self.finished = self.printed = 0
+        self.tally = Tally()
+        self.format = format_of(
+            showing.format,
+            "grade",
+            criteria=[criterion.name for criterion in rubric.criteria],
+            judge=None if grader is None else grader.title,
+            fail_under=showing.fail_under,
+            rows=whole_row,
+            sums_up=False,
+        )
+
+    def grade(self) -> int:
+        self.format.begin(None)
+        try:
+            asyncio.run(self._all())
+        except KeyboardInterrupt:
+            self._end()
+            self._say(f"stopped after {self.printed} of {len(self.texts)} texts{self._kept()}")
+            raise
+        self._end()
+        self._say(self._summary())
+        return self._code()
+
+    def _end(self) -> None:
+        summary = self.tally.summary()
+        assert summary is not None
+        self.format.end(summary.with_fields(complete=self.printed == len(self.texts)))
+
+    async def _all(self) -> None:
+        self._tell()
+        await side_by_side(self._one, range(len(self.texts)))
+
+    async def _one(self, place: int) -> None:
+        rollout = self.texts[place].rollout
+        [self.reports[place]] = await self.rubric.score([rollout], autograder=self.grader)
+        self.finished += 1
+        while self.printed < len(self.texts):
+            report = self.reports[self.printed]
+            if report is None:
+                break
+            text = self.texts[self.printed]
+            row = Row(text.name, fields=text.rollout, report=report)
+            self.tally.add(row)
+            self.format.row(row)
+            sys.stdout.flush()
+            self.printed += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        """How far it is, where somebody watches."""
+        if sys.stderr.isatty() and not self.showing.quiet:
+            done = f"{self.finished:,} of {len(self.texts):,} texts"
+            line = f"{done}, {shown_spending(Spending.of(self.spent))}"
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    def _summary(self) -> str:
+        scores = [r.score for r in self._done() if r.scored and r.score is not None]
+        unscored = len(self._done()) - len(scores)
+        mean = f", mean score {math.fsum(scores) / len(scores):.3g}" if scores else ""
+        missing = f", {unscored:,} unscored" if unscored else ""
+        spending = f"; {shown_spending(Spending.of(self.spent))}" if self.grader is not None else ""
+        out = self.spent.errors["BudgetExceeded"]
+        calls = counted(out, "call")
+        poor = f"; the money ran out before {calls} could be made{self._kept()}" if out else ""
+        return f"{counted(len(self._done()), 'text')}{mean}{missing}{spending}{poor}"
+
+    def _kept(self) -> str:
+        if self.grader is None or self.judging.no_cache:
+            return ""
+        place = self.judging.cache or default_place()
+        return f"; what was answered is kept in {place}, so the same command goes on from there"
+
+    def _done(self) -> list[EvaluationReport]:
+        return [report for report in self.reports if report is not None]
+
+    def _code(self) -> int:
+        scores = [report.score if report.scored else None for report in self._done()]
+        least = self.showing.fail_under
+        if None in scores:
+            return BROKEN
+        low = least is not None and any(
+            score is not None and is_below(score, least) for score in scores
+        )
+        return MISSED if low else FINE
+
+    def _say(self, line: str) -> None:
+        if not self.showing.quiet:
+            start = "\r\x1b[K" if sys.stderr.isatty() else ""
+            print(f"{start}{line}", file=sys.stderr, flush=True)

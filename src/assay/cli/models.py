@@ -1,0 +1,74 @@
+"""`assay models list|pull`: the models that run on this machine, and which is asked by default."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from assay.cli.config import config_of
+from assay.cli.group import Group
+
+
+@click.group("models", cls=Group, example="assay models list")
+def command() -> None:
+    """List and fetch the models that run on this machine, with no key."""
+
+
+@command.command("list", example="assay models list")
+@click.pass_context
+def list_models(ctx: click.Context) -> None:
+    """Say what there is, what each is worth as a judge, and which model is asked by default."""
+    from assay.models.local_weights import KNOWN
+
+    for weights in KNOWN.values():
+        here = "here" if _file(f"local:{weights.name}") else "not here"
+        size = f"{weights.size / 1e6:,.0f} MB"
+        print(f"{weights.name}: {here}, {size}, {weights.licence}; {weights.measured}")
+    print(f"asked by default: {_default(ctx)}")
+
+
+def _default(ctx: click.Context) -> str:
+    """What a judge is where no option names one, and who says so."""
+    for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
+        if os.environ.get(variable):
+            return f"{os.environ[variable]} ({variable})"
+    config = config_of(ctx)
+    named = config.settings.get("judge") or config.settings.get("model")
+    if named:
+        return f"{named} ({config.path})"
+    found = _file("local")
+    if found is None:
+        return "local, and none is here: `assay models pull` a judge, or name a model with -m"
+    return f"local, which is {found[0]} ({found[1]})"
+
+
+def _file(source: str) -> tuple[str, Path] | None:
+    """The name and the file of a local model; None when it is not here."""
+    from assay.errors import Refused
+    from assay.models.local_weights import weights_file
+
+    try:
+        return weights_file(source)
+    except Refused:
+        return None
+
+
+@command.command("pull", example="assay models pull qwen2.5-coder-1.5b")
+@click.argument("name")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def pull(name: str, quiet: bool) -> None:
+    """Fetch the model of that NAME, unless it is here, and print where it is.
+
+    A download that was broken off goes on where it stopped.
+    """
+    from assay.models.local_pull import pull as fetch
+
+    shows = sys.stderr.isatty() and not quiet
+    print(fetch(name, progress=_bar if shows else None))
+
+
+def _bar(here: int, size: int) -> None:
+    width = round(40 * here / size)
+    line = f"\r{'#' * width}{'.' * (40 - width)} {here / 1e6:,.0f} of {size / 1e6:,.0f} MB"
+    print(line, end="\n" if here >= size else "", file=sys.stderr, flush=True)

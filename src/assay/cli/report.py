@@ -1,0 +1,44 @@
+"""`assay report RUN... -o page.html`: the page of runs as one file."""
+
+from pathlib import Path
+
+import click
+
+from assay.cli.group import Command
+from assay.cli.options import files
+
+
+@click.command(
+    "report",
+    cls=Command,
+    epilog="Exit code: 0; 2 bad usage.",
+    example="assay report run -o page.html",
+)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    shell_complete=files,
+    help="Write the page there.",
+)
+def command(runs: tuple[str, ...], output: str) -> int:
+    """Write the page of the RUNs into one FILE that opens from disk, without a network.
+
+    It holds every rollout, so give it only to those who may read them.
+    """
+    from assay.viewer.report import write_report
+
+    path = Path(output)
+    if path.is_dir():
+        raise click.UsageError(f"{output} is a folder: name a file")
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            rows = write_report(runs, file)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    click.echo(f"{rows:,} rollouts in {output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)
+    return 0

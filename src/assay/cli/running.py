@@ -1,0 +1,147 @@
+"""A run from beginning to end: it is watched, can be stopped, is printed, and says how to go on."""
+
+import asyncio
+import shlex
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay.cli.exits import FINE, INTERRUPTED
+from assay.cli.finishing import code_for, say
+from assay.cli.formats import format_of
+from assay.cli.options import Judging, Saving, Showing
+from assay.cli.progress import Tell, shown_progress
+from assay.cli.quiet import quiet_log
+from assay.cli.showing import counted, shown_spending
+from assay.cli.stopping import Stopping, stoppable
+from assay.cli.viewing import show_saved
+from assay.errors import AssayError
+from assay.graders import Autograder
+from assay.models import Ledger, budget, rehearsal
+from assay.runs import Row, Spending, Summary
+from assay.runs.about import judge_name
+from assay.runs.tally import Tally
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which work is done."""
+
+    grader: Autograder | None = None
+    folder: str | None = None
+    resume: bool = False
+    on_row: Callable[[Row], object] | None = None
+    on_progress: Tell | None = None
+    stopping: Stopping = field(default_factory=Stopping)
+
+
+Work = Callable[[Conditions], Coroutine[Any, Any, Summary]]
+
+
+@dataclass(frozen=True)
+class Running:
+    """One sitting of a run."""
+
+    title: str
+    criteria: list[str]
+    judging: Judging
+    saving: Saving
+    showing: Showing
+
+    def rehearse(self, work: Work, grader: Autograder | None) -> int:
+        """Say what the work would take, and ask nobody."""
+        with rehearsal() as spent, quiet_log():
+            summary = asyncio.run(work(Conditions(grader)))
+        what = counted(summary.rollouts, "rollout")
+        print(f"{what} would take at most {shown_spending(Spending.of(spent))}")
+        return FINE
+
+    def carry_out(self, work: Work, grader: Autograder | None) -> int:
+        """Do the work, print what came of it, and give the exit code."""
+        refuse_taken(self.saving)
+        with stoppable() as stopping, quiet_log(), budget(money=self.judging.money) as spent:
+            try:
+                summary = self._done(work, grader, stopping)
+            except KeyboardInterrupt:
+                self._say(f"stopped at once{self._how_to_go_on()}")
+                raise
+        self._say_what_is_left(summary, spent)
+        if not summary.complete:
+            self._say(f"stopped after {counted(summary.rollouts, 'rollout')}{self._how_to_go_on()}")
+            return INTERRUPTED
+        return code_for(summary, self.showing)
+
+    def _done(self, work: Work, grader: Autograder | None, stopping: Stopping) -> Summary:
+        conditions = Conditions(grader, self.saving.folder, self.saving.resume, stopping=stopping)
+        if self.saving.folder is None:
+            return self._streamed(work, conditions)
+        summary = self._watched(work, conditions)
+        show_saved(self.saving.folder, summary, self.showing)
+        return summary
+
+    def _streamed(self, work: Work, conditions: Conditions) -> Summary:
+        """Print every rollout as soon as it is there, since nothing is kept of it."""
+        grader = conditions.grader
+        format = format_of(
+            self.showing.format,
+            self.title,
+            criteria=self.criteria,
+            judge=None if grader is None else judge_name(grader),
+            fail_under=self.showing.fail_under,
+        )
+        tally = Tally()
+
+        def print_row(row: Row) -> None:
+            tally.add(row)
+            format.row(row)
+
+        format.begin(None)
+        try:
+            summary = self._watched(work, replace(conditions, on_row=print_row))
+        except (AssayError, KeyboardInterrupt):
+            if so_far := tally.summary():
+                format.end(so_far.with_fields(complete=False))
+            raise
+        format.end(summary)
+        return summary
+
+    def _watched(self, work: Work, conditions: Conditions) -> Summary:
+        with shown_progress("rollouts", quiet=self.showing.quiet) as tell:
+            return conditions.stopping.run(work(replace(conditions, on_progress=tell)))
+
+    def _say_what_is_left(self, summary: Summary, spent: Ledger) -> None:
+        out = spent.errors["BudgetExceeded"]
+        if out:
+            self._say(f"the money ran out before {counted(out, 'call')} could be made")
+        if summary.unscored and self.saving.folder is not None:
+            self._say(f"{summary.unscored:,} unscored{self._how_to_go_on()}")
+
+    def _how_to_go_on(self) -> str:
+        if self.saving.folder is None:
+            return "; nothing is kept without -o FOLDER"
+        return f"; go on with: {shlex.join(_resuming())}"
+
+    def _say(self, line: str) -> None:
+        say(line, self.showing)
+
+
+def refuse_taken(saving: Saving) -> None:
+    """Refuse a folder that has a run, unless it is to be gone on with."""
+    if saving.folder is None:
+        if saving.resume:
+            raise click.UsageError("--resume goes on with a run: name its folder with -o")
+        return
+    rollouts = Path(saving.folder) / "rollouts.jsonl"
+    if not saving.resume and rollouts.is_file() and rollouts.stat().st_size:
+        raise click.UsageError(
+            f"{saving.folder} holds a run already: give --resume to go on with it, or name another folder"
+        )
+
+
+def _resuming() -> list[str]:
+    """What was typed, with the word that goes on with it."""
+    typed = click.get_current_context().find_root().meta["assay.arguments"]
+    return ["assay", *typed, *([] if "--resume" in typed else ["--resume"])]

@@ -1,0 +1,33 @@
+"""`assay view RUN...`: look at runs in a browser."""
+
+import click
+
+from assay.cli.group import Command
+from assay.cli.options import files
+from assay.cli.values import count
+
+
+@click.command(
+    "view",
+    cls=Command,
+    epilog="Exit code: 0 when it is stopped; 2 bad usage. Nobody but this machine can open the page.",
+    example="assay view run",
+)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
+@click.option(
+    "--port",
+    type=count(),
+    default=0,
+    metavar="PORT",
+    help="Listen there; 0 takes one that is free.",
+)
+@click.option("--open", "browser", is_flag=True, help="Open the page in your browser.")
+def command(runs: tuple[str, ...], port: int, browser: bool) -> int:
+    """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.
+
+    A run that is still being written is shown as it grows. Press Ctrl-C to stop.
+    """
+    from assay.viewer.serving import serve_page
+
+    serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))
+    return 0

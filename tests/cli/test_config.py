@@ -1,0 +1,149 @@
+"""Settings: a flag goes before the environment, and that before the config file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import main
+from assay.cli.config import SETTINGS, Config, ConfigError
+from assay.cli.registry import COMMANDS
+from assay.cli.root import root
+
+RUBRIC = [{"requirement": "Names Paris"}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path) -> Path:
+    """A project's folder, in which we are."""
+    inside = tmp_path / "project" / "deep" / "inside"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    return tmp_path / "project"
+
+
+class TestPrecedence:
+    def test_a_flag_then_the_environment_then_the_file(
+        self, folder: Path, files: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Three judges, and each is asked when those before it are not named."""
+        flag, variable, file = serve("MET"), serve("MET"), serve("MET")
+        (folder / "assay.toml").write_text(f'judge = "{file.model}"\n')
+        monkeypatch.setenv("ASSAY_JUDGE", variable.model)
+        command = ["grade", "It is Paris", "-r", files("rubric.json", RUBRIC), "--no-cache"]
+        assert main([*command, "-m", flag.model]) == 0
+        assert (flag.calls, variable.calls, file.calls) == (1, 0, 0)
+        assert main(command) == 0
+        assert (flag.calls, variable.calls, file.calls) == (1, 1, 0)
+        monkeypatch.delenv("ASSAY_JUDGE")
+        assert main(command) == 0
+        assert (flag.calls, variable.calls, file.calls) == (1, 1, 1)
+
+    def test_where_no_judge_is_named_the_model_judges(
+        self, folder: Path, files: Any, serve: Any
+    ) -> None:
+        """One line is enough for a project that asks one model."""
+        server = serve("MET")
+        (folder / "assay.toml").write_text(f'model = "{server.model}"\n')
+        assert main(["grade", "It is Paris", "-r", files("rubric.json", RUBRIC)]) == 0
+        assert server.calls == 1
+
+    def test_numbers_and_flags_come_from_the_file_too(
+        self, folder: Path, files: Any, capsys: Any
+    ) -> None:
+        """As options of the same name would."""
+        (folder / "assay.toml").write_text('fail-under = 0.5\nformat = "csv"\nquiet = true\n')
+        rubric = files("rubric.json", [{"check": {"contains": "Paris"}}])
+        assert main(["grade", "It is Rome", "-r", rubric]) == 100
+        said = capsys.readouterr()
+        assert said.out.startswith("example,")
+        assert said.err == ""
+        assert main(["grade", "It is Rome", "-r", rubric, "--fail-under", "0"]) == 0
+
+    def test_every_setting_is_an_option(self) -> None:
+        """Of some command, under the same name."""
+        ctx = root.make_context("assay", ["math"], resilient_parsing=True)
+        params = [p for name in COMMANDS for p in _params(root.get_command(ctx, name))]
+        assert set(SETTINGS) <= set(params)
+
+
+def _params(command: Any) -> list[str]:
+    inner = [p for each in getattr(command, "commands", {}).values() for p in _params(each)]
+    return [*inner, *(param.name for param in command.params)]
+
+
+class TestFinding:
+    def test_the_nearest_folder_upward_counts(self, folder: Path) -> None:
+        """And `assay.toml` before `pyproject.toml`."""
+        assert Config.near(Path.cwd()) == Config()
+        (folder / "pyproject.toml").write_text('[project]\nname = "x"\n[tool.assay]\nmoney = 1\n')
+        assert Config.near(Path.cwd()).settings == {"money": 1}
+        (folder / "assay.toml").write_text("money = 2\n")
+        assert Config.near(Path.cwd()).settings == {"money": 2}
+        (folder / "deep" / "pyproject.toml").write_text('[project]\nname = "y"\n')
+        assert Config.near(Path.cwd()).settings == {"money": 2}
+        (folder / "deep" / "assay.toml").write_text("money = 3\n")
+        assert Config.near(Path.cwd()).settings == {"money": 3}
+
+    def test_paths_are_seen_from_the_folder_of_the_file(self, folder: Path) -> None:
+        """Wherever one is; what is no path stays what it is."""
+        (folder / "assay.toml").write_text('rubric = "rubrics/a.yaml"\ncache = "/var/verdicts"\n')
+        found = Config.near(Path.cwd()).settings
+        assert found == {"rubric": str(folder / "rubrics/a.yaml"), "cache": "/var/verdicts"}
+        (folder / "assay.toml").write_text(
+            'rubric = "my.rubrics:essay"\ncache = "postgresql://d/b"\n'
+        )
+        found = Config.near(Path.cwd()).settings
+        assert found == {"rubric": "my.rubrics:essay", "cache": "postgresql://d/b"}
+
+    def test_a_project_file_of_somebody_else_is_their_business(self, folder: Path) -> None:
+        """Half a pyproject.toml without a word of ours does not stop us."""
+        (folder / "pyproject.toml").write_text("[tool.")
+        assert Config.near(Path.cwd()) == Config()
+
+
+class TestWrongFiles:
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ('modle = "x"\n', "there is no setting 'modle': did you mean 'model'?"),
+            ('api-key = "s3cret"\n', "there is no setting 'api-key': use rubric, model"),
+            ("money = true\n", "money is True: give a number"),
+            ("model = 3\n", "model is 3: give a text, in quotes"),
+            ("samples = 1.5\n", "samples is 1.5: give a whole number"),
+            ('quiet = "yes"\n', "quiet is 'yes': give true or false"),
+            ("model = \n", "is no TOML"),
+            ("[grade]\nmoney = 1\n", "there is no setting 'grade'"),
+        ],
+    )
+    def test_they_are_refused_with_file_and_key(
+        self, folder: Path, files: Any, capsys: Any, text: str, words: str
+    ) -> None:
+        """Before anything is done."""
+        (folder / "assay.toml").write_text(text)
+        rubric = files("rubric.json", [{"check": {"contains": "Paris"}}])
+        assert main(["grade", "It is Paris", "-r", rubric]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith(f"assay grade: {folder / 'assay.toml'}")
+        assert words in said.err
+
+    def test_a_table_of_ours_that_is_none_is_refused(self, folder: Path) -> None:
+        """`assay` under `tool` is a table."""
+        (folder / "pyproject.toml").write_text("[tool]\nassay = 1\n")
+        with pytest.raises(ConfigError, match=r"tool\.assay is 1: make it a table"):
+            Config.near(Path.cwd())
+
+    def test_a_value_that_an_option_would_not_take_is_said_to_be_from_the_file(
+        self, folder: Path, files: Any, capsys: Any
+    ) -> None:
+        """So that nobody looks for it on the line."""
+        (folder / "assay.toml").write_text("money = -1\n")
+        assert main(["grade", "x", "-r", files("r.json", RUBRIC)]) == 2
+        assert "from the config file, --money: '-1' is no sum of money" in capsys.readouterr().err
+
+    def test_help_does_not_need_a_good_file(self, folder: Path, capsys: Any) -> None:
+        """One may be looking for what to write there."""
+        (folder / "assay.toml").write_text("modle = 1\n")
+        assert main(["grade", "--help"]) == 0
+        assert main(["init", "new"]) == 0

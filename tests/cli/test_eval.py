@@ -1,0 +1,215 @@
+"""`assay eval` and `assay show`: a model asked, its answers scored, and the run looked at."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from assay.cli import main
+from assay.runs import Run
+from assay.testing import Fault
+
+CHECKS = [{"name": "right", "check": {"contains": "Paris"}, "weight": 1, "tags": ["facts"]}]
+JUDGED = [{"requirement": "Is polite", "weight": 1}]
+QUESTIONS = [
+    {"id": "fr", "prompt": "The capital of France?", "answer": "Paris", "task": "europe"},
+    {"id": "it", "prompt": "The capital of Italy?", "answer": "Rome", "task": "world"},
+]
+
+pytestmark = pytest.mark.usefixtures("place")
+
+
+def answer(system: str, user: str) -> str:
+    """Judges are told of criteria; whoever else asks hears of Paris, if it is about France."""
+    if "criterion" in user:
+        return "MET"
+    return "It is Paris" if "France" in user else "It is Rome"
+
+
+@pytest.fixture
+def assay(capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs a command in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> SimpleNamespace:
+        code = main(list(arguments))
+        said = capsys.readouterr()
+        return SimpleNamespace(code=code, out=said.out, err=said.err)
+
+    return run
+
+
+@pytest.fixture
+def evaluate(assay: Any, files: Any) -> Any:
+    """Asks these questions by this rubric, unless others are given."""
+    data, rubric = files("questions.jsonl", QUESTIONS), files("rubric.json", CHECKS)
+
+    def run(server: Any, *arguments: str, data: str = data, by: str = rubric) -> SimpleNamespace:
+        return assay("eval", data, "-m", server.model, "-r", by, *arguments)
+
+    return run
+
+
+class TestEval:
+    def test_a_model_is_asked_and_scored(self, evaluate: Any, serve: Any) -> None:
+        """Right about France, and not about Italy, where another word was wanted."""
+        server = serve(answer)
+        done = evaluate(server, "-o", "run", "--samples", "2")
+        assert (done.code, server.calls) == (0, 4)
+        assert "4 rollouts of 2 examples" in done.out
+        run = Run.open("run")
+        assert sorted((row.key, row.score) for row in run.rows()) == [
+            (("fr", 0), 1.0),
+            (("fr", 1), 1.0),
+            (("it", 0), 0.0),
+            (("it", 1), 0.0),
+        ]
+        assert run.about.model == server.model
+
+    def test_how_it_is_asked_can_be_said(self, evaluate: Any, serve: Any) -> None:
+        """System prompt, temperature and length."""
+        server = serve(answer)
+        said = ["--system-prompt", "Be brief.", "--temperature", "0.5", "--max-tokens", "9"]
+        evaluate(server, *said, "--limit", "1", "-q")
+        [asked] = server.asked
+        assert asked.system == "Be brief."
+        assert asked.body["temperature"] == 0.5
+        assert 9 in asked.body.values()
+
+    def test_without_a_folder_rollouts_are_printed(self, evaluate: Any, serve: Any) -> None:
+        """And nothing is kept."""
+        done = evaluate(serve(answer), "-f", "csv")
+        scores = {row["example"]: row["score"] for row in csv.DictReader(io.StringIO(done.out))}
+        assert scores == {"fr": "1.0", "it": "0.0"}
+        assert [path for path in Path.cwd().iterdir() if path.is_dir()] == []
+
+    def test_the_judge_is_another_unless_one_says_so(
+        self, evaluate: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not even the default model judges itself; one that is told to is remarked upon."""
+        model, judge = serve(answer), serve(answer)
+        by = files("judged.json", JUDGED)
+        refused = evaluate(model, by=by)
+        assert refused.code == 2
+        assert "no judge was named" in refused.err
+        monkeypatch.setenv("ASSAY_MODEL", model.model)
+        assert evaluate(model, by=by).code == 2
+        assert evaluate(model, "--judge", judge.model, by=by).code == 0
+        assert (model.calls, judge.calls) == (2, 2)
+        own = evaluate(model, "--judge", model.model, by=by)
+        assert f"{model.model} judges its own answers" in own.err
+
+    def test_a_model_that_fails_is_an_error_and_no_zero(self, evaluate: Any, serve: Any) -> None:
+        """Going on asks again only where it failed."""
+        server = serve(answer, faults=[Fault.refusing("no")])
+        first = evaluate(server, "-o", "run", "--concurrency", "1")
+        assert first.code == 1
+        assert "2 rollouts, 1 unscored" in first.out
+        assert "rollout" in first.out
+        calls = server.calls
+        assert evaluate(server, "-o", "run", "--concurrency", "1", "--resume").code == 0
+        assert server.calls == calls + 1
+        assert sum(row.score or 0 for row in Run.open("run").rows()) == 1
+
+    def test_other_names_of_columns_are_mapped(self, evaluate: Any, serve: Any, files: Any) -> None:
+        """A question by any other name."""
+        data = files("theirs.jsonl", [{"ask": "The capital of France?"}])
+        assert evaluate(serve(answer), data=data).code == 2
+        done = evaluate(serve(answer), "--map", "question=ask", "-f", "csv", data=data)
+        assert "0,0,1.0," in done.out
+
+    def test_no_questions_are_no_evaluation(self, evaluate: Any, serve: Any, files: Any) -> None:
+        """Exit code 2."""
+        done = evaluate(serve(answer), data=files("none.jsonl", ""))
+        assert done.code == 2
+        assert "nothing to ask" in done.err
+
+    def test_a_dry_run_asks_nobody(self, evaluate: Any, serve: Any) -> None:
+        """And says what asking would take."""
+        server = serve(answer)
+        done = evaluate(server, "--dry-run", "--samples", "3")
+        assert done.out.startswith("6 rollouts would take at most 6 calls, ")
+        assert server.asked == []
+
+    def test_the_model_is_named_by_the_environment_too(
+        self, assay: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without any, it is asked for."""
+        command = ["eval", files("q.jsonl", QUESTIONS), "-r", files("r.json", CHECKS)]
+        assert "--model is missing" in assay(*command).err
+        monkeypatch.setenv("ASSAY_MODEL", serve(answer).model)
+        assert assay(*command).code == 0
+
+
+@pytest.fixture
+def shown(evaluate: Any, assay: Any, serve: Any) -> Any:
+    """Shows a run in which France is right and Italy failed."""
+    server = serve(answer, faults=[None, Fault.refusing("no such country")])
+    evaluate(server, "-o", "run", "-q", "--concurrency", "1")
+    return lambda *arguments: assay("show", "run", *arguments)
+
+
+class TestShow:
+    def test_errors_come_first(self, shown: Any) -> None:
+        """Then means, over the rest; rollouts on request."""
+        done = shown()
+        assert done.code == 0
+        head, about, out = done.out.split("\n", 2)
+        assert head == "run: 2 rollouts, 1 unscored"
+        assert about.startswith("evaluate, ")
+        assert out.index("errors") < out.index("score") < out.index("criterion")
+        assert "fr" not in done.out
+
+    def test_rollouts_are_listed_and_picked(self, shown: Any) -> None:
+        """All, those where something went wrong, those below a score, those of a task."""
+        assert [line[:9] for line in shown("--rows").out.splitlines()[-2:]] == [
+            "1      fr",
+            "–      it",
+        ]
+        assert shown("--errors").out.splitlines()[-1].startswith("–      it  rollout: ")
+        assert "1      fr" not in shown("--errors").out
+        assert "1      fr" in shown("--below", "1.5").out
+        assert "1      fr" not in shown("--below", "1").out
+        assert "it  " not in shown("--task", "europe").out.splitlines()[-1]
+        assert shown("--rows", "--limit", "1").out.splitlines()[-1] == "1      fr"
+
+    def test_one_rollout_is_shown_whole(self, shown: Any) -> None:
+        """What was asked, what was said, and what was found."""
+        out = shown("--row", "fr").out
+        assert out.startswith(
+            "prompt: The capital of France?\ncompletion: It is Paris\nanswer: Paris\n"
+        )
+        assert out.endswith("fr: 1\n  MET    +1  right\n")
+        assert "nothing to score" in shown("--row", "it").out
+        assert json.loads(shown("--row", "fr", "-f", "jsonl").out)["example"] == "fr"
+        missing = shown("--row", "de")
+        assert missing.code == 2
+        assert "no row for example 'de'" in missing.err
+
+    def test_a_threshold_is_a_gate_afterwards_too(self, shown: Any, assay: Any, files: Any) -> None:
+        """One without a score breaks it; else the mean decides."""
+        assert shown("--fail-under", "0").code == 1
+        rows = files("rows.jsonl", [{"completion": "Paris"}, {"completion": "Rome"}])
+        assay("score", rows, "-r", files("r.json", CHECKS), "-o", "two")
+        assert assay("show", "two", "--fail-under", "0.5").code == 0
+        assert assay("show", "two", "--fail-under", "0.6").code == 100
+
+    def test_every_format_can_be_read_back(self, shown: Any) -> None:
+        """With both rollouts in it."""
+        assert len(shown("-f", "jsonl").out.splitlines()) == 2
+        assert len(json.loads(shown("-f", "json").out)["rollouts"]) == 2
+        assert len(list(csv.DictReader(io.StringIO(shown("-f", "csv").out)))) == 2
+        suite = ElementTree.fromstring(shown("-f", "junit").out)[0]
+        assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
+        assert "| tag facts | 1 |" in shown("-f", "markdown").out
+
+    def test_what_is_no_run_is_said(self, assay: Any) -> None:
+        """Exit code 2."""
+        Path("empty").mkdir()
+        assert assay("show", "empty").code == 2
+        assert assay("show", "nowhere").code == 2

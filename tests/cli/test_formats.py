@@ -1,0 +1,195 @@
+"""Formats: the same rows as a table, as JSON, as CSV, as JUnit's XML and as Markdown."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from assay import Criterion, EvaluationReport
+from assay.cli.formats import format_of
+from assay.cli.options import FORMATS
+from assay.cli.table import brief_row, whole_row
+from assay.lines import Lines
+from assay.report import aggregate
+from assay.runs import Row, Spending, Summary, summarize
+from assay.score import Score
+
+CRITERIA = (
+    Criterion(check=lambda: 1, name="right", weight=3),
+    Criterion(check=lambda: 1, name="short", weight=1),
+)
+
+
+def report(right: Any, short: Any) -> EvaluationReport:
+    return aggregate(Lines(CRITERIA, (right, short)), CRITERIA)
+
+
+GOOD = Row("a", fields={"task": "sums"}, report=report(True, True), timing={"scoring": 0.25})
+LOW = Row("b", report=report(False, Score(1.0, reason="4 words")))
+HALF = Row("b", sample=1, report=report(True, Score.failed(KeyError("x"))))
+NONE = Row("c", error="Overloaded: it does not answer", model="gpt")
+ROWS = (GOOD, LOW, HALF, NONE)
+
+
+def printed(
+    capsys: Any, name: str, found: Sequence[Row] = ROWS, known: bool = False, **options: Any
+) -> str:
+    """What a format prints of these rows."""
+    options = {"criteria": ["right", "short"], **options}
+    summary = summarize(found)
+    format = format_of(name, "essays", **options)
+    format.begin(summary if known else None)
+    for row in found:
+        format.row(row)
+    format.end(summary)
+    return capsys.readouterr().out
+
+
+class TestJson:
+    def test_lines_are_a_row_each(self, capsys: Any) -> None:
+        """A row without a score has none, and says why."""
+        rows = [json.loads(x) for x in printed(capsys, "jsonl", judge="me").splitlines()]
+        assert [(r["example"], r["sample"], r["score"], r["reward"]) for r in rows] == [
+            ("a", 0, 1.0, 4.0),
+            ("b", 0, 0.25, 1.0),
+            ("b", 1, None, None),
+            ("c", 0, None, None),
+        ]
+        assert [list(row["errors"]) for row in rows] == [[], [], ["short"], ["rollout"]]
+        assert (rows[0]["metrics"], rows[0]["judge"]) == ({"right": 1.0, "short": 1.0}, "me")
+        assert EvaluationReport.from_dict(rows[1]["report"]).lines[1].reason == "4 words"
+
+    def test_one_document_has_the_summary_too(self, capsys: Any) -> None:
+        """As it would be saved."""
+        document = json.loads(printed(capsys, "json"))
+        assert len(document["rollouts"]) == 4
+        assert Summary.from_dict(document["summary"]) == summarize(ROWS)
+
+    def test_no_rows_are_still_json(self, capsys: Any) -> None:
+        """An empty list."""
+        assert json.loads(printed(capsys, "json", []))["rollouts"] == []
+        assert printed(capsys, "jsonl", []) == ""
+
+    def test_what_json_has_no_word_for_is_null(self, capsys: Any) -> None:
+        """So that every reader can read it."""
+        row = Row("a", fields={"logprob": float("-inf")}, report=report(True, True))
+        line = printed(capsys, "jsonl", [row])
+        found = json.loads(line, parse_constant=lambda constant: pytest.fail(constant))
+        assert found["fields"] == {"logprob": None}
+
+
+class TestCsv:
+    def test_every_criterion_is_a_column(self, capsys: Any) -> None:
+        """What is missing is empty, and not 0."""
+        rows = list(csv.DictReader(io.StringIO(printed(capsys, "csv"))))
+        assert [row["right"] for row in rows] == ["1.0", "0.0", "1.0", ""]
+        assert [row["short"] for row in rows] == ["1.0", "1.0", "", ""]
+        assert [row["score"] for row in rows] == ["1.0", "0.25", "", ""]
+        assert rows[2]["errors"] == "short: KeyError: 'x'"
+
+    def test_where_every_row_has_its_own_rubric_they_are_in_one_cell(self, capsys: Any) -> None:
+        """The columns cannot be known before the last row."""
+        text = printed(capsys, "csv", [GOOD], criteria=[])
+        [row] = csv.DictReader(io.StringIO(text))
+        assert json.loads(row["others"]) == {"right": 1.0, "short": 1.0}
+
+    def test_any_text_comes_back(self, capsys: Any) -> None:
+        """Quotes, separators and new lines."""
+        text = printed(capsys, "csv", [Row('x,"y"\nz', report=report(1, 1))])
+        assert next(csv.DictReader(io.StringIO(text)))["example"] == 'x,"y"\nz'
+
+
+class TestJunit:
+    def test_a_rollout_is_a_test_case(self, capsys: Any) -> None:
+        """Below the threshold a failure, without a score an error."""
+        suite = ElementTree.fromstring(printed(capsys, "junit", fail_under=0.5))[0]
+        counts = {name: suite.get(name) for name in ("name", "tests", "failures", "errors")}
+        assert counts == {"name": "essays", "tests": "4", "failures": "1", "errors": "2"}
+        good, low, half, none = suite
+        assert (good.get("classname"), good.get("name"), list(good)) == ("sums", "a", [])
+        assert low[0].tag == "failure"
+        assert low[0].get("message") == "score 0.25 is below 0.5"
+        assert "UNMET  +3  right" in (low[0].text or "")
+        assert (half.get("name"), half[0].tag) == ("b #1", "error")
+        assert half[0].get("message") == "short: KeyError: 'x'"
+        assert none[0].get("message") == "rollout: Overloaded: it does not answer"
+
+    def test_without_a_threshold_nothing_fails(self, capsys: Any) -> None:
+        """But what has no score is an error still."""
+        suite = ElementTree.fromstring(printed(capsys, "junit"))[0]
+        assert (suite.get("failures"), suite.get("errors")) == ("0", "2")
+
+    @pytest.mark.parametrize("text", ["\x00\x1b[31m", "]]>&<\"'", "\ud800", "\ufffe", "a\nb"])
+    def test_whatever_a_model_wrote_is_xml(self, text: str, capsys: Any) -> None:
+        """Control characters and half characters are written out."""
+        row = Row(text, report=report(Score.failed(text), Score(1.0, reason=text)))
+        out = printed(capsys, "junit", [row], fail_under=2).encode(errors="strict")
+        case = ElementTree.fromstring(out)[0][0]
+        assert case[0].get("message")
+
+
+class TestForPeople:
+    def test_a_table_puts_errors_before_means(self, capsys: Any) -> None:
+        """Two of four have no score; the mean of the others is 0.625."""
+        out = printed(capsys, "table")
+        assert out.startswith("essays: 4 rollouts of 3 examples, 2 unscored\n")
+        assert out.index("KeyError") < out.index("0.625")
+        assert re.search(r"^score +0\.625 ", out, re.MULTILINE)
+        assert "right      +3      0.667  2    1      0\n" in out
+        assert "a  " not in out
+
+    def test_rows_come_on_request(self, capsys: Any) -> None:
+        """On a line each, or with every criterion."""
+        brief = printed(capsys, "table", rows=brief_row, known=True)
+        assert brief.endswith(
+            "1      a\n0.25   b  right\n–      b #1  short: KeyError: 'x'\n"
+            "–      c  rollout: Overloaded: it does not answer\n"
+        )
+        whole = printed(capsys, "table", rows=whole_row, sums_up=False)
+        assert whole.startswith("a: 1\n  MET    +3  right\n  MET    +1  short\nb: 0.25\n")
+        assert whole.endswith("c: nothing to score, Overloaded: it does not answer\n")
+
+    def test_markdown_is_tables(self, capsys: Any) -> None:
+        """Which a name with a bar in it does not break."""
+        row = Row("a|b", report=report(True, True), spent=Spending(calls=2, prompt=5, cost=0.1))
+        out = printed(capsys, "markdown", [row], rows=brief_row)
+        assert out.startswith("## essays\n\n| rollout |")
+        assert "| a\\|b | 1 | 4 |  |  |\n" in out
+        assert "| right | +3 | 1 | 1 | 0 |\n" in out
+        assert "2 calls, 5 tokens read and 0 written, $0.1000" in out
+
+    def test_a_terminal_is_not_steered_by_what_a_model_wrote(self, capsys: Any) -> None:
+        """Escape sequences are shown, and not obeyed."""
+        row = Row("\x1b]0;owned\x07", report=report(Score(1.0, reason="\x1b[2J"), True))
+        for name in ("table", "markdown"):
+            assert "\x1b" not in printed(capsys, name, [row], rows=whole_row)
+
+    def test_colours_are_for_terminals_that_want_them(
+        self, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And NO_COLOR is heard."""
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        assert "\x1b[" not in printed(capsys, "table", rows=whole_row)
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        assert "\x1b[32mMET" in printed(capsys, "table", rows=whole_row)
+        assert "\x1b[" not in printed(capsys, "junit", fail_under=1)
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert "\x1b[" not in printed(capsys, "table", rows=whole_row)
+
+    def test_pass_rates_are_shown_where_there_are_several_rollouts(self, capsys: Any) -> None:
+        """Of b, one of two succeeds."""
+        rows = [LOW, Row("b", sample=1, report=report(True, True))]
+        out = printed(capsys, "table", rows)
+        assert "2  1       0       1\n" in out
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_takes_no_rows(name: str, capsys: Any) -> None:
+    """An empty run is no crash."""
+    printed(capsys, name, [], rows=brief_row)

@@ -1,0 +1,127 @@
+"""Progress on standard error, and Ctrl-C once and twice."""
+
+import asyncio
+import io
+import signal
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from assay.cli.progress import shown_progress
+from assay.cli.stopping import stoppable
+from assay.runs.progress import Progress
+
+HALF = Progress(
+    done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=20, eta=65
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class TestProgress:
+    def test_where_nobody_watches_a_line_comes_now_and_then(self, capsys: Any) -> None:
+        """Done, errors, hits, calls, tokens, money, and how long it will be; none at the start."""
+        with shown_progress("rollouts", quiet=False) as tell:
+            assert tell is not None
+            for seconds in (1, 20, 21, 40):
+                tell(Progress(**{**_data(HALF), "seconds": seconds}))
+        line = (
+            "50 of 100 rollouts, 2 errors, 30 from the cache, 20 calls, 1,234 tokens, $0.5000, "
+            "about 0:01:05 left\n"
+        )
+        assert capsys.readouterr().err == line * 2
+
+    def test_what_nobody_knows_is_not_said(self, capsys: Any) -> None:
+        """Neither how many there are, nor how long it takes."""
+        with shown_progress("rollouts", quiet=False) as tell:
+            assert tell is not None
+            tell(Progress(done=1500, seconds=20))
+        assert capsys.readouterr().err == "1,500 rollouts\n"
+
+    def test_quiet_is_quiet(self) -> None:
+        """Nobody is told."""
+        with shown_progress("rollouts", quiet=True) as tell:
+            assert tell is None
+
+    def test_a_terminal_sees_a_bar_that_is_gone_at_the_end(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without colours where they are not wanted."""
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "200")
+        with shown_progress("rollouts", quiet=False) as tell:
+            assert tell is not None
+            tell(HALF)
+        said = terminal.getvalue()
+        assert "50 of 100 rollouts, 2 errors" in said
+        assert "\x1b[3" not in said
+
+    def test_without_rich_a_line_is_written_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """And taken away in the end."""
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setitem(sys.modules, "rich.progress", None)
+        with shown_progress("rollouts", quiet=False) as tell:
+            assert tell is not None
+            tell(HALF)
+        said = terminal.getvalue()
+        assert said.startswith("\r\x1b[K50 of 100 rollouts")
+        assert said.endswith("\r\x1b[K")
+
+
+def _data(progress: Progress) -> dict[str, Any]:
+    return {name: getattr(progress, name) for name in progress.__dataclass_fields__}
+
+
+class TestStopping:
+    def test_the_first_is_noted_and_the_second_stops(self, capsys: Any) -> None:
+        """Whoever heard Ctrl-C before hears it again afterwards."""
+        before = signal.getsignal(signal.SIGINT)
+        with stoppable() as stopping:
+            assert not stopping()
+            signal.raise_signal(signal.SIGINT)
+            assert stopping()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is before
+        assert capsys.readouterr().err == (
+            "finishing what is under way; Ctrl-C again stops at once\n"
+        )
+
+    def test_the_second_cancels_what_is_awaited(self) -> None:
+        """So that it can put its things away."""
+        ended: list[str] = []
+
+        async def work() -> None:
+            try:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+                await asyncio.Event().wait()
+            finally:
+                ended.append("put away")
+
+        with stoppable() as stopping, pytest.raises(KeyboardInterrupt):
+            stopping.run(work())
+        assert ended == ["put away"]
+
+    def test_in_another_thread_nothing_is_heard(self) -> None:
+        """Since only the main one may."""
+        before, found = signal.getsignal(signal.SIGINT), list[bool]()
+
+        def work() -> None:
+            with stoppable() as stopping:
+                found.append(stopping())
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert found == [False]
+        assert signal.getsignal(signal.SIGINT) is before

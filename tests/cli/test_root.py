@@ -1,0 +1,173 @@
+"""`assay` itself: what it lists, how it ends, and what it says when something is wrong."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from assay.cli import main
+from assay.cli.exits import code_of
+from assay.cli.group import Group
+from assay.cli.registry import COMMANDS
+from assay.cli.root import root
+from assay.errors import (
+    CacheError,
+    MissingExtraError,
+    Overloaded,
+    Refused,
+    RubricError,
+    Unreadable,
+)
+
+HEAVY = {"pydantic", "yaml", "asyncio", "rich", "assay.rubric", "assay.math", "assay.models"}
+
+
+def commands(group: Any = root, names: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command and group, by the words that name it."""
+    found = [names] if names else []
+    if isinstance(group, click.Group):
+        ctx = click.Context(group)
+        for name in group.list_commands(ctx):
+            found += commands(group.get_command(ctx, name), (*names, name))
+    return found
+
+
+class TestHelp:
+    def test_it_lists_every_command_with_its_purpose(self, capsys: Any) -> None:
+        """A line each, in order."""
+        assert main(["--help"]) == 0
+        out = capsys.readouterr().out
+        for name, (_, purpose) in COMMANDS.items():
+            assert re.search(rf"^  {name} +{re.escape(purpose[:30])}", out, re.MULTILINE)
+
+    @pytest.mark.parametrize("names", commands(), ids=" ".join)
+    def test_every_command_ends_its_help_with_an_example(
+        self, names: tuple[str, ...], capsys: Any
+    ) -> None:
+        """In which that very command is used."""
+        assert main([*names, "--help"]) == 0
+        help_text, _, example = capsys.readouterr().out.partition("\nExample:\n")
+        assert help_text.startswith(f"Usage: assay {' '.join(names)}")
+        assert re.search(rf"assay (\w+ )?{names[-1]}\b", example)
+
+    @pytest.mark.parametrize("names", [(), *commands()], ids=" ".join)
+    def test_help_loads_nothing_that_takes_long(self, names: tuple[str, ...]) -> None:
+        """Nor does the completion of options, which a shell asks for at every key."""
+        code = "import sys\nfrom assay.cli import main\nmain(sys.argv[1:])\nprint(*sys.modules)"
+        command = [sys.executable, "-c", code, *names, "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert not HEAVY & set(done.stdout.split())
+
+    def test_help_is_also_h(self, capsys: Any) -> None:
+        """On every level."""
+        assert main(["cache", "inspect", "-h"]) == 0
+        assert "Usage: assay cache inspect" in capsys.readouterr().out
+
+
+class TestBadUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["grad"], "assay: there is no command 'grad': did you mean 'grade'?"),
+            (["cache", "prun"], "assay cache: there is no command 'prun': did you mean 'prune'?"),
+            (["cache"], "assay cache: say what to do: inspect, prune, export, import"),
+            (["--verbose"], "assay: there is no option --verbose"),
+            (["grade", "--rubrik", "x"], "no option --rubrik: did you mean '--rubric'?"),
+            (["grade"], "assay grade: TEXT is missing"),
+            (["grade", "x"], "--rubric is missing: give -r/--rubric RUBRIC, or set ASSAY_RUBRIC"),
+            (["grade", "x", "-r"], "assay grade: -r wants a value: give it one"),
+            (["grade", "x", "-r", "no.yaml"], "assay grade: File not found: no.yaml"),
+            (["init", "a", "b"], "b is more than it takes"),
+            (["cache", "inspect", "--limit", "few"], "--limit: 'few' is no whole number"),
+        ],
+    )
+    def test_one_line_says_what_was_wrong_and_what_to_do(
+        self, arguments: list[str], sentence: str, capsys: Any, place: Any
+    ) -> None:
+        """With exit code 2, and nothing on standard output."""
+        assert main(arguments) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err.count("\n")) == ("", 1)
+        assert sentence in said.err
+
+    def test_an_environment_variable_with_a_wrong_value_is_named(
+        self, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is not on the line that was typed."""
+        monkeypatch.setenv("ASSAY_MONEY", "much")
+        assert main(["grade", "x", "-r", "y.yaml"]) == 2
+        assert "ASSAY_MONEY" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RubricError("no such field"), 2),
+        (Refused("it needs a key"), 2),
+        (CacheError("it cannot be opened"), 2),
+        (MissingExtraError("it", package="rich", extra="cli"), 2),
+        (FileNotFoundError("no.yaml"), 2),
+        (PermissionError("secret.yaml"), 2),
+        (Overloaded("it does not answer"), 1),
+        (Unreadable("it is no verdict"), 1),
+        (OSError(28, "No space left on device"), 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_was_given_is_told_from_what_broke(error: Any, code: int) -> None:
+    """2 is for whoever typed the command, 1 for whoever runs the machines."""
+    assert code_of(error) == code
+
+
+def test_without_click_it_says_how_to_install_it(tmp_path: Path) -> None:
+    """One sentence, exit code 2."""
+    code = "import sys; sys.modules['click'] = None\nfrom assay.cli import main\nsys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "the command line needs the package 'click', which is not installed: "
+        "pip install 'assay[cli]'\n"
+    )
+
+
+def test_a_group_lists_its_commands_in_the_order_they_were_written() -> None:
+    """And not by the alphabet."""
+    group = Group("tools")
+    for name in ("saw", "axe"):
+        group.add_command(click.Command(name))
+    assert group.list_commands(click.Context(group)) == ["saw", "axe"]
+
+
+class TestCompletion:
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_the_script_of_a_shell_is_printed(self, shell: str, capsys: Any) -> None:
+        """Ready to be read by it."""
+        assert main(["completion", shell]) == 0
+        assert "_ASSAY_COMPLETE" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [
+            ("assay gr", ["grade"]),
+            ("assay cache ", ["inspect", "prune", "export", "import"]),
+            ("assay grade --gr", ["--grader"]),
+            ("assay grade --grader o", ["one-shot"]),
+        ],
+    )
+    def test_a_shell_is_told_what_could_come_next(self, words: str, found: list[str]) -> None:
+        """As bash asks it."""
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        environment = {**os.environ, **asked, "_ASSAY_COMPLETE": "bash_complete"}
+        command = [sys.executable, "-m", "assay"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert [line.partition(",")[2] for line in done.stdout.splitlines()] == found
+
+    def test_a_shell_we_do_not_know_is_refused(self, capsys: Any) -> None:
+        """With those we do."""
+        assert main(["completion", "tcsh"]) == 2
+        assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err

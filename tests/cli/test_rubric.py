@@ -1,0 +1,243 @@
+"""`assay rubric`, `init` and `models`, and the rubrics that options name."""
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import Rubric
+from assay.cli import main
+from assay.loading.schema import schema_text
+from assay.models.local_weights import KNOWN
+
+PYTHON = """
+from assay import Criterion, Rubric
+
+def short(completion):
+    return len(completion) < 20
+
+rubric = Rubric([short])
+listed = [short, Criterion(check=lambda: 1.0, weight=3)]
+number = 7
+
+def made():
+    return rubric
+
+def broken():
+    raise KeyError("no such thing")
+
+class Holder:
+    inner = rubric
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module in the current folder, of a name that no other test has loaded."""
+    name = f"rubrics_{abs(hash(tmp_path)) % 10**12}"
+    (tmp_path / f"{name}.py").write_text(PYTHON)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    return name
+
+
+@pytest.mark.usefixtures("place")
+class TestPythonRubrics:
+    @pytest.mark.parametrize(
+        ("path", "score"), [("rubric", 1), ("made", 1), ("listed", 1), ("Holder.inner", 1)]
+    )
+    def test_a_rubric_a_function_and_a_list_are_taken(
+        self, module: str, path: str, score: int, capsys: Any
+    ) -> None:
+        """From a module of the current folder."""
+        assert main(["grade", "It is Paris", "-r", f"{module}:{path}"]) == 0
+        assert capsys.readouterr().out.startswith(f"'It is Paris': {score}\n")
+
+    @pytest.mark.parametrize(
+        ("path", "words"),
+        [
+            ("rubrik", "there is no 'rubrik' in it: did you mean 'rubric'?"),
+            ("number", "is 7: name a Rubric, a function that makes one, or a list of criteria"),
+            ("broken", "KeyError: 'no such thing'"),
+            ("short", "put a single check in a list"),
+        ],
+    )
+    def test_what_is_none_is_refused(self, module: str, path: str, words: str, capsys: Any) -> None:
+        """With its name, and what would do."""
+        assert main(["grade", "It is Paris", "-r", f"{module}:{path}"]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert words in said.err
+
+    def test_a_module_that_cannot_be_imported_is_said(self, capsys: Any, module: str) -> None:
+        """With why."""
+        assert main(["grade", "It is Paris", "-r", "no_such_module_here:rubric"]) == 2
+        assert "the module no_such_module_here cannot be imported" in capsys.readouterr().err
+
+
+class TestShow:
+    def test_every_criterion_is_a_line(self, files: Any, capsys: Any) -> None:
+        """Weight, who answers, name, and what is asked; nested ones under theirs."""
+        inner = {"name": "form", "criteria": [{"check": {"max_words": 9}}]}
+        criteria = [
+            {"requirement": "Names Paris", "weight": 3},
+            {"check": "refusal", "weight": -2},
+            {"rubric": inner},
+        ]
+        path = files("rubric.json", {"name": "essay", "criteria": criteria})
+        assert main(["rubric", "show", path]) == 0
+        head, *lines = capsys.readouterr().out.splitlines()
+        assert head.startswith("essay: 3 criteria, 1 of them judged by a model, ")
+        assert lines == [
+            "  +3  judge  names_paris: Names Paris",
+            "  -2  check  refusal: refusal",
+            "  +1  check  form: a rubric",
+            '      +1  check  max_words: {"max_words": 9}',
+        ]
+
+    def test_as_json_it_is_a_rubric_file(self, files: Any, capsys: Any) -> None:
+        """That loads as the same rubric."""
+        path = files("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
+        assert main(["rubric", "show", path, "--json"]) == 0
+        assert Rubric.from_json(capsys.readouterr().out).content_hash == (
+            Rubric.from_file(path).content_hash
+        )
+
+
+class TestConvert:
+    @pytest.mark.parametrize("name", ["new.yaml", "new.json"])
+    def test_the_file_it_writes_is_the_same_rubric(
+        self, files: Any, tmp_path: Path, name: str
+    ) -> None:
+        """By its hash."""
+        path = files("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
+        assert main(["rubric", "convert", path, str(tmp_path / name)]) == 0
+        assert Rubric.from_file(tmp_path / name).content_hash == Rubric.from_file(path).content_hash
+
+    def test_a_group_of_rubrics_is_converted_too(self, files: Any, capsys: Any) -> None:
+        """To standard output, as YAML."""
+        path = files("group.json", {"rubrics": [[{"check": "refusal", "weight": -1}]]})
+        assert main(["rubric", "convert", path, "-"]) == 0
+        assert capsys.readouterr().out.startswith("rubrics:\n- criteria:\n")
+
+    @pytest.mark.parametrize(
+        ("name", "words"), [("rubric.json", "would be overwritten"), ("a.txt", "does not end in")]
+    )
+    def test_it_overwrites_nothing_and_knows_its_formats(
+        self, files: Any, tmp_path: Path, name: str, words: str, capsys: Any
+    ) -> None:
+        """Exit code 2."""
+        path = files("rubric.json", [{"check": "refusal"}])
+        assert main(["rubric", "convert", path, str(tmp_path / name)]) == 2
+        assert words in capsys.readouterr().err
+
+
+class TestLint:
+    def test_a_good_rubric_is_counted(self, files: Any, capsys: Any) -> None:
+        """Exit code 0."""
+        path = files("rubric.json", [{"check": {"contains": "Paris"}}])
+        assert main(["rubric", "lint", path]) == 0
+        assert capsys.readouterr().out == f"{path}: 1 criterion, checked by code\n"
+
+    def test_every_bad_rubric_is_named_with_its_line(self, files: Any, capsys: Any) -> None:
+        """And the good ones are still looked at."""
+        bad = files("bad.yaml", "- requirement: Is kind\n  wieght: 3\n")
+        good = files("good.json", [{"check": "refusal", "weight": -1}])
+        assert main(["rubric", "lint", bad, "nowhere.yaml", good]) == 2
+        first, second, third = capsys.readouterr().out.splitlines()
+        assert first.startswith(f"{bad}:2: ")
+        assert "nowhere.yaml" in second
+        assert third.startswith(f"{good}: 1 criterion")
+
+
+def test_the_schema_is_that_of_rubric_files(capsys: Any) -> None:
+    """The very one that is saved beside the loader."""
+    assert main(["rubric", "schema"]) == 0
+    out = capsys.readouterr().out
+    assert out == schema_text()
+    assert json.loads(out)["$id"] == "urn:assay:rubric-file"
+
+
+class TestInit:
+    def test_what_it_writes_can_be_graded_at_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    ) -> None:
+        """1 for a right answer with its working, 3/4 without, 1/4 for a wrong one, 0 for a refusal."""
+        monkeypatch.chdir(tmp_path)
+        assert main(["init", "sums"]) == 0
+        assert (
+            "next: cd sums && assay score rollouts.jsonl -r rubric.yaml" in capsys.readouterr().out
+        )
+        monkeypatch.chdir(tmp_path / "sums")
+        assert main(["grade", "rollouts.jsonl", "-r", "rubric.yaml"]) == 0
+        heads = [x for x in capsys.readouterr().out.splitlines() if not x.startswith(" ")]
+        assert heads == ["apples: 1", "bus: 0.75", "cake: 0.25", "dice: 0"]
+
+    def test_the_judged_criterion_needs_only_its_hashes_taken_off(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the comment says."""
+        monkeypatch.chdir(tmp_path)
+        main(["init"])
+        text = (tmp_path / "rubric.yaml").read_text()
+        head, _, commented = text.partition("  # - name: clear\n")
+        uncommented = ("# - name: clear\n" + commented).replace("  #   ", "    ")
+        judged = f"{head}  {uncommented.replace('# - ', '- ', 1)}"
+        assert [c.name for c in Rubric.from_yaml(judged).criteria if c.judged] == ["clear"]
+
+    def test_nothing_is_overwritten(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    ) -> None:
+        """Not even the half that is not there is written."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "rubric.yaml").write_text("mine")
+        assert main(["init"]) == 2
+        assert "rubric.yaml would be overwritten" in capsys.readouterr().err
+        assert [p.name for p in tmp_path.iterdir()] == ["rubric.yaml"]
+
+
+@pytest.mark.usefixtures("place")
+class TestModels:
+    def test_the_list_says_what_each_is_worth_and_who_is_asked(
+        self, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """By default one on this machine, if it is here."""
+        monkeypatch.chdir(tmp_path)
+        assert main(["models", "list"]) == 0
+        first, second, last = capsys.readouterr().out.splitlines()
+        assert first.startswith("qwen2.5-coder-1.5b: not here, 1,117 MB, Apache-2.0; a small judge")
+        assert second.startswith("smoke: ")
+        assert last.startswith("asked by default: local, and none is here")
+        (tmp_path / "assay.toml").write_text('model = "openai/gpt-5-mini"\n')
+        main(["models", "list"])
+        assert f"openai/gpt-5-mini ({tmp_path / 'assay.toml'})" in capsys.readouterr().out
+        monkeypatch.setenv("ASSAY_MODEL", "http://127.0.0.1:1/v1#x")
+        main(["models", "list"])
+        assert "asked by default: http://127.0.0.1:1/v1#x (ASSAY_MODEL)" in capsys.readouterr().out
+
+    def test_a_model_is_fetched_once(
+        self, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Where it is stands on standard output, for a script to take."""
+        source = tmp_path / "tiny.gguf"
+        source.write_bytes(b"GGUF and weights")
+        digest = sha256(source.read_bytes()).hexdigest()
+        tiny = replace(
+            KNOWN["smoke"], name="tiny", file="t.gguf", size=16, sha256=digest, package=None,
+            url=source.as_uri(),
+        )  # fmt: skip
+        monkeypatch.setitem(KNOWN, "tiny", tiny)
+        for _ in range(2):
+            assert main(["models", "pull", "tiny"]) == 0
+            assert capsys.readouterr().out == f"{tmp_path / 'no-models' / 't.gguf'}\n"
+            source.write_bytes(b"something else")
+        main(["models", "list"])
+        assert "tiny: here, " in capsys.readouterr().out
+
+    def test_a_name_that_is_not_known_is_refused(self, capsys: Any) -> None:
+        """With one that is."""
+        assert main(["models", "pull", "qwen2.5-coder"]) == 2
+        assert "did you mean 'qwen2.5-coder-1.5b'?" in capsys.readouterr().err

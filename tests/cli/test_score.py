@@ -1,0 +1,378 @@
+"""`assay score`: saved rollouts into a run, and a run by another rubric."""
+
+import asyncio
+import csv
+import io
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from assay.cli import main
+from assay.runs import Run
+from assay.testing import Fault
+
+CHECKS = [
+    {"name": "right", "check": "exact_match", "weight": 3},
+    {"name": "short", "check": {"max_words": 2}, "weight": 1},
+]
+JUDGED = [{"requirement": "Names Paris", "weight": 1}]
+ROWS = [
+    {"id": "a", "completion": "Paris", "answer": "Paris"},
+    {"id": "b", "completion": "it is Rome", "answer": "Paris"},
+]
+"""4 of 4, and nothing of 4."""
+
+pytestmark = pytest.mark.usefixtures("place")
+
+
+def by_words(system: str, user: str) -> str:
+    return "MET" if "Paris" in user.partition("<criterion_type>")[0] else "UNMET"
+
+
+@pytest.fixture
+def score(files: Any, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs the command, on these rows and this rubric unless others are given."""
+    monkeypatch.chdir(tmp_path)
+    rows, rubric = files("rows.jsonl", ROWS), files("rubric.json", CHECKS)
+
+    def run(*arguments: str, data: str = rows, by: str | None = rubric) -> SimpleNamespace:
+        named = [] if by is None else ["-r", by]
+        code = main(["score", data, *named, *arguments])
+        said = capsys.readouterr()
+        return SimpleNamespace(code=code, out=said.out, err=said.err)
+
+    return run
+
+
+class TestRuns:
+    def test_a_run_is_kept_and_summed_up(self, score: Any) -> None:
+        """The mean of 1 and 0."""
+        done = score("-o", "run")
+        assert (done.code, done.err) == (0, "")
+        assert done.out.startswith("run: 2 rollouts\nscore, ")
+        run = Run.open("run")
+        assert [row.score for row in run.rows()] == [1.0, 0.0]
+        assert run.summary().score.mean == 0.5
+        assert run.about.rubric is not None
+        assert run.about.data["source"].endswith("rows.jsonl")
+
+    def test_without_a_folder_rollouts_are_printed_as_they_come(self, score: Any) -> None:
+        """To standard output, which `-o -` says too."""
+        for arguments in (["-f", "jsonl"], ["-f", "jsonl", "-o", "-"]):
+            rows = [json.loads(line) for line in score(*arguments).out.splitlines()]
+            assert [(row["example"], row["score"]) for row in rows] == [("a", 1.0), ("b", 0.0)]
+        assert [path.name for path in Path.cwd().iterdir() if path.is_dir()] == []
+
+    def test_standard_input_is_a_dash(self, score: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """For pipes."""
+        lines = "".join(f"{json.dumps(row)}\n" for row in ROWS).encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+        done = score("-f", "csv", data="-")
+        assert [row["score"] for row in csv.DictReader(io.StringIO(done.out))] == ["1.0", "0.0"]
+
+    def test_other_names_of_columns_are_mapped(self, score: Any, files: Any) -> None:
+        """And the one that is missing is named, with the one that is meant."""
+        rows = [{"output": row["completion"], "gold": row["answer"]} for row in ROWS]
+        data = files("theirs.jsonl", rows)
+        refused = score(data=data)
+        assert refused.code == 2
+        assert "no column 'completion' (there: output, gold): give --map completion=output" in (
+            refused.err
+        )
+        done = score("--map", "completion=output", "--map", "answer=gold", "-f", "csv", data=data)
+        assert [row["right"] for row in csv.DictReader(io.StringIO(done.out))] == ["1.0", "0.0"]
+
+    def test_a_limit_takes_the_first(self, score: Any) -> None:
+        """One of two; later the other one too."""
+        score("-o", "run", "--limit", "1")
+        assert len(Run.open("run")) == 1
+        assert score("-o", "run", "--resume").code == 0
+        assert len(Run.open("run")) == 2
+
+    def test_a_table_may_be_csv(self, score: Any, files: Any) -> None:
+        """By its ending."""
+        data = files("rows.csv", "completion,answer\nParis,Paris\n")
+        assert '"score": 1.0' in score("-f", "jsonl", data=data).out
+
+    def test_rows_may_bring_their_own_rubric(self, score: Any, files: Any, serve: Any) -> None:
+        """Also one that asks a model; then no other need be named."""
+        rows = [
+            {"completion": "Paris", "rubric": [{"check": {"contains": "Rome"}}]},
+            {"completion": "Paris", "rubric": JUDGED},
+        ]
+        data = files("own.jsonl", rows)
+        done = score("-f", "jsonl", "-m", serve(by_words).model, data=data, by=None)
+        assert [json.loads(line)["score"] for line in done.out.splitlines()] == [0.0, 1.0]
+        assert "--rubric is missing" in score(by=None).err
+
+    def test_a_rubric_of_python(self, score: Any, tmp_path: Path) -> None:
+        """From the current folder."""
+        (tmp_path / "our_rubric_for_score.py").write_text(
+            "def rubric():\n    return [lambda: 0.5]\n"
+        )
+        done = score("-f", "jsonl", by="our_rubric_for_score:rubric")
+        assert [json.loads(line)["score"] for line in done.out.splitlines()] == [0.5, 0.5]
+
+
+class TestEndings:
+    def test_a_mean_below_the_threshold_is_a_hundred(self, score: Any) -> None:
+        """0.5 is enough for 0.5."""
+        assert score("--fail-under", "0.5").code == 0
+        done = score("--fail-under", "0.51")
+        assert (done.code, done.err) == (100, "the mean score, 0.5, is below 0.51\n")
+
+    def test_what_is_unscored_is_a_broken_run_whatever_the_mean(
+        self, score: Any, serve: Any, files: Any
+    ) -> None:
+        """And the command that tries it again is said."""
+        server = serve(by_words, faults=[Fault.truncated()])
+        judged = files("judged.json", JUDGED)
+        arguments = ["-o", "run", "-m", server.model, "--concurrency", "1", "--fail-under", "0"]
+        done = score(*arguments, by=judged)
+        assert done.code == 1
+        assert done.out.startswith("run: 2 rollouts, 1 unscored\nscore, ")
+        assert done.err.startswith("1 unscored; go on with: assay score ")
+        again = shlex.split(done.err.partition("go on with: ")[2])
+        assert again[0] == "assay"
+        assert main(again[1:]) == 0
+        assert [row.score for row in Run.open("run").rows()] == [0.0, 1.0]
+
+    def test_a_folder_with_a_run_is_not_written_over(self, score: Any) -> None:
+        """Unless it is to be gone on with."""
+        score("-o", "run")
+        done = score("-o", "run")
+        assert done.code == 2
+        assert "run holds a run already: give --resume" in done.err
+        assert score("-o", "run", "--resume").code == 0
+        assert "name its folder with -o" in score("--resume").err
+
+    def test_another_rubric_is_no_going_on(self, score: Any, files: Any) -> None:
+        """It is said what differs."""
+        score("-o", "run")
+        done = score("-o", "run", "--resume", by=files("other.json", CHECKS[:1]))
+        assert done.code == 1
+        assert "the rubric is another ('short' is gone)" in done.err
+
+    def test_a_bad_line_is_named_after_what_stands_before_it(self, score: Any, files: Any) -> None:
+        """Which is kept."""
+        lines = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+        done = score("-o", "run", data=files("bad.jsonl", f"{lines}not json\n"))
+        assert done.code == 2
+        assert "bad.jsonl:3: no JSON" in done.err
+        assert len(Run.open("run")) == 2
+
+    def test_what_is_printed_before_a_bad_line_is_whole(self, score: Any, files: Any) -> None:
+        """A document is ended, and says that it is not all."""
+        lines = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+        done = score("-f", "json", data=files("bad.jsonl", f"{lines}not json\n"))
+        assert done.code == 2
+        document = json.loads(done.out)
+        assert len(document["rollouts"]) == 2
+        assert document["summary"]["complete"] is False
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [("", "has no rows"), ("[1]\n", "no object"), ('{"text": 1}\n', "--map completion=text")],
+    )
+    def test_bad_data_makes_no_folder(
+        self, score: Any, files: Any, content: str, words: str
+    ) -> None:
+        """Exit code 2."""
+        done = score("-o", "run", data=files("bad.jsonl", content))
+        assert (done.code, Path("run").exists()) == (2, False)
+        assert words in done.err
+
+    def test_quiet_says_nothing_beside_the_results(self, score: Any) -> None:
+        """Not even why the exit code is what it is."""
+        done = score("--fail-under", "0.9", "-q")
+        assert (done.code, done.err) == (100, "")
+        assert done.out
+
+    def test_a_dry_run_says_what_it_would_take(self, score: Any, serve: Any, files: Any) -> None:
+        """And asks nobody, and keeps nothing."""
+        server = serve(by_words)
+        done = score("-o", "run", "-m", server.model, "--dry-run", by=files("j.json", JUDGED))
+        assert done.code == 0
+        assert done.out.startswith("2 rollouts would take at most 2 calls, ")
+        assert (server.asked, Path("run").exists()) == ([], False)
+
+    def test_money_is_held_to(
+        self, score: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What could not be paid for is unscored, and said."""
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed-0123456789")
+        monkeypatch.setenv("OPENAI_BASE_URL", serve(by_words).url)
+        judged = files("judged.json", JUDGED)
+        done = score("-o", "run", "-m", "openai/gpt-5-mini", "--money", "0", by=judged)
+        assert done.code == 1
+        assert "the money ran out before 2 calls could be made" in done.err
+        kept = "".join(path.read_text() for path in Path("run").iterdir())
+        assert "gpt-5-mini" in kept
+        assert "secret" not in kept
+
+
+class TestAgain:
+    def test_a_run_is_scored_by_another_rubric(self, score: Any, files: Any, serve: Any) -> None:
+        """The judge is asked only what it was not asked before."""
+        server = serve(by_words)
+        one = files("one.json", JUDGED)
+        assert score("-o", "run", "-m", server.model, "--no-cache", by=one).code == 0
+        assert server.calls == 2
+        two = files("two.json", [*JUDGED, {"check": {"max_words": 2}, "weight": 1}])
+        done = score("-o", "run2", "-m", server.model, "--no-cache", data="run", by=two)
+        assert (done.code, server.calls) == (0, 2)
+        assert [row.score for row in Run.open("run2").rows()] == [1.0, 0.0]
+        assert Run.open("run2").about.kind == "rescore"
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["-o", "run"], "would be written over"),
+            (["--limit", "1", "-o", "new"], "--map and --limit are for tables"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(
+        self, score: Any, arguments: list[str], words: str
+    ) -> None:
+        """Before anything is touched."""
+        score("-o", "run")
+        done = score(*arguments, data="run")
+        assert done.code == 2
+        assert words in done.err
+
+    def test_a_folder_that_is_no_run_is_said(self, score: Any) -> None:
+        """With what it lacks."""
+        Path("empty").mkdir()
+        done = score(data="empty")
+        assert done.code == 2
+        assert "empty" in done.err
+
+
+class Held:
+    """A judge that holds back what is `late`, until it is let go."""
+
+    def __init__(self) -> None:
+        self.arrived = threading.Semaphore(0)
+        self.held: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self.gone = False
+
+    async def __call__(self, system: str, user: str) -> str:
+        if "late" in user and not self.gone:
+            event = asyncio.Event()
+            self.held.append((asyncio.get_running_loop(), event))
+            self.arrived.release()
+            await event.wait()
+        return by_words(system, user)
+
+    def let_go(self) -> None:
+        self.gone = True
+        for loop, event in self.held:
+            loop.call_soon_threadsafe(event.set)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+class TestCtrlC:
+    WORDS = ("Paris 0", "Paris 1", "late 2", "late 3", "late 4", "late 5", "late 6")
+
+    def start(self, server: Any, files: Any) -> tuple[list[str], subprocess.Popen[str]]:
+        rows = [{"completion": words} for words in self.WORDS]
+        command = ["score", files("rows.jsonl", rows), "-r", files("judged.json", JUDGED)]
+        command += ["-m", server.model, "-o", "run", "--concurrency", "2", "--no-cache"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "assay", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return command, process
+
+    def test_once_it_finishes_what_is_under_way(
+        self, serve: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """That is kept, the rest is left, and going on asks only for the rest."""
+        monkeypatch.chdir(tmp_path)
+        held = Held()
+        server = serve(held)
+        command, process = self.start(server, files)
+        with process:
+            assert process.stderr is not None
+            assert process.stdout is not None
+            held.arrived.acquire()
+            held.arrived.acquire()
+            process.send_signal(signal.SIGINT)
+            first = process.stderr.readline()
+            held.let_go()
+            rest, out = process.stderr.read(), process.stdout.read()
+        assert first == "finishing what is under way; Ctrl-C again stops at once\n"
+        assert process.returncode == 130
+        saved = len(Run.open("run"))
+        assert 4 <= saved < 7
+        assert f"stopped after {saved} rollouts; go on with: assay {shlex.join(command)}" in rest
+        assert f"{saved} rollouts, not all that were wanted" in out
+        assert "Traceback" not in rest
+        assert main([*command, "--resume", "-q"]) == 0
+        assert [row.score for row in Run.open("run").rows()] == [1.0] * 2 + [0.0] * 5
+        assert server.calls == 7
+
+    def test_twice_it_stops_at_once(
+        self, serve: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was finished before is kept."""
+        monkeypatch.chdir(tmp_path)
+        held = Held()
+        server = serve(held)
+        command, process = self.start(server, files)
+        with process:
+            assert process.stderr is not None
+            held.arrived.acquire()
+            held.arrived.acquire()
+            process.send_signal(signal.SIGINT)
+            process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            rest = process.stderr.read()
+        assert process.returncode == 130
+        assert f"stopped at once; go on with: assay {shlex.join(command)} --resume\n" in rest
+        assert "Traceback" not in rest
+        assert len(Run.open("run")) == 2
+        held.let_go()
+        assert main([*command, "--resume", "-q"]) == 0
+        assert len(Run.open("run")) == 7
+
+
+@pytest.mark.slow
+def test_a_pipe_of_real_processes(files: Any, tmp_path: Path) -> None:
+    """Rows in, rows out, with nothing on standard error, and the exit code of a missed threshold."""
+    command = [sys.executable, "-m", "assay", "score", "-", "-r", files("rubric.json", CHECKS)]
+    command += ["-f", "jsonl", "--fail-under", "0.9", "-q"]
+    lines = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (100, "")
+    assert [json.loads(line)["score"] for line in done.stdout.splitlines()] == [1.0, 0.0]
+
+
+@pytest.mark.slow
+def test_a_reader_who_leaves_is_no_trouble(files: Any, tmp_path: Path) -> None:
+    """As `head` does."""
+    data = files("rows.jsonl", ROWS * 5000)
+    command = [sys.executable, "-m", "assay", "score", data, "-r", files("r.json", CHECKS)]
+    with subprocess.Popen(
+        [*command, "-f", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert "Traceback" not in said
+    assert process.returncode == 130
