@@ -1,0 +1,300 @@
+"""Index: what a table of a run's rows needs, in SQLite, so that any page of it is a query.
+
+The run is not touched: the index is a file in a folder for caches, or in memory. While a run grows, the
+index is extended from where it ended.
+"""
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay.criterion import Criterion
+from assay.lines import CriterionReport, Lines
+from assay.messages import completion_text, question_text
+from assay.runs import Row, Run
+from assay.score import Score
+from assay.viewer.filters import terms_of, where
+
+FORMAT: Final = 1
+"""Changes when the table does; an index of another format is built anew."""
+
+PREVIEW: Final = 160
+"""Characters of a completion that a table shows."""
+
+_COLUMNS: Final = {
+    "number": "INTEGER PRIMARY KEY",
+    "place": "INTEGER",
+    "example": "TEXT",
+    "sample": "INTEGER",
+    "task": "TEXT",
+    "score": "REAL",
+    "reward": "REAL",
+    "scored": "INTEGER",
+    "errors": "TEXT",
+    "seconds": "REAL",
+    "cost": "REAL",
+    "preview": "TEXT",
+    "text": "TEXT",
+    "disagreement": "REAL",
+    "labelled": "INTEGER",
+}
+"""And after these a column a criterion, `v0`, `v1`, …, with its verdict."""
+
+_SHOWN: Final = (
+    "number", "example", "sample", "task", "score", "reward", "scored", "errors", "seconds", "cost", "preview",
+    "disagreement", "labelled",
+)  # fmt: skip
+_SORTABLE: Final = frozenset(_SHOWN) - {"errors", "preview"}
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some of the rows that a filter lets through."""
+
+    total: int
+    rows: list[dict[str, Any]]
+
+
+class Index:
+    """The rows of one run as a table. It may be asked from several threads."""
+
+    def __init__(self, run: Run, path: Path | None = None) -> None:
+        """`path` is the file that it is kept in; None keeps it in memory."""
+        self.run = run
+        self.criteria = _places(run.about.criteria)
+        self.tags = _tagged(run.about.criteria)
+        self._lock = threading.RLock()
+        self._base = _opened(path, _signature(run), len(self.criteria))
+
+    def close(self) -> None:
+        self._base.close()
+
+    def extend(self) -> int:
+        """Take in what the run has gained; how many rows there are now."""
+        with self._lock, self._base:
+            start: int = self._one("SELECT place FROM upto")
+            marks = ", ".join("?" * (len(_COLUMNS) + len(self.criteria)))
+            for some in _chunks(self.run.placed_rows(start)):
+                if self.run.about.resumed or start:
+                    self._forget([(row.example, row.sample) for _, _, row in some])
+                filled = [self._filled(begin, row) for begin, _, row in some]
+                self._base.executemany(f"INSERT INTO rows VALUES ({marks})", filled)
+                self._base.execute("UPDATE upto SET place = ?", (some[-1][1],))
+            return self._one("SELECT count(*) FROM rows")
+
+    def label(self, keys: Iterable[tuple[str, int]]) -> None:
+        """Mark rows that somebody has labelled."""
+        with self._lock, self._base:
+            self._base.executemany(
+                "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?", list(keys)
+            )
+
+    def page(
+        self,
+        query: str = "",
+        *,
+        sort: str = "number",
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> Page:
+        """Rows that a filter lets through, in order; those without a value come last."""
+        found = where(terms_of(query), self.criteria, self.tags)
+        by = f"v{self.criteria[sort]}" if sort in self.criteria else sort
+        by = by if sort in self.criteria or sort in _SORTABLE else "number"
+        order = f"{by} IS NULL, {by} {'DESC' if descending else 'ASC'}, number"
+        names = ", ".join((*_SHOWN, *(f"v{place}" for place in self.criteria.values())))
+        with self._lock:
+            total: int = self._one(f"SELECT count(*) FROM rows WHERE {found.sql}", *found.values)
+            rows = self._base.execute(
+                f"SELECT {names} FROM rows WHERE {found.sql} ORDER BY {order} LIMIT ? OFFSET ?",
+                (*found.values, limit, offset),
+            ).fetchall()
+        return Page(total, [self._shown(row) for row in rows])
+
+    def row(self, number: int) -> Row | None:
+        """The whole row with this number; None when there is none."""
+        place = self._one("SELECT place FROM rows WHERE number = ?", number)
+        return None if place is None else self.run.row_at(place)
+
+    def number_of(self, example: str, sample: int) -> int | None:
+        return self._one(
+            "SELECT number FROM rows WHERE example = ? AND sample = ?", example, sample
+        )
+
+    def numbers_of(self, example: str) -> list[int]:
+        """The rows of one example, in the order of their samples."""
+        return self._all("SELECT number FROM rows WHERE example = ? ORDER BY sample", example)
+
+    def values(self, column: str) -> list[float]:
+        """`score` or `reward` of every scored row."""
+        assert column in ("score", "reward")
+        return self._all(f"SELECT {column} FROM rows WHERE scored AND {column} IS NOT NULL")
+
+    def most(self, column: str, count: int = 5) -> list[dict[str, Any]]:
+        """The rows that took the most `seconds`, or had the most `cost`."""
+        page = self.page(sort=column, descending=True, limit=count)
+        return [row for row in page.rows if row[column]]
+
+    def first_error(self, words: str) -> int | None:
+        """The first row with an error that holds these words."""
+        return self._one("SELECT min(number) FROM rows WHERE instr(errors, ?) > 0", words)
+
+    def error_of(self, number: int, criterion: str) -> str:
+        """What a row says of the error of one criterion."""
+        errors: str = self._one("SELECT errors FROM rows WHERE number = ?", number) or ""
+        head = f"{criterion}: "
+        return next((line[len(head) :] for line in errors.split("\n") if line.startswith(head)), "")
+
+    def _one(self, sql: str, *values: object) -> Any:
+        with self._lock:
+            found = self._base.execute(sql, values).fetchone()
+        return None if found is None else found[0]
+
+    def _all(self, sql: str, *values: object) -> list[Any]:
+        with self._lock:
+            return [found for (found,) in self._base.execute(sql, values)]
+
+    def _forget(self, keys: Sequence[tuple[str, int]]) -> None:
+        """Rows that were done again take the place of what they were."""
+        self._base.executemany("DELETE FROM rows WHERE example = ? AND sample = ?", keys)
+
+    def _filled(self, place: int, row: Row) -> list[Any]:
+        completion = completion_text(row.fields.get("completion", ""))
+        prompt = question_text(row.fields.get("prompt", ""))
+        spends = row.spent.calls or row.spent.hits
+        return [
+            None,
+            place,
+            row.example,
+            row.sample,
+            row.task,
+            row.score,
+            row.reward,
+            row.scored,
+            "\n".join(f"{name}: {message}" for name, message in row.errors.items()),
+            sum(row.timing.values()) if row.timing else None,
+            row.spent.cost if spends else None,
+            " ".join((completion or prompt)[: 4 * PREVIEW].split())[:PREVIEW],
+            f"{prompt}\n{completion}",
+            _disagreement(row),
+            0,
+            *self._verdicts(row),
+        ]
+
+    def _verdicts(self, row: Row) -> list[str | None]:
+        found: list[str | None] = [None] * len(self.criteria)
+        for name, said in _answers(row):
+            if name in self.criteria:
+                found[self.criteria[name]] = said
+        return found
+
+    def _shown(self, row: Sequence[Any]) -> dict[str, Any]:
+        shown: dict[str, Any] = dict(zip(_SHOWN, row, strict=False))
+        shown |= {name: bool(shown[name]) for name in ("scored", "labelled")}
+        shown["error"] = shown.pop("errors")
+        verdicts = zip(self.criteria, row[len(_SHOWN) :], strict=True)
+        shown["verdicts"] = {name: said for name, said in verdicts if said is not None}
+        return shown
+
+
+def _answers(row: Row) -> Iterator[tuple[str, str]]:
+    """What each criterion comes to, in a word. No line of a report is made for it."""
+    lines = row.report.report
+    if isinstance(lines, Lines):
+        for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
+            yield criterion.name, _answer_said(criterion, answer)
+    else:
+        for line in lines or ():
+            yield line.name, line_said(line)
+
+
+def _answer_said(criterion: Criterion, answer: float | Score) -> str:
+    if isinstance(answer, bool):
+        return criterion.choices[-1 if answer else 0]
+    if not isinstance(answer, Score):
+        return f"{answer:.4g}"
+    if answer.error is not None:
+        return "error"
+    return answer.verdict or ("" if answer.value is None else f"{answer.value:.4g}")
+
+
+def line_said(line: CriterionReport) -> str:
+    """What a line comes to, in a word."""
+    if line.error is not None or not line.asked:
+        return "error" if line.error is not None else "not asked"
+    return line.verdict or ("" if line.value is None else f"{line.value:.4g}")
+
+
+def _disagreement(row: Row) -> float:
+    lines = row.report.report
+    if isinstance(lines, Lines):
+        scores = (answer for answer in lines.answers if isinstance(answer, Score))
+        return max((score.disagreement or 0.0 for score in scores), default=0.0)
+    return max((line.disagreement or 0.0 for line in lines or ()), default=0.0)
+
+
+def _places(criteria: Iterable[Criterion]) -> dict[str, int]:
+    """Where each name has its column; criteria of one name share it."""
+    return {name: place for place, name in enumerate(dict.fromkeys(c.name for c in criteria))}
+
+
+def _tagged(criteria: Sequence[Criterion]) -> dict[str, list[int]]:
+    places = _places(criteria)
+    tags: dict[str, list[int]] = {}
+    for criterion in criteria:
+        for tag in criterion.tags:
+            tags.setdefault(tag, []).append(places[criterion.name])
+    return tags
+
+
+def _signature(run: Run) -> str:
+    """What an index is known by: another run in the same folder needs another one."""
+    about: dict[str, Any] = {**run.about.to_dict(), "resumed": 0, "options": None}
+    told = json.dumps(about, sort_keys=True, default=str)
+    return hashlib.sha256(f"{FORMAT} {run.path.resolve()} {told}".encode()).hexdigest()
+
+
+def _opened(path: Path | None, signature: str, criteria: int) -> sqlite3.Connection:
+    base = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
+    base.execute("PRAGMA synchronous = OFF")  # it can be built again
+    try:
+        known = base.execute("SELECT signature FROM upto").fetchone()
+    except sqlite3.OperationalError:
+        known = None
+    if known is None or known[0] != signature:
+        _make(base, signature, criteria)
+    return base
+
+
+def _make(base: sqlite3.Connection, signature: str, criteria: int) -> None:
+    named = [f"{name} {kind}" for name, kind in _COLUMNS.items()]
+    verdicts = [f"v{place} TEXT" for place in range(criteria)]
+    base.executescript(
+        f"""
+        DROP TABLE IF EXISTS rows;
+        DROP TABLE IF EXISTS upto;
+        CREATE TABLE rows ({", ".join(named + verdicts)});
+        CREATE INDEX by_score ON rows (score, number);
+        CREATE INDEX by_example ON rows (example, sample);
+        CREATE TABLE upto (place INTEGER, signature TEXT);
+        """
+    )
+    base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))
+    base.commit()
+
+
+def _chunks(rows: Iterable[Any], size: int = 1000) -> Iterator[list[Any]]:
+    some: list[Any] = []
+    for row in rows:
+        some.append(row)
+        if len(some) >= size:
+            yield some
+            some = []
+    if some:
+        yield some

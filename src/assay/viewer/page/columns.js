@@ -1,0 +1,69 @@
+/* Columns: what the table of rows can show, and which of it a reader wants. */
+((assay) => {
+  "use strict";
+  const { element, foreign } = assay.dom;
+  const { score, seconds, dollars } = assay.words;
+  const NARROW = 700;
+
+  const FIXED = [
+    { key: "number", title: "Row", width: 74, sorts: true },
+    { key: "example", title: "Example", width: 120, sorts: true, cell: (row) => foreign(row.example) },
+    { key: "sample", title: "Sample", width: 76, sorts: true, side: "number", cell: (row) => String(row.sample) },
+    { key: "task", title: "Task", width: 110, sorts: true, cell: (row) => foreign(row.task) },
+    { key: "score", title: "Score", width: 84, sorts: true, side: "number", cell: scoreCell },
+    { key: "reward", title: "Reward", width: 84, sorts: true, side: "number", cell: (row) => score(row.reward) },
+  ];
+  const LAST = [
+    { key: "disagreement", title: "Disagreement", width: 116, sorts: true, side: "number", cell: (row) => score(row.disagreement) },
+    { key: "seconds", title: "Time", width: 84, sorts: true, side: "number", cell: (row) => seconds(row.seconds) },
+    { key: "cost", title: "Cost", width: 84, sorts: true, side: "number", cell: (row) => dollars(row.cost) },
+    { key: "labelled", title: "Labelled", width: 84, sorts: true, cell: (row) => (row.labelled ? "yes" : "") },
+    { key: "error", title: "Error", width: 220, cell: (row) => (row.error ? element("span.error-text", {}, foreign(row.error.slice(0, 200))) : "") },
+    { key: "preview", title: "Answer", width: 0, cell: (row) => foreign(row.preview) },
+  ];
+  const USUAL = ["number", "example", "task", "score", "seconds", "cost", "preview"];
+  const FEW = ["number", "score", "preview"];
+
+  function scoreCell(row) {
+    if (!row.scored || row.score === null) return element("span.verdict.error", {}, row.error ? "error" : "unscored");
+    return score(row.score);
+  }
+
+  /** Every column of a run: a criterion has one too. */
+  function columnsOf(criteria) {
+    const judged = criteria.map((one) => ({
+      key: `criterion ${one.name}`, sort: one.name, title: one.name, width: 92, sorts: true, criterion: true,
+      cell: (row) => (row.verdicts[one.name] == null ? "" : assay.verdicts.dot(row.verdicts[one.name], one, `${one.name}: ${row.verdicts[one.name]}`)),
+    }));
+    return [...FIXED, ...judged, ...LAST];
+  }
+
+  /** The keys of the columns that are shown: as chosen before, else what fits. */
+  function chosen(columns, rubric) {
+    const kept = assay.memory.get(`columns-${rubric}`);
+    if (kept) return new Set(JSON.parse(kept));
+    if (innerWidth < NARROW) return new Set(FEW);
+    const judged = columns.filter((column) => column.criterion).slice(0, 8);
+    return new Set([...USUAL, ...judged.map((column) => column.key)]);
+  }
+
+  function choose(keys, rubric) {
+    assay.memory.set(`columns-${rubric}`, JSON.stringify([...keys]));
+  }
+
+  /** A list of boxes to tick, one a column. */
+  function chooser(columns, keys, onchange) {
+    return element("details.chooser", {}, element("summary", { class: "button" }, "Columns"),
+      element("fieldset", {}, element("legend.unseen", {}, "Columns of the table"), columns.map((column) => {
+        const box = element("input", { type: "checkbox", checked: keys.has(column.key), disabled: column.key === "number" });
+        box.addEventListener("change", () => {
+          if (box.checked) keys.add(column.key);
+          else keys.delete(column.key);
+          onchange(keys);
+        });
+        return element("label", {}, box, " ", foreign(column.title));
+      })));
+  }
+
+  assay.columns = { columnsOf, chosen, choose, chooser };
+})((globalThis.Assay ??= {}));

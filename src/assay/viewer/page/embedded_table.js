@@ -1,0 +1,54 @@
+/* EmbeddedTable: the columns of a report's table, filtered and sorted in the page. */
+((assay) => {
+  "use strict";
+
+  class EmbeddedTable {
+    #columns;
+    #verdicts;
+
+    constructor({ columns, verdicts, tags }) {
+      this.#columns = columns;
+      this.#verdicts = verdicts;
+      this.numbers = columns.number || [];
+      this.length = this.numbers.length;
+      this.criteria = Object.keys(verdicts);
+      // Tags come with the places of their criteria.
+      this.tags = Object.fromEntries(Object.entries(tags).map(([tag, places]) => [tag, places.map((place) => this.criteria[place])]));
+    }
+
+    /** The places of all rows. */
+    all() {
+      return this.numbers.map((_, place) => place);
+    }
+
+    /** One row as the table shows it. */
+    row(place) {
+      const row = {};
+      for (const name in this.#columns) row[name] = this.#columns[name][place];
+      row.verdicts = Object.create(null);
+      for (const name of this.criteria) {
+        const said = this.#verdicts[name][place];
+        if (said !== null) row.verdicts[name] = said;
+      }
+      return row;
+    }
+
+    /** Places in the order of a column; rows without a value come last either way. */
+    sorted(places, sort, descending) {
+      const column = this.#verdicts[sort] || this.#columns[sort] || this.numbers;
+      const way = descending ? -1 : 1;
+      const order = (one, other) => {
+        const [a, b] = [column[one], column[other]];
+        if (a === null || b === null) return (a === null) - (b === null) || one - other;
+        return (a < b ? -way : a > b ? way : 0) || one - other;
+      };
+      return places.slice().sort(order);
+    }
+
+    placesOf(example) {
+      return this.all().filter((place) => this.#columns.example[place] === example);
+    }
+  }
+
+  assay.EmbeddedTable = EmbeddedTable;
+})((globalThis.Assay ??= {}));

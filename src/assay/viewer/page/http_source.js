@@ -1,0 +1,64 @@
+/* HttpSource: a run as `assay view` serves it. Every source answers the same questions with the same shapes. */
+((assay) => {
+  "use strict";
+
+  class HttpSource {
+    /** Whether labels are written beside the run, and need no export. */
+    savesLabels = true;
+
+    runs() {
+      return asked("api/runs");
+    }
+
+    overview(run) {
+      return asked(`api/runs/${part(run)}/overview`);
+    }
+
+    /** Rows that a filter lets through: `{total, rows}`. */
+    rows(run, { query = "", sort = "number", descending = false, offset = 0, limit = 100 }, signal) {
+      const wanted = new URLSearchParams({ q: query, sort, descending: descending ? "1" : "0", offset, limit });
+      return asked(`api/runs/${part(run)}/rows?${wanted}`, { signal });
+    }
+
+    row(run, number) {
+      return asked(`api/runs/${part(run)}/rows/${part(number)}`);
+    }
+
+    group(run, example) {
+      return asked(`api/runs/${part(run)}/groups/${part(example)}`);
+    }
+
+    compare(first, second) {
+      return asked(`api/compare?${new URLSearchParams({ a: first, b: second })}`);
+    }
+
+    changes(run, since) {
+      return asked(`api/runs/${part(run)}/changes?${new URLSearchParams({ since })}`);
+    }
+
+    /** Save what a person says about one criterion of one row; gives the label as it was saved. */
+    label(run, label) {
+      const headers = { "Content-Type": "application/json" };
+      return asked(`api/runs/${part(run)}/labels`, { method: "POST", headers, body: JSON.stringify(label) });
+    }
+  }
+
+  function part(value) {
+    return encodeURIComponent(String(value));
+  }
+
+  async function asked(address, options) {
+    let reply;
+    try {
+      reply = await fetch(address, options);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Error("the page's server does not answer: is `assay view` still running?");
+    }
+    const said = await reply.json().catch(() => null);
+    if (!reply.ok) throw new Error(said?.error || `${address}: the server answered ${reply.status}`);
+    return said;
+  }
+
+  assay.HttpSource = HttpSource;
+})((globalThis.Assay ??= {}));

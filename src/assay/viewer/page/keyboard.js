@@ -1,0 +1,56 @@
+/* Keyboard: every view can be used without a mouse. A view brings keys of its own. */
+((assay) => {
+  "use strict";
+  const { element, button } = assay.dom;
+  const HELP = [
+    ["g o", "Overview"], ["g t", "Rows"], ["g c", "Compare two runs"], ["/", "Filter the rows"],
+    ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["Escape", "Back; leave a field"],
+    ["r", "Raw text of a rollout, and back"], ["d", "Dark or light"], ["?", "This help"],
+  ];
+  const TERMS = [
+    ["words", "rows whose prompt or completion has them"], ['"two words"', "the same, together"],
+    ["criterion:polite verdict:UNMET", "the criterion has this verdict; part of the name will do"], ["verdict:error", "no answer came"],
+    ["score<0.5, reward, seconds, cost, sample", "compare with <, <=, >, >=, ="], ["task:math, tag:facts, example:7", "of this task, with a criterion of this tag, this example"],
+    ['text~"…", error~timeout', "contains"], ["error, unscored, disagreement, label", "rows that have one"], ["-term", "turns a term round"],
+  ];
+
+  /** Listen to keys. `go` has what a key after `g` does; `viewKeys()` gives the keys of the view that is shown. */
+  function listen(go, viewKeys) {
+    let isGoing = false;
+    document.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (document.querySelector("dialog[open]")) return;
+      const isTyping = event.target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select");
+      if (isTyping && event.key !== "Escape") return;
+      const act = isGoing ? go[event.key] : keyOf(event, go, viewKeys());
+      const wasGoing = isGoing;
+      isGoing = !wasGoing && event.key === "g";
+      if (!act) return;
+      event.preventDefault();
+      act();
+    });
+  }
+
+  function keyOf(event, go, own) {
+    // Enter and the arrows mean something else on a control.
+    if (event.key === "Enter" && event.target.closest?.("a, button, summary, input")) return null;
+    if (event.key === "?") return help;
+    if (event.key === "d") return assay.theme.toggle;
+    if (own[event.key]) return own[event.key];
+    return event.key === "/" ? go["/"] : null;
+  }
+
+  /** Say what keys and filters there are. */
+  function help() {
+    const list = (pairs) => element("dl.keys", {}, pairs.map(([key, words]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, words)]));
+    const close = () => dialog.close();
+    const dialog = element("dialog", { "aria-labelledby": "help-title" },
+      element("h2", { id: "help-title" }, "Keys"), list(HELP), element("h2", {}, "Filters"), list(TERMS),
+      element("p.note", {}, "Terms next to each other must all hold."), button("Close", close, { autofocus: true }));
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  assay.keyboard = { listen, help };
+})((globalThis.Assay ??= {}));

@@ -1,0 +1,85 @@
+/* Messages: what was said in a rollout, rendered or raw. However long a text is, the page stays quick. */
+((assay) => {
+  "use strict";
+  const { element, button, fill } = assay.dom;
+  const CUT = 20000;
+  const MARKDOWN_UP_TO = 300000;
+  const PIECE = 4000;
+
+  /** Messages one below the other. `marks` belong to the message at `judged`. */
+  function messages(list, { marks = [], judged = -1, raw = false } = {}) {
+    return list.map((message, place) => messageOf(message, place === judged ? marks : [], raw));
+  }
+
+  function messageOf(message, marks, raw) {
+    const role = String(message.role || "message");
+    const name = [role, message.name || message.tool_call_id].filter(Boolean).join(" · ");
+    const text = assay.said.textOf(message.content);
+    const thinking = assay.said.textOf(message.reasoning_content ?? message.reasoning ?? "");
+    const hidden = assay.hidden.countIn(text.slice(0, CUT));
+    return element(`article.message.role-${roleClass(role)}`, { "aria-label": `${role} message` },
+      element("header", {}, element("span.role", {}, assay.dom.foreign(name)),
+        hidden ? element("span.note", {}, `${assay.words.plural(hidden, "hidden character")}: raw text shows them`) : null),
+      thinking ? element("details.thinking", {}, element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
+      text ? textBody(text, marks, raw) : null,
+      assay.said.otherParts(message.content).map(otherPart),
+      assay.said.toolCalls(message).map(toolCall));
+  }
+
+  function roleClass(role) {
+    return ["system", "user", "assistant", "tool"].includes(role) ? role : "other";
+  }
+
+  /** A text; one that is very long is cut, with a button for the rest. */
+  function textBody(text, marks, raw) {
+    const body = element("div.body", {});
+    if (text.length <= CUT) return fill(body, shown(text, marks, raw));
+    const all = () => fill(body, shown(text, marks, raw || text.length > MARKDOWN_UP_TO));
+    const more = element("p.cut", {}, `${assay.words.size(text.length)}, of which ${assay.words.count(CUT)} are shown. `,
+      button("Show all", all, { class: "show-all" }));
+    return fill(body, shown(text.slice(0, CUT), marks, raw), more);
+  }
+
+  function shown(text, marks, raw) {
+    return raw ? rawText(text, marks) : assay.markdown(text, marks);
+  }
+
+  /** A text as it is, every hidden character made visible. In pieces, so that the browser lays out only what is seen. */
+  function rawText(text, marks) {
+    const pieces = [];
+    for (let from = 0; from < text.length; ) {
+      const to = endOfPiece(text, from);
+      pieces.push(element("span.piece", {}, assay.marks.marked(text.slice(from, to), from, { marks, all: true })));
+      from = to;
+    }
+    return element("pre.raw", { dir: "auto", tabindex: "0" }, pieces);
+  }
+
+  function endOfPiece(text, from) {
+    const until = Math.min(text.length, from + PIECE);
+    if (until === text.length) return until;
+    const line = text.lastIndexOf("\n", until - 1);
+    if (line > from + PIECE / 2) return line + 1;
+    // Not between the halves of one character.
+    return /[\udc00-\udfff]/.test(text[until]) ? until + 1 : until;
+  }
+
+  function otherPart(part) {
+    const kind = String(part.type || "part");
+    const text = assay.words.plain(part);
+    return element("details.part", {}, element("summary", {}, `${kind} (${assay.words.size(text.length)})`), textBody(text, [], true));
+  }
+
+  function toolCall(call) {
+    return element("div.tool-call", {},
+      element("div.tool-name", {}, "calls ", assay.dom.foreign(call.name), call.id ? element("span.note", {}, assay.dom.foreign(call.id)) : null),
+      textBody(assay.said.laidOut(call.arguments), [], true));
+  }
+
+  /** Any value of a column: a text as text, the rest as JSON. */
+  function value(given) {
+    return textBody(assay.words.plain(given), [], true);
+  }
+
+  assay.messages = { messages, textBody, value };
+})((globalThis.Assay ??= {}));

@@ -1,0 +1,113 @@
+/* Overview: what a run comes to. What went wrong stands first. */
+((assay) => {
+  "use strict";
+  const { element, fill, foreign, section } = assay.dom;
+  const { count, plural, score, interval, dollars, seconds, percent, isNumber } = assay.words;
+
+  /** Show the overview of a run, and again whenever the run has grown. */
+  async function overview({ source, run }, main) {
+    const show = async () => fill(main, parts(await source.overview(run.id), run));
+    await show();
+    return { title: "Overview", refresh: show };
+  }
+
+  function parts(told, run) {
+    return [
+      element("h1.unseen", {}, `Overview of ${run.name}`),
+      errorBanner(told, run),
+      told.complete === false && !run.live ? element("p.banner.quiet", {}, "The run was stopped before its end: these are the rows that it got to.") : null,
+      element("div.tiles", {}, tiles(told)),
+      distribution(told, run),
+      told.criteria.length ? assay.criteriaSection(told, run) : null,
+      element("div.pair", {}, partsSection("Tags", told.tags, (name) => `tag:${assay.filters.quoted(name)}`, run),
+        partsSection("Tasks", told.tasks, (name) => `task:${assay.filters.quoted(name)}`, run)),
+      told.pass?.length ? passes(told) : null,
+      element("div.pair", {}, extremes("Slowest", told.slowest, "seconds", seconds, run), extremes("Dearest", told.dearest, "cost", dollars, run)),
+    ];
+  }
+
+  /** A banner that nobody can overlook: how many rows have no score, and why. */
+  function errorBanner({ errors, unscored, failed, rows }, run) {
+    if (!errors.length && !unscored) return null;
+    const lost = unscored ? `${plural(unscored, "rollout")} of ${count(rows)} ${unscored === 1 ? "has" : "have"} no score` : "Some questions have no answer";
+    const why = failed ? `, ${count(failed)} of them because there was nothing to score` : "";
+    return element("section.banner.error", { role: "alert", "aria-label": "Errors" },
+      element("h2", {}, element("span.sign", { "aria-hidden": "true" }, "!"), `${lost}${why}.`),
+      element("p", {}, "They are kept out of every mean below. ",
+        element("a", { href: assay.routes.rows(run.id, { q: unscored ? "unscored" : "error" }) }, unscored ? "See the unscored rows" : "See the rows with errors")),
+      element("ul.errors", {}, errors.slice(0, 12).map((error) => errorLine(error, run))),
+      errors.length > 12 ? element("p", {}, `and ${plural(errors.length - 12, "more kind")} of error`) : null);
+  }
+
+  function errorLine({ kind, criterion, count: number, message, first_row: first }, run) {
+    const q = `error~${assay.filters.quoted(kind)}${criterion ? ` criterion:${assay.filters.quoted(criterion)} verdict:error` : ""}`;
+    return element("li", {},
+      element("a", { href: assay.routes.rows(run.id, { q }) }, `${count(number)} × `, foreign(kind)),
+      " in ", element("b", {}, foreign(criterion || "the rollout itself")),
+      first == null ? null : [", first in ", element("a", { href: assay.routes.row(run.id, first) }, `row ${first}`)],
+      message ? element("div.message-text", {}, foreign(message.slice(0, 300))) : null);
+  }
+
+  function tiles({ score: mean, reward, rows, scored, unscored, examples, spent }) {
+    const several = examples && examples !== rows;
+    return [
+      tile("Mean score", score(mean.mean), isNumber(mean.low) ? `95 % interval ${interval(mean.low, mean.high)}` : "no interval"),
+      reward.mean !== mean.mean ? tile("Mean reward", score(reward.mean), interval(reward.low, reward.high)) : null,
+      tile("Rollouts", count(rows), [`${count(scored)} scored`, unscored ? `, ${count(unscored)} unscored` : "", several ? `, ${plural(examples, "example")}` : ""].join("")),
+      tile("Cost", costOf(spent), spent.unpriced ? `${plural(spent.unpriced, "call")} without a known price` : "of generation and judging"),
+      tile("Tokens", count((spent.prompt || 0) + (spent.completion || 0)), `${count(spent.prompt || 0)} read, ${count(spent.completion || 0)} written`),
+      tile("Calls", count(spent.calls || 0), spent.hits ? `${count(spent.hits)} more from the cache` : "none from the cache"),
+    ];
+  }
+
+  /** A spending leaves out what is nothing; a cost of null is not known. */
+  function costOf(spent) {
+    return spent.cost === null ? "not known" : dollars(spent.cost ?? 0);
+  }
+
+  function tile(name, value, note) {
+    return element("div.tile", {}, element("div.tile-name", {}, name), element("div.tile-value", {}, value), element("div.note", {}, note));
+  }
+
+  function distribution({ score: scores, reward }, run) {
+    const has = (one) => one.histogram?.counts?.length;
+    if (!has(scores) && !has(reward)) return section("Score distribution", {}, element("p.note", {}, "No rollout is scored yet."));
+    const unit = has(scores) ? "score" : "reward";
+    const figures = has(scores) ? scores : reward;
+    const onrange = (low, high, last) => {
+      const near = (value) => Number(value.toPrecision(6));
+      assay.routes.go(assay.routes.rows(run.id, { q: `${unit}>=${near(low)} ${unit}${last ? "<=" : "<"}${near(high)}`, sort: unit }));
+    };
+    const note = isNumber(figures.mean) ? `line: mean ${score(figures.mean)}${isNumber(figures.low) ? "; band: 95 % interval" : ""}` : "";
+    return section(`${unit === "score" ? "Score" : "Reward"} distribution`, { note }, assay.histogram(figures.histogram, { unit, ...figures, onrange }));
+  }
+
+  function partsSection(title, list, query, run) {
+    if (!list?.length || (list.length === 1 && list[0].name === "default")) return null;
+    const reach = [Math.min(0, ...list.map((one) => one.low ?? one.mean ?? 0)), Math.max(1, ...list.map((one) => one.high ?? one.mean ?? 1))];
+    return section(title, { note: "mean score, 95 % interval" }, element("table.figures", {},
+      element("thead.unseen", {}, element("tr", {}, ["name", "mean", "mean with its interval", "rollouts"].map((name) => element("th", {}, name)))),
+      element("tbody", {}, list.map((one) => element("tr", {},
+        element("th", { scope: "row" }, element("a", { href: assay.routes.rows(run.id, { q: query(one.name) }) }, foreign(one.name))),
+        element("td.number", {}, score(one.mean)),
+        element("td.drawing", {}, assay.bars.meanBar(one, reach)),
+        element("td.number.note", {}, plural(one.rows ?? one.count, "rollout")))))));
+  }
+
+  function passes({ pass, threshold }) {
+    const head = ["k", "pass@k: one of k succeeds", "pass^k: all k succeed", "examples"];
+    return section("Passes", { note: `a rollout succeeds with a score of ${threshold} or more` }, element("table.figures", {},
+      element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, pass.map((rate) => element("tr", {}, element("th", { scope: "row" }, rate.k),
+        element("td", {}, percent(rate.any)), element("td", {}, percent(rate.all)), element("td.note", {}, count(rate.examples)))))));
+  }
+
+  function extremes(title, list, column, words, run) {
+    if (!list?.length) return null;
+    return section(title, {}, element("ol.extremes", {}, list.map((row) => element("li", {},
+      element("a", { href: assay.routes.row(run.id, row.number) }, element("span.amount", {}, words(row[column])), ` row ${row.number}`),
+      element("span.preview", {}, foreign(row.preview))))));
+  }
+
+  assay.views = { ...assay.views, overview };
+})((globalThis.Assay ??= {}));

@@ -1,0 +1,152 @@
+/* Rollout: one row whole. What was said stands beside what was found about it. */
+((assay) => {
+  "use strict";
+  const { element, fill, foreign, button, section } = assay.dom;
+  const { score, seconds, dollars, count } = assay.words;
+
+  async function rollout({ source, run, parts, asked }, main) {
+    const made = new Rollout(source, run, Number(parts[0]), asked);
+    await made.load();
+    made.show(main);
+    return { title: `Row ${parts[0]}`, keys: made.keys(), refresh: null };
+  }
+
+  class Rollout {
+    constructor(source, run, number, asked) {
+      Object.assign(this, { source, run, number, asked, raw: assay.memory.get("raw") === "1", before: null, after: null });
+      this.order = { query: asked.q || "", sort: asked.sort || "number", descending: asked.desc === "1" };
+    }
+
+    async load() {
+      const [row] = await Promise.all([this.source.row(this.run.id, this.number), this.neighbours()]);
+      this.row = row;
+    }
+
+    /** The rows before and after this one, in the order of the table that it was opened from. */
+    async neighbours() {
+      const at = this.asked.at === undefined ? this.number - 1 : Number(this.asked.at);
+      const offset = Math.max(0, at - 1);
+      const { rows, total } = await this.source.rows(this.run.id, { ...this.order, offset, limit: 3 }).catch(() => ({ rows: [], total: 0 }));
+      const place = rows.findIndex((row) => row.number === this.number);
+      if (place < 0) return;
+      const step = (index) => rows[index] && assay.routes.row(this.run.id, rows[index].number, { ...this.asked, at: String(offset + index) });
+      this.before = place > 0 ? step(place - 1) : null;
+      this.after = step(place + 1);
+      this.place = `${count(offset + place + 1)} of ${count(total)}`;
+    }
+
+    show(main) {
+      this.main = main;
+      const { row } = this;
+      const judged = assay.said.judgedMessage(row.completion);
+      this.marks = assay.marks.marksOf(row.lines, row.text || "");
+      fill(main, element("div.rollout", {},
+        this.heading(),
+        element("div.said", {}, section("Prompt", {}, this.said(row.prompt)),
+          section("Completion", {}, row.completion.length ? this.said(row.completion, judged) : element("p.note", {}, "The model said nothing."))),
+        element("div.found", {}, this.answers(), section("Verdicts", { note: "click a verdict to overrule it" }, this.lines()),
+          this.exchanges(), this.facts())));
+    }
+
+    said(list, judged = -1) {
+      return assay.messages.messages(list, { marks: judged >= 0 ? this.marks : [], judged, raw: this.raw });
+    }
+
+    heading() {
+      const { row, run } = this;
+      const turn = (href, words, key) => href ? element("a.button", { href, title: `key ${key}` }, words) : element("span.button.off", {}, words);
+      return element("header.row-head", {},
+        element("h1", {}, `Row ${row.number}`, element("span.note", {}, "example ", foreign(row.example), ` · sample ${row.sample} · `, foreign(row.task))),
+        element("div.row-score", {}, this.scoreOf(row)),
+        element("nav.row-tools", { "aria-label": "This row" },
+          turn(this.before, "← Previous", "k"), this.place ? element("span.note", {}, this.place) : null, turn(this.after, "Next →", "j"),
+          element("a.button", { href: this.back() }, "Rows"),
+          element("a.button", { href: assay.routes.group(run.id, row.example) }, "Same prompt"),
+          button(this.raw ? "Rendered" : "Raw text", () => this.toggleRaw(), { "aria-pressed": String(this.raw), title: "key r" }),
+          this.source.savesLabels ? null : button("Export labels", () => assay.labelling.download("labels.jsonl", this.source.exported(run.id)))),
+        row.error ? element("p.banner.error", { role: "alert" }, element("span.sign", { "aria-hidden": "true" }, "!"), foreign(row.error)) : null,
+        row.vetoed_by?.length ? element("p.banner.quiet", {}, "The score is capped: ", foreign(row.vetoed_by.join(", ")), " failed and is required.") : null,
+        row.altered?.length ? element("p.banner.quiet", {}, "Not exactly as it was: ", foreign(row.altered.join(", ")), " could not be saved as JSON.") : null);
+    }
+
+    scoreOf(row) {
+      if (!row.scored) return element("span.verdict.error.large", {}, "unscored");
+      const reward = row.reward !== row.score ? element("span.note", {}, `reward ${score(row.reward)}`) : null;
+      return [element("span.large", {}, score(row.score)), element("span.note", {}, "score"), reward];
+    }
+
+    /** What was taken as the answer beside what was wanted. */
+    answers() {
+      const { row } = this;
+      const has = (value) => value !== null && value !== undefined && value !== "";
+      if (!has(row.answer) && !has(row.parsed)) return null;
+      const side = (name, value) => element("div", {}, element("h3", {}, name), has(value) ? assay.messages.value(value) : element("p.note", {}, "none"));
+      return section("Answer", {}, element("div.beside", {}, "parsed" in row ? side("Parsed", row.parsed) : null, side("Gold", row.answer)));
+    }
+
+    lines() {
+      const save = async (label) => {
+        await this.source.label(this.run.id, { row: this.number, ...label });
+        this.row = await this.source.row(this.run.id, this.number);
+        const { scrollY } = window;
+        this.show(this.main);
+        scrollTo(0, scrollY);
+        const place = this.row.lines.findIndex((line) => line.name === label.criterion);
+        this.main.querySelector(`[data-line="${place}"] .overrule`)?.focus();
+      };
+      return assay.lines(this.row, { label: (line, _, opener) => assay.labelling.labelForm(line, opener, save), find: (line) => this.find(line) });
+    }
+
+    /** Bring the first words that a line quotes into sight. */
+    find(line) {
+      const wanted = () => [...this.main.querySelectorAll("mark")].filter((mark) => mark.dataset.lines.split(" ").includes(String(line)));
+      if (!wanted().length) for (const more of this.main.querySelectorAll(".said .show-all")) more.click();
+      const found = wanted();
+      for (const mark of this.main.querySelectorAll("mark.found")) mark.classList.remove("found");
+      for (const mark of found) mark.classList.add("found");
+      found[0]?.scrollIntoView({ block: "center" });
+    }
+
+    exchanges() {
+      const { exchanges } = this.row;
+      if (!exchanges?.length) return null;
+      return section("Judge exchanges", {}, exchanges.map((one) => element("details", {},
+        element("summary", {}, foreign([one.criterion, one.judge].filter(Boolean).join(" · "))),
+        assay.messages.messages(one.messages || [], { raw: true }),
+        one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }))));
+    }
+
+    facts() {
+      const { row } = this;
+      const spent = row.spent || {};
+      const known = [
+        ...Object.entries(row.timing || {}).map(([name, value]) => [`time, ${name}`, seconds(value)]),
+        ["cost", spent.cost === null ? "not known" : dollars(spent.cost ?? 0)],
+        ["tokens", `${count(spent.prompt || 0)} read, ${count(spent.completion || 0)} written`],
+        ["calls", `${count(spent.calls || 0)}${spent.hits ? `, ${count(spent.hits)} more from the cache` : ""}`],
+        row.model ? ["model", foreign(row.model)] : null,
+      ].filter(Boolean);
+      const extra = [...(row.info ? [["info", row.info]] : []), ...Object.entries(row.columns || {})];
+      return section("Facts", {}, element("dl.facts", {}, known.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
+        extra.map(([name, value]) => element("details", {}, element("summary", {}, foreign(name)), assay.messages.value(value))));
+    }
+
+    toggleRaw() {
+      this.raw = !this.raw;
+      assay.memory.set("raw", this.raw ? "1" : null);
+      this.show(this.main);
+      this.main.querySelector("[aria-pressed]").focus();
+    }
+
+    back() {
+      return assay.routes.rows(this.run.id, this.asked);
+    }
+
+    keys() {
+      const turn = (href) => () => href && assay.routes.go(href, {});
+      return { j: turn(this.after), k: turn(this.before), r: () => this.toggleRaw(), Escape: turn(this.back()), u: turn(this.back()) };
+    }
+  }
+
+  assay.views = { ...assay.views, rollout };
+})((globalThis.Assay ??= {}));

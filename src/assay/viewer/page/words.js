@@ -1,0 +1,85 @@
+/* Words: numbers, amounts and times as people read them. */
+((assay) => {
+  "use strict";
+  const MISSING = "–";
+
+  function isNumber(value) {
+    return typeof value === "number" && Number.isFinite(value);
+  }
+
+  /** A whole number with its thousands apart. */
+  function count(value) {
+    return isNumber(value) ? value.toLocaleString("en-GB") : MISSING;
+  }
+
+  /** A score: three places, a dash when it is missing. Missing is never zero. */
+  function score(value) {
+    if (!isNumber(value)) return MISSING;
+    return Math.abs(value) >= 1000 ? count(Math.round(value)) : value.toFixed(3);
+  }
+
+  /** A difference with its sign. */
+  function signed(value) {
+    if (!isNumber(value)) return MISSING;
+    return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${Math.abs(value).toFixed(3)}`;
+  }
+
+  function percent(share) {
+    if (!isNumber(share)) return MISSING;
+    const whole = share * 100;
+    return `${whole > 0 && whole < 1 ? whole.toFixed(1) : Math.round(whole)} %`;
+  }
+
+  function interval(low, high) {
+    return isNumber(low) && isNumber(high) ? `${score(low)} to ${score(high)}` : "";
+  }
+
+  function dollars(value) {
+    if (!isNumber(value)) return MISSING;
+    if (value === 0) return "$0";
+    return value < 0.01 ? `$${value.toPrecision(2)}` : `$${value.toLocaleString("en-GB", places(2))}`;
+  }
+
+  function places(digits) {
+    return { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  }
+
+  function seconds(value) {
+    if (!isNumber(value)) return MISSING;
+    if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
+    if (value < 1) return `${Math.round(value * 1000)} ms`;
+    if (value < 120) return `${value.toFixed(1)} s`;
+    return value < 7200 ? `${(value / 60).toFixed(1)} min` : `${(value / 3600).toFixed(1)} h`;
+  }
+
+  /** Characters of a text, in thousands or millions when there are many. */
+  function size(characters) {
+    if (characters >= 1e6) return `${(characters / 1e6).toFixed(1)} million characters`;
+    return plural(characters, "character");
+  }
+
+  /** `plural(3, "row")` is "3 rows". */
+  function plural(number, word, many) {
+    return `${count(number)} ${number === 1 ? word : many || `${word}s`}`;
+  }
+
+  function chance(p) {
+    if (!isNumber(p)) return MISSING;
+    return p < 0.001 ? "< 0.001" : p.toFixed(3);
+  }
+
+  function time(text) {
+    const when = new Date(text);
+    if (!text || Number.isNaN(when.getTime())) return String(text || "");
+    return when.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+  }
+
+  /** JSON with two spaces, and a text as it is. */
+  function plain(value) {
+    return typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
+  }
+
+  assay.words = {
+    MISSING, isNumber, count, score, signed, percent, interval, dollars, seconds, size, plural, chance, time, plain,
+  };
+})((globalThis.Assay ??= {}));

@@ -1,0 +1,166 @@
+"""Shelf: the runs that a page shows, each with its index, which is built while people look."""
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import AssayError
+from assay.runs import Run
+from assay.runs.lock import is_held
+from assay.trust import compare
+from assay.trust.error import LabelError
+from assay.trust.labels import LABELS, Label, read_labels
+from assay.viewer import shown
+from assay.viewer.index import Index, Page
+
+FRESH: Final = 1.0
+"""Seconds after which a run that grows is looked at again."""
+
+
+class NotFoundError(AssayError, LookupError):
+    """No such run, or no such row."""
+
+
+class Book:
+    """One run on the shelf."""
+
+    def __init__(self, identity: str, run: Run, place: Path | None) -> None:
+        self.identity = identity
+        self.run = run
+        self.index = Index(run, place)
+        self._looked = float("-inf")
+        self._looking = threading.Lock()
+        self.rows = 0
+        self._labels: tuple[float, list[Label]] = (-1.0, [])
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody is writing the run."""
+        return is_held(self.run.path / "run.lock")
+
+    def look(self) -> None:
+        """Take in what the run has gained, unless that was done a moment ago."""
+        with self._looking:
+            if time.monotonic() - self._looked < FRESH:
+                return
+            self.rows = self.index.extend()
+            self.index.label((label.example, label.sample) for label in self.labels())
+            self._looked = time.monotonic()
+
+    def heading(self) -> dict[str, Any]:
+        name = self.run.path.resolve().name
+        return shown.heading(self.identity, name, self.run.about, self.rows, live=self.live)
+
+    def overview(self) -> dict[str, Any]:
+        self.look()
+        return shown.overview(self.index, self.run.summary())
+
+    def page(self, query: str, **options: Any) -> Page:
+        self.look()
+        return self.index.page(query, **options)
+
+    def row(self, number: int) -> dict[str, Any]:
+        self.look()
+        row = self.index.row(number)
+        if row is None:
+            raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
+        said = [label for label in self.labels() if (label.example, label.sample) == row.key]
+        return shown.whole_row(self.index, number, row, said)
+
+    def group(self, example: str) -> dict[str, Any]:
+        self.look()
+        numbers = self.index.numbers_of(example)
+        if not numbers:
+            raise NotFoundError(f"there is no example {example!r}")
+        return shown.group([self.row(number) for number in numbers])
+
+    def labels(self) -> list[Label]:
+        """What people said about this run; read again when the file has changed."""
+        path = self.run.path / LABELS
+        changed = path.stat().st_mtime if path.exists() else -1.0
+        if changed != self._labels[0]:
+            try:
+                self._labels = (changed, read_labels(path) if changed >= 0 else [])
+            except LabelError:
+                self._labels = (changed, [])  # every label in it was taken back
+        return self._labels[1]
+
+    def add_label(self, number: int, criterion: str, verdict: Any, note: str, rater: str) -> Label:
+        """Write what a person says beside the run; what the judge said stays."""
+        row = self.index.row(number)
+        if row is None:
+            raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
+        about = self.run.about.rubric
+        known = {} if about is None else {asked.name: asked for asked in about.criteria}
+        if criterion not in known:
+            raise NotFoundError(
+                f"there is no criterion {criterion!r}: there are {', '.join(known)}"
+            )
+        label = Label.of(
+            {
+                "example": row.example,
+                "sample": row.sample,
+                "criterion": criterion,
+                "verdict": verdict,
+                "rater": rater,
+                "note": note,
+                "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                "guideline": known[criterion].hash,
+            }
+        )
+        _append(self.run.path / LABELS, label)
+        self.index.label([row.key])
+        return label
+
+
+class Shelf:
+    """All runs of a page, by short ids."""
+
+    def __init__(self, paths: Sequence[str | Path], cache: Path | None = None) -> None:
+        """`cache` is the folder that indices are kept in; None keeps them in memory."""
+        self.books: dict[str, Book] = {}
+        for path in paths:
+            run = Run.open(path)
+            identity = hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:8]
+            place = None if cache is None else cache / f"{identity}.sqlite"
+            self.books[identity] = Book(identity, run, place)
+
+    def book(self, identity: str) -> Book:
+        if identity not in self.books:
+            raise NotFoundError(f"there is no run {identity!r} here")
+        return self.books[identity]
+
+    def compare(self, first: str, second: str) -> dict[str, Any]:
+        """Two runs held against each other; flips know the rows of both."""
+        one, other = self.book(first), self.book(second)
+        one.look()
+        other.look()
+        found = compare(one.run, other.run).to_dict()
+        for flip in found["flips"]:
+            key = (flip["example"], flip["sample"])
+            flip["first_row"] = one.index.number_of(*key)
+            flip["second_row"] = other.index.number_of(*key)
+        return found
+
+    def close(self) -> None:
+        for book in self.books.values():
+            book.index.close()
+
+
+def cache_folder() -> Path:
+    """Where indices are kept between two looks: `$XDG_CACHE_HOME/assay/pages`, made if need be."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "assay" / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _append(path: Path, label: Label) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(label.to_dict(), ensure_ascii=False) + "\n")
