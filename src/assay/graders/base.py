@@ -13,6 +13,7 @@ from assay.graders.verdicts import score_of, with_value
 from assay.graders.views import ToGrade, view_of
 from assay.graders.whole import as_whole
 from assay.lines import CriterionReport, Lines
+from assay.models.base import Model
 from assay.report import EvaluationReport, aggregate
 from assay.score import Score
 from assay.types import OnError
@@ -53,6 +54,10 @@ class Autograder(ABC):
     def title(self) -> str:
         """What this grader is called among others."""
         return type(self).__name__
+
+    def models(self) -> tuple[Model, ...]:
+        """The models it asks; none of a grader that does not ask through ours."""
+        return ()
 
     @property
     def scale(self) -> Scale | None:

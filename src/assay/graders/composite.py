@@ -12,6 +12,7 @@ from assay.graders.length import LengthPenalty
 from assay.graders.manner import Change
 from assay.graders.scoring import ScoringGrader
 from assay.graders.verdicts import finite
+from assay.models.base import Model
 from assay.report import EvaluationReport
 from assay.score import Score
 from assay.types import OnError
@@ -48,6 +49,9 @@ class Composite(ScoringGrader):
         """Who is asked: the one inside, or all of them."""
         titles = list(dict.fromkeys(grader.title for grader in self.inner))
         return titles[0] if len(self.inner) == 1 else f"{type(self).__name__}({', '.join(titles)})"
+
+    def models(self) -> tuple[Model, ...]:
+        return tuple(model for grader in self.inner for model in grader.models())
 
     def asking(self, change: Change) -> Self:
         inner = tuple(grader.asking(change) for grader in self.inner)

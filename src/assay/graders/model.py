@@ -22,6 +22,7 @@ from assay.graders.verdicts import verdict_score
 from assay.graders.whole import as_whole
 from assay.identity import name_of
 from assay.models.base import Model, Request
+from assay.models.exchanges import exchanged
 from assay.report import EvaluationReport
 from assay.score import Score
 from assay.types import OnError
@@ -108,11 +109,15 @@ class ModelGrader(ScoringGrader, Generic[Generate]):
         """Who is asked when there is no `generate_fn`: the grader's own model, or the default."""
         return self._model or _default_model(type(self).__name__)
 
+    def models(self) -> tuple[Model, ...]:
+        model = None if self.generate_fn is not None else self._model or _configured_model()
+        return () if model is None else (model,)
+
     async def asked(self, shared: str, question: str, schema: type[BaseModel]) -> Any:
         """The reply to one question about everything; `shared` opens other questions too."""
         if self.generate_fn is None:
             request = Request.of(self.instructions, shared, question, schema=schema)
-            return value_of(await self.model(self._put(request)))
+            return value_of(await exchanged(self.model, self._put(request)))
         function: Any = self.generate_fn
         reply = function(self.instructions, shared + question)
         return await reply if isawaitable(reply) else reply
@@ -137,10 +142,16 @@ def _model_of(source: Any) -> Model:
     return model_of(source)
 
 
-def _default_model(grader: str) -> Model:
-    from assay.models.default import THREE_WAYS, configured_model
+def _configured_model() -> Model | None:
+    from assay.models.default import configured_model
 
-    model = configured_model()
+    return configured_model()
+
+
+def _default_model(grader: str) -> Model:
+    from assay.models.default import THREE_WAYS
+
+    model = _configured_model()
     if model is None:
         raise JudgeError(
             f"{grader} has no model to ask: pass generate_fn=, a function of "

@@ -14,6 +14,7 @@ from assay.graders.length import LengthPenalty
 from assay.graders.model import ModelGrader, read_verdict
 from assay.graders.prompting import one_criterion, opening
 from assay.graders.scoring import refuse_errors
+from assay.models.base import announce
 from assay.models.providers import keeps_prefixes
 from assay.score import UNASKED, Score
 from assay.types import OnError
@@ -94,10 +95,16 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
 
         ahead = 0
         if isinstance(ask, Asker) and self._warms(shared, len(criteria)):
-            # What a cache answers warms nothing, so the next one goes ahead too.
-            while ahead < len(criteria) and not ask.reached:
-                await walk(iter((ahead,)))
-                ahead += 1
+            model, following = self.model, len(criteria) - 1
+            # Or so many texts would be begun meanwhile that those calls come all at once.
+            announce(model, following)
+            try:
+                # What a cache answers warms nothing, so the next one goes ahead too.
+                while ahead < len(criteria) and not ask.reached:
+                    await walk(iter((ahead,)))
+                    ahead += 1
+            finally:
+                announce(model, -following)
         await walk_together(lambda places: walk(ahead + n for n in places), len(criteria) - ahead)
         return scores
 

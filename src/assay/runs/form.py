@@ -40,7 +40,7 @@ class RowForm:
 
     def _quick(self, row: Row) -> str | None:
         """All but the fields, where there is nothing but numbers to say; a third of the work."""
-        if row.error is not None or row.timing or row.spent is not NOTHING:
+        if row.error is not None or row.timing or row.spent is not NOTHING or row.exchanges:
             return None
         said = None if row.model or row.altered else self._compact.text(row.report)
         if said is None:
@@ -76,6 +76,8 @@ class RowForm:
             head["timing"] = dict(row.timing)
         if row.model is not None:
             head["model"] = row.model
+        if row.exchanges:
+            head["exchanges"] = list(row.exchanges)
         return head
 
     def read(self, line: bytes, where: str) -> Row:
@@ -92,6 +94,7 @@ class RowForm:
             spent=NOTHING if spent is None else Spending(**spent),
             timing=data.get("timing", {}),
             model=data.get("model"),
+            exchanges=tuple(data.get("exchanges", ())),
             altered=tuple(data.get("altered", ())),
         )
         if error is not None:

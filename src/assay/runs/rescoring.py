@@ -35,6 +35,7 @@ async def rescore(
     on_progress: OnProgress | None = None,
     stopping: Stopping | None = None,
     max_concurrent: int = MOST_AT_ONCE,
+    exchanges: bool = False,
 ) -> Summary:
     """Score a saved run by a rubric, into another folder. Nothing is generated.
 
@@ -60,7 +61,7 @@ async def rescore(
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             rubrics = RowRubrics(scorer)
             feed = _SavedRows(run, Feed((), rubrics, sink.has), rubrics, keeps=keeps)
-            scoring = Scoring(sink, asked, max_concurrent)
+            scoring = Scoring(sink, asked, max_concurrent, exchanges=exchanges)
             stopped = await scoring.run(feed.units(), stopping)
             return sink.finish(complete=not stopped)
 

@@ -39,6 +39,8 @@ class Row:
     """Seconds, under `generation` and `scoring`, where they were measured."""
     model: str | None = None
     """The id that the endpoint gave the model under test."""
+    exchanges: tuple[Mapping[str, Any], ...] = ()
+    """What judges were asked and said, word for word, where that is kept."""
     altered: tuple[str, ...] = ()
     """Fields that JSON could not hold as they were, so that what is saved only resembles them."""
 

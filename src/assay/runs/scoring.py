@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 
 from assay.engine import logging_once
 from assay.graders.base import Autograder
+from assay.models.exchanges import keeping_exchanges
 from assay.models.ledger import budget
 from assay.report import EvaluationReport
 from assay.runs.about import RunAbout, judge_of
 from assay.runs.data import data_about
+from assay.runs.exchanges import exchanges_told
 from assay.runs.feed import Feed, Pending
 from assay.runs.keys import Numbering
 from assay.runs.plain import holdable
@@ -52,6 +54,7 @@ async def score_rows(
     max_concurrent: int = MOST_AT_ONCE,
     total: int | None = None,
     numbering: Numbering | None = None,
+    exchanges: bool = False,
 ) -> Summary:
     """Score rows and save each as a line of a run's folder; without a folder only `on_row` sees them.
 
@@ -62,7 +65,8 @@ async def score_rows(
 
     `stopping` is asked between pieces of work; when it says True, what is under way is finished and
     saved, and the summary is not `complete`. `total` is how many rows there are, for whoever watches.
-    `numbering` gives rows their keys, where they are a part of something larger.
+    `numbering` gives rows their keys, where they are a part of something larger. With `exchanges`
+    each row keeps what judges were asked and said, word for word.
 
     >>> import asyncio
     >>> from assay import Rubric
@@ -79,7 +83,9 @@ async def score_rows(
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             feed = Feed(rows, rubrics, sink.has, numbering)
-            scoring = Scoring(sink, grader or rubrics.autograder, max_concurrent)
+            scoring = Scoring(
+                sink, grader or rubrics.autograder, max_concurrent, exchanges=exchanges
+            )
             stopped = await scoring.run(feed.units(), stopping)
             summary = sink.finish(complete=not stopped and feed.broken is None)
     if feed.broken is not None:
@@ -108,8 +114,16 @@ def _completed(
 class Scoring:
     """Units of rows on their way to a sink."""
 
-    def __init__(self, sink: Sink, grader: Autograder | None, max_concurrent: int) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        grader: Autograder | None,
+        max_concurrent: int,
+        *,
+        exchanges: bool = False,
+    ) -> None:
         self._sink = sink
+        self._exchanges = exchanges
         self._grader = grader
         self._slots = asyncio.Semaphore(max_concurrent)
         self._size = 1
@@ -144,16 +158,18 @@ class Scoring:
         try:
             started = time.perf_counter()
             texts = [holdable(pending.row) for pending in unit]
-            with budget() as ledger:
+            with budget() as ledger, keeping_exchanges() as said:
                 reports = await self._reports(unit)
             timing = {"scoring": round(time.perf_counter() - started, 6)}
             spent = Spending.of(ledger)
             rows: list[Row] = []
+            kept = exchanges_told(said) if self._exchanges else ()
             for pending, report in zip(unit, reports, strict=True):
-                rows.append(_row(pending, report, spent, timing))
-                spent = NOTHING  # what a group took stands on the first of it
-            kept = [place for place, pending in enumerate(unit) if not pending.is_done]
-            self._sink.take([rows[place] for place in kept], [texts[place] for place in kept])
+                row = _row(pending, report, spent, timing)
+                rows.append(replace(row, exchanges=kept) if kept else row)
+                spent, kept = NOTHING, ()  # what a group took stands on the first of it
+            fresh = [place for place, pending in enumerate(unit) if not pending.is_done]
+            self._sink.take([rows[place] for place in fresh], [texts[place] for place in fresh])
         finally:
             self._slots.release()
 

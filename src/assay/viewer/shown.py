@@ -7,8 +7,9 @@ from assay.advantage import advantages
 from assay.lines import CriterionReport
 from assay.messages import completion_text
 from assay.runs import Row, RunAbout, Summary
+from assay.runs.exchanges import whole_exchanges
 from assay.runs.means import Estimate
-from assay.runs.rubrics import CriterionAbout
+from assay.runs.rubrics import CriterionAbout, RubricAbout
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
 from assay.trust.labels import Label
@@ -102,7 +103,17 @@ def whole_row(index: Index, number: int, row: Row, labels: Sequence[Label]) -> d
         "spent": row.spent.to_dict(),
         "model": row.model,
         "altered": list(row.altered),
+        "exchanges": _exchanges(row, about),
     }
+
+
+def _exchanges(row: Row, about: RubricAbout | None) -> list[dict[str, Any]]:
+    """What judges were asked and said, each under the criterion it was about."""
+    names = {} if about is None else {asked.question: asked.name for asked in about.criteria}
+    return [
+        {**exchange, "criterion": names.get(exchange["question"])}
+        for exchange in whole_exchanges(row.exchanges)
+    ]
 
 
 def group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -22,15 +22,15 @@
       ] : null);
   }
 
-  /** A difference around zero with its interval. */
-  function differenceBar({ value, low, high }, reach) {
+  /** A difference around zero with its interval. Under a negative weight less is better. */
+  function differenceBar({ value, low, high }, reach, weight = 1) {
     if (!isNumber(value)) return element("span.note", {}, "no value");
     const at = (one) => WIDTH / 2 + (Math.min(reach, Math.max(-reach, one)) / (reach || 1)) * (WIDTH / 2 - 2);
     const words = `${assay.words.signed(value)}${isNumber(low) ? `, 95 % interval ${assay.words.signed(low)} to ${assay.words.signed(high)}` : ""}`;
     return drawn("svg.mean-bar.difference", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": words },
       drawn("title", {}, words),
       drawn("rect.track", { x: 0, y: 5, width: WIDTH, height: 8, rx: 2 }),
-      drawn(value < 0 ? "rect.fell" : "rect.rose", { x: Math.min(at(0), at(value)), y: 5, width: Math.max(1, Math.abs(at(value) - at(0))), height: 8 }),
+      drawn(value * (weight < 0 ? -1 : 1) < 0 ? "rect.worse" : "rect.better", { x: Math.min(at(0), at(value)), y: 5, width: Math.max(1, Math.abs(at(value) - at(0))), height: 8 }),
       drawn("line.zero", { x1: at(0), x2: at(0), y1: 1, y2: 17 }),
       isNumber(low) ? [
         drawn("line.whisker", { x1: at(low), x2: at(high), y1: 9, y2: 9 }),

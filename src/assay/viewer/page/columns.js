@@ -6,11 +6,11 @@
   const NARROW = 700;
 
   const FIXED = [
-    { key: "number", title: "Row", width: 74, sorts: true },
-    { key: "example", title: "Example", width: 120, sorts: true, cell: (row) => foreign(row.example) },
+    { key: "number", title: "Row", width: 70, sorts: true },
+    { key: "example", title: "Example", width: 110, sorts: true, cell: (row) => foreign(row.example) },
     { key: "sample", title: "Sample", width: 76, sorts: true, side: "number", cell: (row) => String(row.sample) },
-    { key: "task", title: "Task", width: 110, sorts: true, cell: (row) => foreign(row.task) },
-    { key: "score", title: "Score", width: 84, sorts: true, side: "number", cell: scoreCell },
+    { key: "task", title: "Task", width: 90, sorts: true, cell: (row) => foreign(row.task) },
+    { key: "score", title: "Score", width: 80, sorts: true, side: "number", cell: scoreCell },
     { key: "reward", title: "Reward", width: 84, sorts: true, side: "number", cell: (row) => score(row.reward) },
   ];
   const LAST = [
@@ -29,10 +29,16 @@
     return score(row.score);
   }
 
+  /** Room for a name on two lines, which break after an underscore. */
+  function widthFor(name) {
+    const longest = Math.max(...name.split(/[_\-/. ]/).map((part) => part.length + 1), Math.ceil(name.length / 2) + 1);
+    return Math.min(130, Math.max(70, longest * 7.9 + 24));
+  }
+
   /** Every column of a run: a criterion has one too. */
   function columnsOf(criteria) {
     const judged = criteria.map((one) => ({
-      key: `criterion ${one.name}`, sort: one.name, title: one.name, width: 92, sorts: true, criterion: true,
+      key: `criterion ${one.name}`, sort: one.name, title: one.name, width: widthFor(one.name), sorts: true, criterion: true,
       cell: (row) => (row.verdicts[one.name] == null ? "" : assay.verdicts.dot(row.verdicts[one.name], one, `${one.name}: ${row.verdicts[one.name]}`)),
     }));
     return [...FIXED, ...judged, ...LAST];

@@ -3,7 +3,7 @@
   "use strict";
   const { element, fill, foreign, button, section } = assay.dom;
   const { score, signed, chance, count, plural, isNumber } = assay.words;
-  const FIRST = 100;
+  const FIRST = 50;
 
   async function compare({ source, runs, parts }, main) {
     const [first, second] = parts;
@@ -11,7 +11,8 @@
     const names = [named(first), named(second)];
     fill(main, chooser(runs, first, second));
     try {
-      main.append(...shown(await source.compare(first, second), first, second, names));
+      const [told, { criteria }] = await Promise.all([source.compare(first, second), source.overview(second)]);
+      main.append(...shown(told, first, second, names, new Map(criteria.map((one) => [one.name, one]))));
     } catch (error) {
       main.append(element("p.banner.error", { role: "alert" }, foreign(error.message)));
     }
@@ -32,14 +33,15 @@
       button("Swap", () => assay.routes.go(assay.routes.compare(second, first))));
   }
 
-  function shown(told, first, second, names) {
+  /** `known` has the weight and the choices of each criterion. */
+  function shown(told, first, second, names, known) {
     const reach = Math.max(0.1, ...[told.score, ...told.criteria].flatMap(({ difference }) => [difference.low, difference.high, difference.value]).filter(isNumber).map(Math.abs));
     return [
       headline(told),
       section("Differences", { note: "after less before, with 95 % interval; p of criteria adjusted by Holm's method" },
-        element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Differences" }, differences(told, names, reach))),
+        element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Differences" }, differences(told, names, reach, known))),
       leftOut(told, names),
-      flips(told, first, second),
+      flips(told, first, second, known),
     ].filter(Boolean);
   }
 
@@ -54,15 +56,15 @@
         isNumber(value) ? `Difference ${signed(value)}${isNumber(low) ? `, 95 % interval ${signed(low)} to ${signed(high)}` : ""}, p ${chance(whole.p)}.` : foreign(whole.difference.reason || ""), least));
   }
 
-  function differences({ score: whole, criteria }, names, reach) {
-    const head = ["", "before", "after", "difference", "", "p", "better", "worse", "smallest effect"];
+  function differences({ score: whole, criteria }, names, reach, known) {
+    const head = ["", "before", "after", "difference", "", "p", "rose", "fell", "smallest effect"];
     const titles = [null, names[0], names[1]];
     return element("table.figures.differences", {},
       element("thead", {}, element("tr", {}, head.map((name, place) => element("th", { scope: "col", title: titles[place] }, name)))),
       element("tbody", {}, [whole, ...criteria].map((one) => element("tr", { class: one === whole ? "whole" : null },
         element("th", { scope: "row" }, foreign(one.name)),
         element("td.number", {}, score(one.first)), element("td.number", {}, score(one.second)),
-        element("td.number", {}, signed(one.difference.value)), element("td.drawing", {}, assay.bars.differenceBar(one.difference, reach)),
+        element("td.number", {}, signed(one.difference.value)), element("td.drawing", {}, assay.bars.differenceBar(one.difference, reach, known.get(one.name)?.weight)),
         element("td.number", { class: isNumber(one.p) && one.p < 0.05 ? "sure" : null }, chance(one.p)),
         element("td.number", {}, count(one.better)), element("td.number", {}, count(one.worse)),
         element("td.number", {}, score(one.smallest_effect))))));
@@ -81,9 +83,9 @@
     return said.length ? section("Left out", {}, element("ul", {}, said.map((words) => element("li", {}, foreign(words))))) : null;
   }
 
-  function flips({ flips: all }, first, second) {
+  function flips({ flips: all }, first, second, known) {
     const list = element("tbody", {});
-    const show = (some) => list.append(...some.map((flip) => flipRow(flip, first, second)));
+    const show = (some) => list.append(...some.map((flip) => flipRow(flip, first, second, known)));
     show(all.slice(0, FIRST));
     const more = all.length > FIRST ? button(`Show the other ${count(all.length - FIRST)}`, (event) => { show(all.slice(FIRST)); event.currentTarget.remove(); }) : null;
     const head = ["example", "before", "after", "changed answers"];
@@ -92,12 +94,12 @@
         element("table.figures.flips", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), list)) : null, more);
   }
 
-  function flipRow({ example, sample, before, after, changes, first_row: one, second_row: other }, first, second) {
+  function flipRow({ example, sample, before, after, changes, first_row: one, second_row: other }, first, second, known) {
     const link = (run, number, value) => element("td.number", {}, number == null ? score(value) : element("a", { href: assay.routes.row(run, number) }, isNumber(value) ? score(value) : "unscored"));
     return element("tr", {}, element("th", { scope: "row" }, foreign(example), sample ? element("span.note", {}, ` sample ${sample}`) : null),
       link(first, one, before), link(second, other, after),
-      element("td", {}, changes.map((change) => element("div.change", { title: [change.reason_before, change.reason_after].filter(Boolean).join(" → ") },
-        foreign(change.criterion), " ", assay.verdicts.chip(change.before), " → ", assay.verdicts.chip(change.after)))));
+      element("td", {}, element("div.changes", {}, changes.map((change) => element("span.change", { title: [change.reason_before, change.reason_after].filter(Boolean).join(" → ") },
+        foreign(change.criterion), " ", assay.verdicts.chip(change.before, known.get(change.criterion)), " → ", assay.verdicts.chip(change.after, known.get(change.criterion)))))));
   }
 
   assay.views = { ...assay.views, compare };

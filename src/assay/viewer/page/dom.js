@@ -23,7 +23,8 @@
 
   function set(made, name, value) {
     if (value === null || value === undefined || value === false) return;
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    if (name === "class") made.classList.add(...value.split(" "));
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     // Through the object model, since the content policy refuses a style attribute.
     else if (name === "styles") for (const [key, one] of Object.entries(value)) made.style.setProperty(key, one);
     else made.setAttribute(name, value === true ? "" : String(value));

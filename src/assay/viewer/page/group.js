@@ -31,8 +31,14 @@
     return element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Verdicts of all rollouts" }, element("table.figures.matrix", {},
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "criterion"), rows.map((row) =>
         element("th", { scope: "col" }, element("a", { href: assay.routes.row(run.id, row.number) }, `sample ${row.sample}`))))),
-      element("tbody", {}, names.map((name) => element("tr", {}, element("th", { scope: "row" }, foreign(name)),
+      element("tbody", {}, figureRows(rows), names.map((name) => element("tr", {}, element("th", { scope: "row" }, foreign(name)),
         said.map((verdicts) => element("td", {}, verdicts.has(name) ? assay.verdicts.dot(verdicts.get(name), known.get(name)) : "")))))));
+  }
+
+  function figureRows(rows) {
+    const figures = [["score", (row) => score(row.score)], ["reward", (row) => score(row.reward)], ["advantage", (row) => signed(row.advantage)]];
+    return figures.map(([name, words]) => element("tr", {}, element("th.note", { scope: "row" }, name),
+      rows.map((row) => element("td", {}, row.scored ? words(row) : element("span.verdict.error", {}, "unscored")))));
   }
 
   function card(row, run, reach) {

@@ -53,7 +53,7 @@
   function options(width, given) {
     const { edges, unit } = given;
     const { colour } = assay.theme;
-    const axis = { stroke: colour("muted"), font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 22 };
+    const axis = { stroke: colour("muted"), font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 18, labelGap: 2 };
     const line = { stroke: colour("line"), width: 1 };
     return {
       width, height: HEIGHT, legend: { show: false },
@@ -64,8 +64,8 @@
         fill: colour("chart"), stroke: colour("chart"), width: 0, points: { show: false },
       }],
       axes: [
-        { ...axis, label: unit, grid: { show: false }, ticks: line },
-        { ...axis, label: "rollouts", size: 56, grid: line, ticks: line, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] },
+        { ...axis, label: unit, size: 30, grid: { show: false }, ticks: line },
+        { ...axis, label: "rollouts", size: 46, grid: line, ticks: line, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] },
       ],
       hooks: { draw: [(plot) => drawMean(plot, given)], setCursor: [(plot) => point(plot, given)], setSelect: [(plot) => pickSome(plot, given)] },
     };

@@ -21,15 +21,16 @@
         line.tags.map((tag) => element("span.badge.tag", {}, foreign(tag)))),
       line.requirement && line.requirement !== line.name ? element("p.requirement", {}, foreign(line.requirement)) : null,
       line.error ? element("p.error-text", {}, foreign(line.error)) : null,
-      line.reason ? element("div.reason", {}, assay.messages.textBody(line.reason, [], false)) : null,
-      evidenceOf(line.evidence || [], place, how),
+      line.reason ? reasonOf(line, place, how) : null,
+      missingOf(line),
       votesOf(line),
       labelsOf(line));
   }
 
   function verdictOf(line, place, { label }) {
     const chip = assay.verdicts.chip(line.verdict, line);
-    const worth = isNumber(line.value) && String(line.verdict) !== String(line.value) ? element("span.note", { title: "value" }, score(line.value)) : null;
+    const isPlain = ["MET", "UNMET"].includes(line.verdict) || Number(line.verdict) === line.value;
+    const worth = isNumber(line.value) && !isPlain ? element("span.note", { title: "value" }, score(line.value)) : null;
     if (!label) return [chip, worth];
     const overrule = button(chip, (event) => label(line, place, event.currentTarget), {
       class: "overrule", title: "Overrule this verdict", "aria-label": `${line.verdict || "no verdict"} for ${line.name}: overrule`, "aria-expanded": "false",
@@ -37,20 +38,30 @@
     return [overrule, worth];
   }
 
-  /** What the reason quotes; what is not in the answer is said to be missing. */
-  function evidenceOf(evidence, place, { find }) {
-    if (!evidence.length) return null;
-    return element("ul.evidence", { "aria-label": "Evidence" }, evidence.map((one) => {
-      if (!isNumber(one.start)) {
-        return element("li.missing", {}, element("span.badge.error", {}, "not in the answer"), foreign(` “${one.quote}”`));
-      }
-      return element("li", {}, find ? button(foreign(`“${one.quote}”`), () => find(place, one.start), { class: "quote", title: "Show it in the answer" }) : foreign(`“${one.quote}”`));
-    }));
+  /** The reason, in which what it quotes has the colour that it has in the answer, and leads there. */
+  function reasonOf(line, place, { find }) {
+    const found = (line.evidence || []).filter((one) => isNumber(one.start));
+    const marks = found.map(({ quote }) => ({ start: line.reason.indexOf(quote), end: line.reason.indexOf(quote) + quote.length, line: place, hue: place % assay.marks.HUES }));
+    const body = element("div.reason", {}, assay.messages.textBody(line.reason, marks.filter((mark) => mark.start >= 0), false));
+    for (const mark of find ? body.querySelectorAll("mark") : []) {
+      for (const [name, value] of Object.entries({ role: "button", tabindex: "0", title: "Show it in the answer" })) mark.setAttribute(name, value);
+      mark.addEventListener("click", () => find(place));
+      mark.addEventListener("keydown", (event) => event.key === "Enter" && find(place));
+    }
+    return body;
+  }
+
+  /** Quotations that are not in the answer: whoever judged has not read it well. */
+  function missingOf({ evidence }) {
+    const missing = (evidence || []).filter((one) => !isNumber(one.start));
+    if (!missing.length) return null;
+    return element("ul.evidence", { "aria-label": "Quotations that are not in the answer" }, missing.map(({ quote }) =>
+      element("li.missing", {}, element("span.badge.error", {}, "not in the answer"), " ", foreign(`“${quote}”`))));
   }
 
   function votesOf(line) {
     if (!line.votes?.length) return null;
-    const apart = isNumber(line.disagreement) ? `, ${percent(line.disagreement)} apart` : "";
+    const apart = line.disagreement > 0 ? `, ${percent(line.disagreement)} apart` : ", all agree";
     const words = line.nested ? `${line.votes.length} lines of its rubric` : `${line.votes.length} votes${apart}`;
     return element("details.votes", { open: line.disagreement > 0 }, element("summary", {}, words),
       element("ul", {}, line.votes.map((vote) => element("li", {},

@@ -2,7 +2,8 @@
 ((assay) => {
   "use strict";
   const { element, fill, foreign, section } = assay.dom;
-  const { count, plural, score, interval, dollars, seconds, percent, isNumber } = assay.words;
+  const { amount, count, plural, score, interval, dollars, seconds, percent, isNumber } = assay.words;
+  const FIRST = 5;
 
   /** Show the overview of a run, and again whenever the run has grown. */
   async function overview({ source, run }, main) {
@@ -35,17 +36,18 @@
       element("h2", {}, element("span.sign", { "aria-hidden": "true" }, "!"), `${lost}${why}.`),
       element("p", {}, "They are kept out of every mean below. ",
         element("a", { href: assay.routes.rows(run.id, { q: unscored ? "unscored" : "error" }) }, unscored ? "See the unscored rows" : "See the rows with errors")),
-      element("ul.errors", {}, errors.slice(0, 12).map((error) => errorLine(error, run))),
-      errors.length > 12 ? element("p", {}, `and ${plural(errors.length - 12, "more kind")} of error`) : null);
+      element("ul.errors", {}, errors.slice(0, FIRST).map((error) => errorLine(error, run))),
+      errors.length > FIRST ? element("details", {}, element("summary", {}, plural(errors.length - FIRST, "more kind of error", "more kinds of error")),
+        element("ul.errors", {}, errors.slice(FIRST).map((error) => errorLine(error, run)))) : null);
   }
 
   function errorLine({ kind, criterion, count: number, message, first_row: first }, run) {
     const q = `error~${assay.filters.quoted(kind)}${criterion ? ` criterion:${assay.filters.quoted(criterion)} verdict:error` : ""}`;
     return element("li", {},
       element("a", { href: assay.routes.rows(run.id, { q }) }, `${count(number)} × `, foreign(kind)),
-      " in ", element("b", {}, foreign(criterion || "the rollout itself")),
-      first == null ? null : [", first in ", element("a", { href: assay.routes.row(run.id, first) }, `row ${first}`)],
-      message ? element("div.message-text", {}, foreign(message.slice(0, 300))) : null);
+      element("span", {}, "in ", criterion ? element("b", {}, foreign(criterion)) : "the rollout itself",
+        first == null ? null : [", first in ", element("a", { href: assay.routes.row(run.id, first) }, `row ${first}`)]),
+      message ? element("span.message-text", { title: message.slice(0, 1000) }, foreign(message.slice(0, 300))) : null);
   }
 
   function tiles({ score: mean, reward, rows, scored, unscored, examples, spent }) {
@@ -55,7 +57,7 @@
       reward.mean !== mean.mean ? tile("Mean reward", score(reward.mean), interval(reward.low, reward.high)) : null,
       tile("Rollouts", count(rows), [`${count(scored)} scored`, unscored ? `, ${count(unscored)} unscored` : "", several ? `, ${plural(examples, "example")}` : ""].join("")),
       tile("Cost", costOf(spent), spent.unpriced ? `${plural(spent.unpriced, "call")} without a known price` : "of generation and judging"),
-      tile("Tokens", count((spent.prompt || 0) + (spent.completion || 0)), `${count(spent.prompt || 0)} read, ${count(spent.completion || 0)} written`),
+      tile("Tokens", amount((spent.prompt || 0) + (spent.completion || 0)), `${amount(spent.prompt || 0)} read, ${amount(spent.completion || 0)} written`),
       tile("Calls", count(spent.calls || 0), spent.hits ? `${count(spent.hits)} more from the cache` : "none from the cache"),
     ];
   }

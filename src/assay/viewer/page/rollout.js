@@ -80,7 +80,7 @@
       const { row } = this;
       const has = (value) => value !== null && value !== undefined && value !== "";
       if (!has(row.answer) && !has(row.parsed)) return null;
-      const side = (name, value) => element("div", {}, element("h3", {}, name), has(value) ? assay.messages.value(value) : element("p.note", {}, "none"));
+      const side = (name, value) => element("div", {}, element("h3", {}, name), has(value) ? [assay.messages.value(value), formulaOf(value)] : element("p.note", {}, "none"));
       return section("Answer", {}, element("div.beside", {}, "parsed" in row ? side("Parsed", row.parsed) : null, side("Gold", row.answer)));
     }
 
@@ -99,7 +99,7 @@
 
     /** Bring the first words that a line quotes into sight. */
     find(line) {
-      const wanted = () => [...this.main.querySelectorAll("mark")].filter((mark) => mark.dataset.lines.split(" ").includes(String(line)));
+      const wanted = () => [...this.main.querySelectorAll(".said mark")].filter((mark) => mark.dataset.lines.split(" ").includes(String(line)));
       if (!wanted().length) for (const more of this.main.querySelectorAll(".said .show-all")) more.click();
       const found = wanted();
       for (const mark of this.main.querySelectorAll("mark.found")) mark.classList.remove("found");
@@ -146,6 +146,11 @@
       const turn = (href) => () => href && assay.routes.go(href, {});
       return { j: turn(this.after), k: turn(this.before), r: () => this.toggleRaw(), Escape: turn(this.back()), u: turn(this.back()) };
     }
+  }
+
+  /** An answer in LaTeX also as a formula. */
+  function formulaOf(value) {
+    return typeof value === "string" && /[\\^]/.test(value) && value.length < 300 ? assay.formula(value.replace(/^\$+|\$+$/g, ""), false) : null;
   }
 
   assay.views = { ...assay.views, rollout };

@@ -95,7 +95,14 @@
     async restart(at) {
       this.active = at ?? -1;
       assay.routes.go(assay.routes.rows(this.run.id, this.asked()), { replace: true });
+      this.stretch();
       if (this.isReadable()) await this.virtual.restart({ at: at ?? 0 });
+    }
+
+    /** Let the rows have what the window has left. */
+    stretch() {
+      const above = this.scroller.getBoundingClientRect().top + scrollY;
+      this.scroller.style.height = `calc(100dvh - ${Math.round(above)}px - 1rem)`;
     }
 
     showTotal(total) {
@@ -119,7 +126,7 @@
     drawHead() {
       const shown = this.shownColumns();
       fill(this.widths, shown.map((column) => element("col", { styles: column.width ? { width: `${column.width}px` } : {} })));
-      this.grid.style.minWidth = `${shown.reduce((sum, column) => sum + (column.width || 160), 0)}px`;
+      this.grid.style.minWidth = `${shown.reduce((sum, column) => sum + (column.width || 200), 0)}px`;
       fill(this.head, element("tr", { "aria-rowindex": "1" }, shown.map((column) => this.headCell(column))));
     }
 
@@ -128,6 +135,8 @@
       const isSorted = this.sort === by;
       const arrow = isSorted ? element("span.arrow", { "aria-hidden": "true" }, this.descending ? "▼" : "▲") : null;
       const title = foreign(column.title);
+      // Long names may break after an underscore.
+      title.replaceChildren(...column.title.split(/(?<=[_\-/.])/).flatMap((part) => [assay.hidden.shown(part), document.createElement("wbr")]).flat());
       const inside = column.sorts ? button([title, arrow], () => this.sortBy(by), { class: "sorter", title: column.title }) : title;
       return element("th", { scope: "col", class: column.side, "aria-sort": isSorted ? (this.descending ? "descending" : "ascending") : null }, inside);
     }

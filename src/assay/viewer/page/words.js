@@ -12,6 +12,11 @@
     return isNumber(value) ? value.toLocaleString("en-GB") : MISSING;
   }
 
+  /** A large number in few digits. */
+  function amount(value) {
+    return value >= 1e6 ? `${(value / 1e6).toPrecision(3)} M` : count(value);
+  }
+
   /** A score: three places, a dash when it is missing. Missing is never zero. */
   function score(value) {
     if (!isNumber(value)) return MISSING;
@@ -37,7 +42,7 @@
   function dollars(value) {
     if (!isNumber(value)) return MISSING;
     if (value === 0) return "$0";
-    return value < 0.01 ? `$${value.toPrecision(2)}` : `$${value.toLocaleString("en-GB", places(2))}`;
+    return value < 1 ? `$${Number(value.toPrecision(2))}` : `$${value.toLocaleString("en-GB", places(2))}`;
   }
 
   function places(digits) {
@@ -80,6 +85,6 @@
   }
 
   assay.words = {
-    MISSING, isNumber, count, score, signed, percent, interval, dollars, seconds, size, plural, chance, time, plain,
+    MISSING, isNumber, count, amount, score, signed, percent, interval, dollars, seconds, size, plural, chance, time, plain,
   };
 })((globalThis.Assay ??= {}));

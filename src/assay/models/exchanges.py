@@ -1,0 +1,52 @@
+"""Exchanges: what judges were asked and what they said, word for word, for whoever wants to keep it.
+
+with keeping_exchanges() as kept:
+    reports = await rubric.score(rollouts)
+kept[0].reply
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from assay.models.base import Model, Reply, Request, Source
+from assay.types import Message
+
+
+class Exchange(NamedTuple):
+    """One question and its answer."""
+
+    judge: str
+    """The model's id."""
+    question: str
+    """The hash of the criterion's question; empty when several were asked at once."""
+    messages: tuple[Message, ...]
+    reply: str
+    source: Source
+    """Who answered: the model, or a cache."""
+
+
+_KEPT: ContextVar[list[Exchange] | None] = ContextVar("exchanges", default=None)
+
+
+@contextmanager
+def keeping_exchanges() -> Generator[list[Exchange]]:
+    """Keep every exchange with a judge inside; the list grows as they come."""
+    kept: list[Exchange] = []
+    token = _KEPT.set(kept)
+    try:
+        yield kept
+    finally:
+        _KEPT.reset(token)
+
+
+async def exchanged(model: Model, request: Request) -> Reply:
+    """The model's reply, kept if somebody keeps exchanges."""
+    reply = await model(request)
+    kept = _KEPT.get()
+    if kept is not None:
+        kept.append(
+            Exchange(model.id, request.question, request.messages, reply.text, reply.source)
+        )
+    return reply

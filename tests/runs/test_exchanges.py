@@ -1,0 +1,33 @@
+"""What judges were asked and said, kept word for word with the row it was about."""
+
+from assay import PerCriterionGrader, Rubric
+from assay.runs import Run, score_rows
+from assay.runs.exchanges import whole_exchanges
+from assay.testing import FakeModel
+
+RUBRIC = Rubric.from_dict([{"requirement": "Is polite"}, {"requirement": "Is short"}])
+
+
+async def scored(folder, **options):
+    grader = PerCriterionGrader(model=FakeModel("MET"))
+    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, **options)
+    [row] = Run.open(folder).rows()
+    return row
+
+
+async def test_every_exchange_is_kept_and_the_opening_once(tmp_path):
+    """Two questions about one text: the second is told by what is new in it."""
+    row = await scored(tmp_path / "run", exchanges=True)
+    first, second = row.exchanges
+    assert (second["like"], second["shared"]) == (0, 2)
+    assert len(second["messages"]) == len(first["messages"]) - 2
+    whole = whole_exchanges(row.exchanges)
+    assert [len(exchange["messages"]) for exchange in whole] == [3, 3]
+    assert "please" in whole[1]["messages"][1]["content"]
+    assert all("MET" in exchange["reply"] for exchange in whole)
+    questions = {criterion.question_hash for criterion in RUBRIC.criteria}
+    assert {exchange["question"] for exchange in whole} == questions
+
+
+async def test_nothing_is_kept_unless_asked_for(tmp_path):
+    assert (await scored(tmp_path / "run")).exchanges == ()
