@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test test-trl fast check fix docs picture bench bench-math clean
+.PHONY: help demo test test-trl browser fast check fix docs picture bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -19,8 +19,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)  ## Score a small shipped set of rollouts and print the table
 	@$(BIN)/python examples/demo.py
 
-test: check  ## Everything: lint, types, layers, all tests
+test: check browser  ## Everything: lint, types, layers, all tests
 	$(BIN)/python -m pytest -n auto
+
+browser:  ## A Chromium for the tests of the run page, where the system has none and lets us install it
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
+		  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+		echo "no Chromium here, so the tests that need one are skipped: install the package chromium"
 
 TRAINERS := .venv-trl/.installed
 
@@ -58,6 +64,14 @@ picture: $(INSTALLED)  ## Draw docs/demo.svg anew from the demo
 bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/judging.py
+
+bench-runs: $(INSTALLED)  ## The same for runs, environments, the server and shards
+	$(BIN)/python benchmarks/runs.py
+	$(BIN)/python benchmarks/server.py
+	$(BIN)/python benchmarks/scale.py
+
+bench-trust: $(INSTALLED)  ## What recorded judges are worth; needs the data named in benchmarks/README.md
+	$(BIN)/python benchmarks/trust.py
 
 bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in benchmarks/README.md
 	$(BIN)/python benchmarks/math.py
