@@ -4,6 +4,7 @@ Started in a process of its own; its only argument is the task as JSON: `latency
 share of each kind. Prints its address and serves until its standard input closes.
 """
 
+import gc
 import json
 import sys
 
@@ -30,6 +31,8 @@ def answer(system: str, user: str) -> dict[str, str]:
 
 
 def main() -> None:
+    # It keeps every call, and a look through all of them would hold up all callers.
+    gc.disable()
     task = json.loads(sys.argv[1])
     faults = mixed({KINDS[kind]: share for kind, share in task["faults"].items()})
     with ModelServer(answer, latency=task["latency"], faults=faults, name="judge") as server:

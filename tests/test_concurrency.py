@@ -36,6 +36,23 @@ async def test_no_more_than_the_limit_are_under_way():
     assert most == 7
 
 
+async def test_what_has_no_room_is_not_begun():
+    """Room for two: never more than those and the two that were let in last are under way."""
+    under_way, most, done = 0, 0, []
+
+    async def work(item):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.001)
+        under_way -= 1
+        done.append(item)
+
+    await side_by_side(work, range(20), room=lambda: under_way < 2)
+    assert sorted(done) == list(range(20))
+    assert most <= 4
+
+
 async def test_work_that_never_waits_starts_no_task():
     """Everything happens in the caller's own task."""
     tasks = set()

@@ -48,6 +48,8 @@ VERIFIERS = {
     ".parsers.xml_parser": "XMLParser",
     ".parsers.think_parser": "ThinkParser",
     ".parsers.maybe_think_parser": "MaybeThinkParser",
+    ".envs": "Environment SingleTurnEnv MultiTurnEnv ToolEnv",
+    ".decorators": "stop cleanup teardown",
     ".rubrics": "Rubric RubricGroup JudgeRubric MathRubric ToolRubric SmolaToolRubric",
     ".rubrics.tool_rubric": "ToolRubric",
     ".rubrics.smola_tool_rubric": "SmolaToolRubric",
@@ -56,7 +58,7 @@ VERIFIERS = {
     ".rubrics.rubric_group": "RubricGroup",
     ".rubrics.math_rubric": "MathRubric",
     ".rubrics.judge_rubric": "JudgeRubric DEFAULT_JUDGE_PROMPT",
-    ".utils.data_utils": "extract_boxed_answer extract_hash_answer BOXED_SYSTEM_PROMPT "
+    ".utils.data_utils": "load_example_dataset extract_boxed_answer extract_hash_answer BOXED_SYSTEM_PROMPT "
     "THINK_BOXED_SYSTEM_PROMPT strip_non_numeric",
     ".utils.async_utils": "maybe_await",
 }

@@ -11,6 +11,15 @@ from assay.lazy import lazily
 if TYPE_CHECKING:
     from assay.advantage import advantages as advantages
     from assay.criterion import Criterion as Criterion
+    from assay.envs import Environment as Environment
+    from assay.envs import Evaluation as Evaluation
+    from assay.envs import MultiTurnEnv as MultiTurnEnv
+    from assay.envs import Results as Results
+    from assay.envs import SingleTurnEnv as SingleTurnEnv
+    from assay.envs import ToolEnv as ToolEnv
+    from assay.envs import cleanup as cleanup
+    from assay.envs import stop as stop
+    from assay.envs import teardown as teardown
     from assay.errors import AssayError as AssayError
     from assay.errors import BudgetExceeded as BudgetExceeded
     from assay.errors import CircuitOpen as CircuitOpen
@@ -80,7 +89,14 @@ if TYPE_CHECKING:
     from assay.report import EvaluationReport as EvaluationReport
     from assay.rollout import Rollout as Rollout
     from assay.rubric import Rubric as Rubric
+    from assay.runs import Run as Run
+    from assay.runs import RunError as RunError
+    from assay.runs import Summary as Summary
+    from assay.runs import rescore as rescore
+    from assay.runs import score_rows as score_rows
     from assay.score import Score as Score
+    from assay.tables import TableError as TableError
+    from assay.tables import rows_of as rows_of
     from assay.types import GroupRewardFunc as GroupRewardFunc
     from assay.types import IndividualRewardFunc as IndividualRewardFunc
     from assay.types import Info as Info
@@ -107,6 +123,10 @@ _HOMES = {
         "Referenced", "RubricAsJudgeGrader", "RubricAsJudgeOutput", "Samples", "Swapped",
         "Tournament", "Transcript",
     ),
+    "envs": (
+        "Environment", "Evaluation", "MultiTurnEnv", "Results", "SingleTurnEnv", "ToolEnv", "cleanup", "stop",
+        "teardown",
+    ),
     "group": ("RubricGroup",),
     "models": (
         "Limits", "Model", "Price", "Reply", "Request", "Usage", "budget", "configure",
@@ -122,7 +142,9 @@ _HOMES = {
     "report": ("EvaluationReport",),
     "rollout": ("Rollout",),
     "rubric": ("Rubric",),
+    "runs": ("Run", "RunError", "Summary", "rescore", "score_rows"),
     "score": ("Score",),
+    "tables": ("TableError", "rows_of"),
     "types": (
         "GroupRewardFunc", "IndividualRewardFunc", "Info", "Message", "Messages", "RewardFunc",
         "State",
@@ -148,6 +170,8 @@ __all__ = [
     "CriterionReport",
     "DeadlineExceeded",
     "EarlyStop",
+    "Environment",
+    "Evaluation",
     "EvaluationReport",
     "Expectation",
     "GradingError",
@@ -168,6 +192,7 @@ __all__ = [
     "MissingExtraError",
     "Model",
     "ModelError",
+    "MultiTurnEnv",
     "NotAsked",
     "OffMenu",
     "OneShotOutput",
@@ -184,6 +209,7 @@ __all__ = [
     "Refused",
     "Reply",
     "Request",
+    "Results",
     "RewardFunc",
     "Rollout",
     "Rubric",
@@ -192,13 +218,19 @@ __all__ = [
     "RubricError",
     "RubricFileError",
     "RubricGroup",
+    "Run",
+    "RunError",
     "Samples",
     "Score",
     "SignatureError",
+    "SingleTurnEnv",
     "SmolaToolRubric",
     "State",
+    "Summary",
     "Swapped",
+    "TableError",
     "ThinkParser",
+    "ToolEnv",
     "ToolRubric",
     "Tournament",
     "Transcript",
@@ -209,12 +241,18 @@ __all__ = [
     "__version__",
     "advantages",
     "budget",
+    "cleanup",
     "configure",
     "default_model",
     "extract_boxed_answer",
     "extract_hash_answer",
     "model_of",
     "rehearsal",
+    "rescore",
+    "rows_of",
+    "score_rows",
+    "stop",
+    "teardown",
 ]
 
 

@@ -12,6 +12,10 @@ Result = TypeVar("Result")
 
 SIDE_BY_SIDE = 1024
 """How many pieces of work are under way at once unless said otherwise."""
+AT_ONCE = 2
+"""How many begin in one turn of the loop where there has to be room: more would hold up the rest."""
+GLANCE = 0.005
+"""Seconds between two looks at whether there is room."""
 
 
 FAILURES = (Exception, asyncio.CancelledError)
@@ -26,9 +30,17 @@ def is_stop(error: BaseException) -> bool:
 
 
 async def side_by_side(
-    work: Callable[[Item], Awaitable[Result]], items: Sequence[Item], *, limit: int = SIDE_BY_SIDE
+    work: Callable[[Item], Awaitable[Result]],
+    items: Sequence[Item],
+    *,
+    limit: int = SIDE_BY_SIDE,
+    room: Callable[[], bool] | None = None,
 ) -> list[Result]:
-    """The results of `work` on each item, in order. The first exception cancels the rest."""
+    """The results of `work` on each item, in order. The first exception cancels the rest.
+
+    Where all work ends up in one narrow place, `room` says whether more would get through there: what
+    is begun too early only waits, and is in the way.
+    """
     if len(items) == 1:
         return [await work(items[0])]
     results: list[Any] = [None] * len(items)
@@ -37,7 +49,7 @@ async def side_by_side(
         for place in places:
             results[place] = await work(items[place])
 
-    await walk_together(walk, len(items), limit=limit)
+    await walk_together(walk, len(items), limit=limit, room=room)
     return results
 
 
@@ -46,13 +58,15 @@ async def walk_together(
     count: int,
     *,
     limit: int = SIDE_BY_SIDE,
+    room: Callable[[], bool] | None = None,
 ) -> None:
     """Have `walk` take every place from 0 to `count`, by as many walkers as there is waiting to do.
 
     The caller itself takes places one by one; further walkers join, on the same places, only once
-    it has to wait. So work that never waits costs no task at all.
+    it has to wait. So work that never waits costs no task at all. With `room`, they join while it
+    says that there is some.
     """
-    walkers = _Walkers(walk, count, limit)
+    walkers = _Walkers(walk, count, limit, room)
     try:
         async with asyncio.TaskGroup() as walkers.group:
             joining = asyncio.get_running_loop().call_soon(walkers.join)
@@ -67,16 +81,21 @@ async def walk_together(
 class _Walkers:
     """Walkers that share the places they take."""
 
-    __slots__ = ("broken", "group", "limit", "number", "places", "walk")
+    __slots__ = ("broken", "group", "limit", "number", "places", "room", "walk")
 
     group: asyncio.TaskGroup
 
     def __init__(
-        self, walk: Callable[[Iterator[int]], Coroutine[Any, Any, None]], count: int, limit: int
+        self,
+        walk: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
+        count: int,
+        limit: int,
+        room: Callable[[], bool] | None,
     ) -> None:
         self.walk = walk
         self.places = iter(range(count))
         self.limit = min(limit, count)
+        self.room = room
         self.number = 1
         self.broken = False
 
@@ -89,14 +108,19 @@ class _Walkers:
             raise
 
     def join(self) -> None:
-        """Double the walkers; again as soon as all of them wait."""
+        """Double the walkers; again as soon as all of them wait, or when there is room."""
+        loop = asyncio.get_running_loop()
         left = 0 if self.broken else length_hint(self.places)
-        more = min(self.number, self.limit - self.number, left)
+        if left and self.room is not None and not self.room():
+            loop.call_later(GLANCE, self.join)
+            return
+        most = self.number if self.room is None else min(self.number, AT_ONCE)
+        more = min(most, self.limit - self.number, left)
         for _ in range(more):
             self.group.create_task(self.walk_on())
         self.number += more
         if left and self.number < self.limit:
-            asyncio.get_running_loop().call_soon(self.join)
+            loop.call_soon(self.join)
 
 
 async def together(

@@ -94,17 +94,24 @@ class Doors(ABC):
         return (await self._score_states([state], in_group=False))[0]
 
     async def score_group(
-        self, states: Sequence[MutableMapping[str, Any]]
+        self,
+        states: Sequence[MutableMapping[str, Any]],
+        *,
+        autograder: Autograder | None = None,
     ) -> Sequence[EvaluationReport]:
         """Score the states of one group; writes what `score_rollout` does, and `advantage`."""
-        return await self._score_states(states, in_group=True)
+        return await self._score_states(states, in_group=True, autograder=autograder)
 
     async def _score_states(
-        self, states: Sequence[MutableMapping[str, Any]], *, in_group: bool
+        self,
+        states: Sequence[MutableMapping[str, Any]],
+        *,
+        in_group: bool,
+        autograder: Autograder | None = None,
     ) -> Sequence[EvaluationReport]:
         _refuse_no_states(states)
         started = time.perf_counter()
-        findings = await self._find(Batch.of_states(states))
+        findings = await self._find(Batch.of_states(states), autograder)
         found = await _work_out(findings, len(states))
         elapsed_ms = (time.perf_counter() - started) * 1000
         _write_states(states, found, elapsed_ms, in_group=in_group)

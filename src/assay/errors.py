@@ -16,6 +16,12 @@
     │   ├── Truncated                       the reply was cut off: no verdict
     │   └── Unreadable (JudgeError)         the reply cannot be read as what was asked for
     │       └── OffMenu                     … or gives a verdict that was not on offer
+    ├── RunError (assay.runs)               a run's folder cannot be read, written or gone on with
+    ├── TableError (assay.tables)           rows cannot be read as they stand
+    ├── ToolError (assay.envs)              a function cannot be a tool
+    ├── TrustError (assay.trust)            too little to say how far a judge is to be trusted
+    │   └── LabelError                      … or a label that cannot be read
+    ├── UnscoredError (assay.unscored)      a trainer wants a number that nobody could give
     ├── CacheError                          a verdict cache cannot be opened, read or written
     ├── GradingError                        a text could not be graded whole; holds the partial report
     └── MissingExtraError (ImportError)     an optional dependency is not installed

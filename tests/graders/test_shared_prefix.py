@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay import Guarded, Limits, PerCriterionGrader, Rubric, model_of
+from assay import GradingError, Guarded, Limits, PerCriterionGrader, Rubric, model_of
+from assay.models.endpoint import Endpoint
 from assay.models.providers import PROVIDERS, keeps_prefixes
 from assay.testing import FakeModel, Fault, ModelServer
 
@@ -137,6 +138,38 @@ async def test_a_call_that_fails_ahead_holds_nobody_up(serve: Any) -> None:
     [report] = await rubric.score([{"completion": TEXT, "prompt": "Does it?"}], autograder=grader)
     assert report.answered == 9
     assert answer.answered == [9]
+
+
+async def test_a_text_is_begun_when_its_calls_would_soon_go_out(serve: Any) -> None:
+    """Of 100 texts few are begun at a time, so that the prompts of each go one after the other."""
+    waiting: list[int] = []
+
+    def answer(system: str, user: str) -> str:
+        waiting.append(Endpoint.at(server.url).gate.waiting)
+        return "MET"
+
+    server = serve(answer)
+    model = model_of(server.model, limits=Limits(concurrency=4))
+    rollouts = [{"completion": f"text {n}", "prompt": "Does it?"} for n in range(100)]
+    reports = await Rubric(CRITERIA).score(rollouts, autograder=PerCriterionGrader(model=model))
+    assert [report.score for report in reports] == [1.0] * 100
+    assert max(waiting) < 200
+
+
+async def test_what_goes_ahead_announces_the_rest(serve: Any) -> None:
+    """Nine calls that follow the first; none any more when all are made, also where that one failed."""
+    announced: list[int] = []
+
+    def answer(system: str, user: str) -> str:
+        announced.append(Endpoint.at(server.url).gate.announced)
+        return "MET"
+
+    server = serve(answer, faults=[None] * 10 + [Fault.truncated()])
+    await grade(server)
+    assert announced == [9] + [0] * 9
+    with pytest.raises(GradingError, match="Truncated"):
+        await grade(server, TEXT + "!")
+    assert Endpoint.at(server.url).gate.announced == 0
 
 
 async def test_a_function_is_asked_about_all_at_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.models.client import Client, dumps, loads, proxy_for
+from assay.models.client import Client, dumps, loads
 
 
 async def test_a_loop_has_one_client(serve: Any, model_at: Any, question: Any) -> None:
@@ -18,21 +18,22 @@ async def test_a_loop_has_one_client(serve: Any, model_at: Any, question: Any) -
         await model_at(server)(question(str(n)))
     client = await Client.here()
     assert client is await Client.here()
-    assert len(client.session.connector._conns) == 1
+    assert [len(connections) for connections in client.idle.values()] == [1]
 
 
 def test_a_client_is_closed_with_its_loop(serve: Any, model_at: Any, question: Any) -> None:
     """A sync door runs a new loop each time."""
     model = model_at(serve("hello"))
-    sessions: list[Any] = []
+    connections: list[Any] = []
 
     async def ask(number: int) -> str:
         text = (await model(question(str(number)))).text
-        sessions.append((await Client.here()).session)
+        [idle] = (await Client.here()).idle.values()
+        connections.extend(idle)
         return text
 
     assert [asyncio.run(ask(n)) for n in range(3)] == ["hello"] * 3
-    assert [session.closed for session in sessions] == [True] * 3
+    assert [connection.is_open for connection in connections] == [False] * 3
     assert not [loop for loop in Client._clients if not loop.is_closed()]
 
 
@@ -131,31 +132,6 @@ with ModelServer("hello", faults=lambda call: Fault.hanging() if call == 1 else 
     assert (done.stdout, done.returncode) == ("0 hello\n", 0)
 
 
-def test_what_needs_aiohttp_says_so() -> None:
-    """The core does without; the model says so when it is made."""
-    code = """
-import sys
-sys.modules["aiohttp"] = None
-from assay.models import model_of
-try:
-    model_of("http://127.0.0.1:1/v1#x")
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'assay[models]'" in done.stdout
-
-
 def test_json_takes_half_a_character() -> None:
-    """With or without orjson."""
+    """Models under test write it."""
     assert loads(dumps({"text": "\ud83d"})) == {"text": "\ud83d"}
-
-
-def test_a_proxy_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But not for this machine."""
-    proxy_for.cache_clear()
-    monkeypatch.setenv("https_proxy", "http://proxy.test:3128")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert proxy_for("https://api.openai.com/v1") == "http://proxy.test:3128"
-    assert proxy_for("https://127.0.0.1/v1") is None
-    proxy_for.cache_clear()

@@ -86,6 +86,45 @@ def test_refusals_at_random_leave_it_alone() -> None:
     assert [endpoint.moment(refused=32) for _ in range(5)] == [64] * 5
 
 
+def test_refusals_of_a_few_calls_leave_it_alone() -> None:
+    """12 of 64 places are in use and a third of the calls refused: it is not for want of places."""
+    endpoint = Endpoint(64)
+    assert [endpoint.moment(12, refused=4) for _ in range(5)] == [64] * 5
+
+
+def test_refusals_that_come_before_the_first_answers_leave_it_alone() -> None:
+    """20 are refused at once while 64 are under way, and a pause before says nothing of them."""
+    now = 0.0
+    gate = Gate(64, clock=lambda: now)
+    asyncio.run(entered(gate, 1))
+    gate.leave("answered", 0.0)
+    now = 100.0
+    asyncio.run(entered(gate, 64))
+    for _ in range(20):
+        now += 0.01
+        gate.leave("refused", 0.001)
+        asyncio.run(entered(gate, 1))
+    assert gate.limit == 64
+
+
+async def entered(gate: Gate, calls: int) -> None:
+    for _ in range(calls):
+        await gate.enter()
+
+
+def test_refusals_that_take_their_time_halve_it() -> None:
+    """A third of all calls, each as long as an answer: a third of the time goes into them."""
+    now = 0.0
+    gate = Gate(64, clock=lambda: now)
+    asyncio.run(entered(gate, 64))
+    for call in range(192):
+        now += 1 / 64
+        gate.leave("refused" if call % 3 == 0 else "answered", 1.0)
+        if gate.active < gate.limit:
+            asyncio.run(entered(gate, 1))
+    assert gate.limit < 64
+
+
 def test_it_never_falls_below_one() -> None:
     """Somebody has to find out when it gets better."""
     endpoint = Endpoint(16)
@@ -106,6 +145,41 @@ async def test_nobody_gets_in_beyond_the_limit() -> None:
 
     await asyncio.gather(*(pass_through(number) for number in range(20)))
     assert (order, gate.active) == (list(range(20)), 0)
+
+
+async def test_there_is_room_for_four_times_as_many_as_may_go_in() -> None:
+    """Two inside, three in line and two announced are 7 of 8; the eighth is one too many."""
+    gate = Gate(2)
+    gate.announce(2)
+    waiting = [asyncio.ensure_future(gate.enter()) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert (gate.active, gate.waiting, gate.has_room) == (2, 3, True)
+    gate.announce(1)
+    assert not gate.has_room
+    gate.announce(-3)
+    assert gate.has_room
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+
+
+async def test_who_comes_again_goes_first() -> None:
+    """A call that was inside before, and is tried once more."""
+    gate = Gate(1)
+    order: list[str] = []
+
+    async def pass_through(name: str, *, again: bool) -> None:
+        await gate.enter(again=again)
+        order.append(name)
+        gate.leave("answered", 0.0)
+
+    await gate.enter()
+    names = {"first": False, "second": False, "again": True}
+    waiting = [asyncio.ensure_future(pass_through(n, again=a)) for n, a in names.items()]
+    await asyncio.sleep(0)
+    gate.leave("refused", 0.0)
+    await asyncio.gather(*waiting)
+    assert order == ["again", "first", "second"]
 
 
 async def test_who_is_cancelled_while_waiting_leaves_no_gap() -> None:

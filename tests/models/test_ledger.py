@@ -10,8 +10,8 @@ from assay import (
     DeadlineExceeded,
     Limits,
     NotAsked,
+    Panel,
     PerCriterionGrader,
-    Refused,
     Rollout,
     Rubric,
     budget,
@@ -87,9 +87,21 @@ async def test_a_run_that_can_pay_for_all_is_not_stopped(
 async def test_without_a_price_money_cannot_be_held_to(question: Any) -> None:
     """It says so before anything is spent."""
     model = model_of("http://203.0.113.1:9/v1#test")
-    with budget(money=1.0) as spent, pytest.raises(Refused, match="price=Price"):
+    with budget(money=1.0) as spent, pytest.raises(BudgetExceeded, match="price=Price"):
         await model(question())
     assert spent.calls == 0
+
+
+@pytest.mark.parametrize("cached", [False, True])
+async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_path: Any) -> None:
+    """One sentence before the first call, and no error on every line; whoever is in front."""
+    model = model_of("http://203.0.113.1:9/v1#test", cache=tmp_path if cached else None)
+    rubric = Rubric.from_dict([{"requirement": "Holds"}])
+    grader = Panel([PerCriterionGrader(model=model)])
+    said = r"what http://203\.0\.113\.1:9/v1#test costs is not known.*ASSAY_PRICES"
+    with budget(money=1.0) as spent, pytest.raises(BudgetExceeded, match=said):
+        await rubric.score([Rollout(completion="x")], autograder=grader)
+    assert (spent.calls, spent.errors) == (0, {})
 
 
 async def test_what_is_spent_inside_is_spent_outside(

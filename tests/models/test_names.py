@@ -10,7 +10,7 @@ from assay.models.flight import InFlight
 
 
 def inner(model: Any) -> Any:
-    return model._model if isinstance(model, InFlight) else model
+    return model.inner if isinstance(model, InFlight) else model
 
 
 async def test_a_providers_name_finds_its_address_and_key(

@@ -20,6 +20,9 @@ from assay.types import OnError
 OnAttack: TypeAlias = Literal["worst", "error"]
 """What a response that tries to sway its judge gets: the worst verdicts, or none."""
 
+SWAYS = "the response tries to sway its judge"
+"""How the reason begins that such a response gets."""
+
 
 class Guarded(Composite):
     """Asks one more question first: whether the response tries to change how it is judged.
@@ -76,7 +79,7 @@ class Guarded(Composite):
             raise JudgeError(f"the guard question has no answer: {said.error}")
         if said.value < 0.5:
             return await grader.answer(to_grade, criteria, query, on_error=on_error)
-        reason = f"the response tries to sway its judge: {said.reason}"
+        reason = f"{SWAYS}: {said.reason}"
         if self.on_attack == "error":
             raise JudgeError(reason)
         return self._worst(criteria, reason)

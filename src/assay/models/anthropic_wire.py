@@ -1,9 +1,12 @@
 """The Anthropic wire: messages, with a tool in place of a schema and a cache breakpoint."""
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from json import loads
+from typing import Any, cast
 
-from assay.models.base import Reply, Request, Usage
+from assay.errors import Refused
+from assay.messages import ToolCall, tool_calls
+from assay.models.base import Reply, Request, Tool, Usage
 from assay.models.client import dumps
 from assay.models.dialect import SCHEMA, TEMPERATURE
 from assay.models.schema import json_schema
@@ -46,6 +49,8 @@ class AnthropicWire:
         system = [content for role, content in blocks if role == "system"]
         body |= {"system": system} if system else {}
         used: set[str] = set()
+        if request.tools:
+            body["tools"] = [_offered(tool) for tool in request.tools]
         if by_tool:
             used.add(SCHEMA)
             body |= _forced_tool(request.schema)
@@ -57,14 +62,16 @@ class AnthropicWire:
     def reply(self, data: Mapping[str, Any]) -> Reply:
         """What was written: the tool's input as JSON, else the text. Thoughts are left out."""
         parts = data["content"]
-        called = [part["input"] for part in parts if part["type"] == "tool_use"]
+        calls = [_call(part) for part in parts if part["type"] == "tool_use"]
+        forced = [call.arguments for call in calls if call.name == _TOOL]
         text = "".join(part["text"] for part in parts if part["type"] == "text")
         stop = data.get("stop_reason") or ""
         return Reply(
-            dumps(called[-1]).decode() if called else text,
+            forced[-1] if forced else text,
             usage=_usage(data.get("usage") or {}),
             model=data.get("model") or "",
             finish_reason=_STOPS.get(stop, "stop"),
+            tool_calls=tuple(call for call in calls if call.name != _TOOL),
         )
 
 
@@ -72,12 +79,51 @@ def _blocks(messages: Sequence[Message], shared: int) -> list[tuple[str, Any]]:
     """Role and content block of each message; the last shared one carries the breakpoint."""
     blocks: list[tuple[str, Any]] = []
     for number, message in enumerate(messages, start=1):
+        if len(message) > 2:
+            blocks.append(_of_tools(message))
+            continue
         content = message["content"]
         block = {"type": "text", "text": content} if isinstance(content, str) else content
         if number == shared and isinstance(content, str):
             block = {**block, "cache_control": {"type": "ephemeral"}}
         blocks.append((message["role"], block))
     return blocks
+
+
+def _of_tools(message: Message) -> tuple[str, list[Any]]:
+    """A call of tools, or what one of them replied, which the user says here."""
+    content = message.get("content")
+    parts: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else []
+    parts = parts if parts or content is None else list(content)
+    if message["role"] == "tool":
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": parts}
+        return "user", [result]
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)}
+        for call in tool_calls(message)
+    ]
+    said = [part for part in parts if part.get("text") != ""]
+    return message["role"], said + calls
+
+
+def _input(call: ToolCall) -> Any:
+    """Its arguments; this endpoint takes an object only, and a broken one was answered as such."""
+    try:
+        given = loads(call.arguments)
+    except ValueError:
+        return {}
+    return cast("Any", given) if isinstance(given, dict) else {}
+
+
+def _call(part: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(part.get("name", _TOOL), dumps(part["input"]).decode(), part.get("id") or "")
+
+
+def _offered(tool: Tool) -> dict[str, Any]:
+    if tool.name == _TOOL:
+        raise Refused(f"a tool is called {_TOOL!r}, which has a meaning here: rename it")
+    schema = loads(tool.parameters)
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
 def _turns(blocks: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """EndpointModel: a model behind an endpoint, asked under its limits, and its replies read."""
 
 from collections.abc import Awaitable, Callable, Mapping, Set
+from functools import partial
 from typing import Any
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
@@ -8,15 +9,15 @@ from assay.models.base import Reply, Request, Usage
 from assay.models.client import Answer
 from assay.models.dialect import SCHEMA, to_leave_out
 from assay.models.endpoint import Endpoint
-from assay.models.ledger import Ledger
+from assay.models.ledger import Ledger, without_a_price
 from assay.models.prices import Price
 from assay.models.reading import read
 from assay.models.schema import schema_text
 from assay.models.tokens import Tokens
 from assay.models.wire import Payload, Wire, prompt, whole
 
-Send = Callable[[Payload], Awaitable[Answer]]
-"""Sends a payload to the endpoint."""
+Send = Callable[[Payload, float], Awaitable[Answer]]
+"""Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds."""
 
 
 class EndpointModel:
@@ -50,33 +51,39 @@ class EndpointModel:
     def __repr__(self) -> str:
         return f"<model {self.id}>"
 
+    @property
+    def has_room(self) -> bool:
+        """Whether few enough wait to be sent that another would not wait long."""
+        return self.endpoint.gate.has_room
+
+    def announce(self, calls: int) -> None:
+        """So many calls will be made once another one is answered; less, by a negative number."""
+        self.endpoint.gate.announce(calls)
+
     async def __call__(self, request: Request) -> Reply:
         try:
             reply = await self._ask(request, self.left_out)
-            if request.schema is None:
-                return reply
-            return await self._read(reply, request)
+            try:
+                return reply._replace(value=read(reply.text, request))
+            except Unreadable as error:
+                problem = error
+            return await self._asked_again(request, reply, problem)
         except ModelError as error:
             ledger = Ledger.current()
             if ledger is not None:
                 ledger.count(error=type(error).__name__)
             raise
 
-    async def _read(self, reply: Reply, request: Request) -> Reply:
-        try:
-            return reply._replace(value=read(reply.text, request))
-        except Unreadable as problem:
-            again = _again(request, reply, problem)
+    async def _asked_again(self, request: Request, reply: Reply, problem: Unreadable) -> Reply:
+        again = _again(request, reply, problem)
         # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
         left_out = self.left_out if reply.text.strip() else self.left_out | {SCHEMA}
         second = await self._ask(again, left_out)
         try:
             value = read(second.text, request)
-        except Unreadable as problem:
-            kind = type(problem)
-            raise kind(
-                f"{self.id} was asked twice, and its reply is of no use: {problem}"
-            ) from None
+        except Unreadable as error:
+            kind = type(error)
+            raise kind(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
         return _together(reply, second, value)
 
     async def _ask(self, request: Request, left_out: Set[str]) -> Reply:
@@ -117,17 +124,14 @@ class EndpointModel:
         if self.price is not None:
             return self.price.of(expected)
         if ledger.needs_prices:
-            raise Refused(
-                f"what {self.id} costs is not known, so the money of this run cannot be held to: "
-                "give model_of(..., price=Price(read=…, written=…)), or a table in ASSAY_PRICES"
-            )
+            raise without_a_price(self.id)
         return 0.0
 
     async def _answered(
         self, payload: Payload, request: Request, expected: Usage, ledger: Ledger | None
     ) -> Reply:
         total = expected.prompt + expected.completion
-        answer, seconds = await self.endpoint.ask(lambda: self._send(payload), total)
+        answer, seconds = await self.endpoint.ask(partial(self._send, payload), total)
         try:
             reply = self._wire.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:

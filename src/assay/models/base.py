@@ -15,11 +15,21 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checka
 
 from pydantic import BaseModel
 
+from assay.messages import ToolCall
 from assay.models.schema import schema_text
 from assay.types import Message
 
 Source: TypeAlias = Literal["model", "cache", "flight"]
 """Who answered: the model, a cache, or the model for an equal request that was under way."""
+
+
+class Tool(NamedTuple):
+    """A function that a model may ask to have called."""
+
+    name: str
+    description: str
+    parameters: str
+    """The JSON schema of its arguments, as JSON text."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,11 @@ class Request:
     """How many alternatives to give with each token; None asks for no log-probabilities."""
     sample: int = 0
     """Which of several answers to the same question this is. Each is asked, and cached, for itself."""
+    tools: tuple[Tool, ...] = ()
+    """What the model may ask to have called; its wishes are the reply's `tool_calls`."""
+    verbatim: bool = False
+    """For a model under test: messages go out one by one as they are, and the reply is taken as it
+    comes, cut off or declined."""
     question: str = field(default="", compare=False)
     """The hash of the criterion, to find its verdicts in a cache by; it decides no answer."""
     prompt: str = field(default="", compare=False)
@@ -91,9 +106,11 @@ class Request:
     @property
     def shape(self) -> Hashable:
         """As `content`, but quick: two that are equal may differ here, if they are cut elsewhere."""
+        if any(len(message) > 2 for message in self.messages):
+            return self.content
         said = tuple((message["role"], message["content"]) for message in self.messages)
         settings = (self.temperature, self.max_tokens, self.seed, self.logprobs, self.sample)
-        shape = (said, self.schema, settings)
+        shape = (said, self.schema, settings, self.tools, self.verbatim)
         try:
             hash(shape)
         except TypeError:
@@ -115,12 +132,20 @@ def _content(request: Request) -> str:
         f"{request.sample} ",
         "" if request.schema is None else schema_text(request.schema),
     ]
+    if request.tools or request.verbatim:
+        # Only then, so that what was kept before there were any is found under its old key.
+        return "".join([*parts, dumps([request.verbatim, request.tools, request.messages])])
     for role, said in groupby(request.messages, itemgetter("role")):
-        contents = [message["content"] for message in said]
+        contents = [_said(message) for message in said]
         plain = all(type(content) is str for content in contents)
         text = "".join(contents) if plain else dumps(contents)
         parts.append(f"{role} {plain:d} {len(text)} {text}")
     return "".join(parts)
+
+
+def _said(message: Message) -> Any:
+    """The content of a message; all of one that has more to it, such as calls of tools."""
+    return message["content"] if len(message) < 3 else dict(message)
 
 
 class Usage(NamedTuple):
@@ -181,6 +206,8 @@ class Reply(NamedTuple):
     calls: int = 1
     """How many calls it took; 0 from a cache."""
     source: Source = "model"
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What it asks to have called, of the request's `tools`."""
 
 
 @runtime_checkable
@@ -206,3 +233,22 @@ class Model(Protocol):
     async def __call__(self, request: Request, /) -> Reply:
         """The reply. Raises a `ModelError` when there is none."""
         ...
+
+
+def innermost(model: Model) -> Model:
+    """The model at the end, behind whatever is put in front of it as its `inner`."""
+    while (inner := getattr(model, "inner", None)) is not None:
+        model = inner
+    return model
+
+
+def has_room(model: Model) -> bool:
+    """Whether a call to a model would go out soon; True of a model that does not say."""
+    return getattr(innermost(model), "has_room", True)
+
+
+def announce(model: Model, calls: int) -> None:
+    """Tell a model of calls that will follow, if it cares; a negative number when they are made."""
+    tell: Callable[[int], None] | None = getattr(innermost(model), "announce", None)
+    if tell is not None:
+        tell(calls)

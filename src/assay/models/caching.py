@@ -51,16 +51,16 @@ class Cached:
     """A model with a cache in front."""
 
     def __init__(self, model: Model, cache: Cache) -> None:
-        self._model = model
+        self.inner = model
         self._cache = cache
 
     @property
     def id(self) -> str:
         """The inner model's."""
-        return self._model.id
+        return self.inner.id
 
     async def __call__(self, request: Request) -> Reply:
-        key = key_of(request, self._model.id)
+        key = key_of(request, self.inner.id)
         known = await self._cache.get(key)
         reply = None if known is None else _unpacked(known, request)
         if reply is not None:
@@ -68,8 +68,8 @@ class Cached:
             if ledger is not None:
                 ledger.count(hits=1)
             return reply
-        reply = await self._model(request)
-        if reply.text:
+        reply = await self.inner(request)
+        if reply.text and not reply.tool_calls:
             await self._keep(key, reply)
         return reply
 

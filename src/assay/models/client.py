@@ -1,29 +1,29 @@
-"""Client: one pooled HTTP client for each event loop, closed when its loop ends.
+"""Client: one pool of HTTP connections for each event loop, closed when its loop ends.
 
 A sync door runs a loop of its own, so clients come and go with loops. Each is closed by an
 asynchronous generator: a loop finishes those before it closes, and needs to know nothing of us.
+
+Why not a client from a package: judging is many small calls, and what a general client does for each
+costs more than all else here together.
 """
 
 import asyncio
-import atexit
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, NamedTuple
 
-from assay.errors import MissingExtraError
-from assay.wording import described
+from pydantic_core import from_json
 
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
+from assay.models.address import Address, Place
+from assay.models.connection import Connection, connected
 
 KEEP_ALIVE = 75.0
 """Seconds that an idle connection is kept."""
+FRESH = 1.0
+"""Seconds after which a connection is looked at before it is used: few servers close one sooner."""
 
 
 class Answer(NamedTuple):
@@ -38,107 +38,93 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """POSTs JSON. One for each loop: `Client.here()`."""
+    """Sends requests and reads JSON. One for each loop: `Client.here()`."""
 
     _clients: "dict[asyncio.AbstractEventLoop, Client]" = {}  # noqa: RUF012 - one for the process
     _lock = threading.Lock()
 
-    def __init__(self, session: "ClientSession") -> None:
-        self.session = session
-        # Not all of them are `OSError`s, and a connection that closes early may be none of them.
-        self._errors = (http_package().ClientError, RuntimeError)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.idle: defaultdict[Place, deque[Connection]] = defaultdict(deque)
+        """Connections that nobody uses, the one used last at the end."""
+        self._time = loop.time
 
     @classmethod
     async def here(cls) -> "Client":
         """The client of the running loop."""
         loop = asyncio.get_running_loop()
-        client = cls._clients.get(loop)
-        if client is None or client.session.closed:
-            client = await cls._open(loop)
-        return client
+        return cls._clients.get(loop) or await cls._open(loop)
 
     @classmethod
     async def _open(cls, loop: asyncio.AbstractEventLoop) -> "Client":
-        session = _session()
-        client = cls(session)
+        client = cls(loop)
         with cls._lock:
             for gone in [known for known in cls._clients if known.is_closed()]:
-                _drop(cls._clients.pop(gone).session)
+                del cls._clients[gone]
             cls._clients[loop] = client
         # Held by the loop's list of generators and by this client; finished by the loop.
-        client.keeper = _until_the_loop_ends(loop, session)
+        client.keeper = _until_the_loop_ends(loop, client)
         await anext(client.keeper)
         return client
 
     keeper: AsyncGenerator[None, None]
 
-    async def post(
-        self, url: Any, body: bytes, headers: Mapping[str, str], proxy: str | None = None
-    ) -> Answer:
-        """The answer to one POST, whatever its status. Connection errors are `OSError`s."""
-        try:
-            async with self.session.post(
-                url, data=body, headers=headers, proxy=proxy, allow_redirects=False
-            ) as response:
-                return answer_of(response.status, response.headers, await response.read())
-        except self._errors as error:
-            raise ConnectionError(described(error)) from error
+    async def ask(self, address: Address, body: bytes, seconds: float) -> Answer:
+        """The answer to one request, whatever its status. Connection errors are `OSError`s.
+
+        Raises `TimeoutError` when there is none so many seconds after it was sent.
+        """
+        connection = self._waiting_at(address.place) or await connected(address.place, seconds)
+        response = await connection.ask(address.request(body), seconds)
+        if connection.is_open:
+            self._keep(connection, address.place)
+        return answer_of(response.status, response.headers, response.body)
+
+    def close(self) -> None:
+        """Close what is idle; what is in use is closed by who uses it."""
+        for connections in self.idle.values():
+            for connection in connections:
+                connection.transport.abort()
+        self.idle.clear()
+
+    def _waiting_at(self, place: Place) -> Connection | None:
+        """The connection that was used last, which is the least likely to be closed by now."""
+        idle = self.idle[place]
+        while idle:
+            connection = idle.pop()
+            rested = self._time() - connection.idle_since > FRESH
+            if connection.is_open and not (rested and connection.has_news()):
+                return connection
+            connection.transport.abort()
+        return None
+
+    def _keep(self, connection: Connection, place: Place) -> None:
+        now = connection.idle_since = self._time()
+        idle = self.idle[place]
+        while idle and idle[0].idle_since < now - KEEP_ALIVE:
+            idle.popleft().transport.abort()
+        idle.append(connection)
 
 
 def answer_of(status: int, headers: Mapping[str, str], body: bytes) -> Answer:
     """A body that was read, as an answer."""
     try:
         data = loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     is_plain = status == 200 and data is not None
     return Answer(status, headers, data, "" if is_plain else body.decode("utf-8", "replace"))
 
 
-def http_package() -> Any:
-    """`aiohttp`, which takes a moment to import: ask for it before the loop is busy."""
-    try:
-        return import_module("aiohttp")
-    except ImportError:
-        raise MissingExtraError(
-            "asking a model over HTTP", package="aiohttp", extra="models"
-        ) from None
-
-
-def _session() -> "ClientSession":
-    aiohttp = http_package()
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, ttl_dns_cache=300),
-        # How long to wait is ours to say; a client that reads the environment reads it every time.
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
-    )
-
-
 async def _until_the_loop_ends(
-    loop: asyncio.AbstractEventLoop, session: "ClientSession"
+    loop: asyncio.AbstractEventLoop, client: Client
 ) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
         Client._clients.pop(loop, None)  # pyright: ignore[reportPrivateUsage]
-        await session.close()
-
-
-def _drop(session: "ClientSession") -> None:
-    """Let go of a session whose loop ended without finishing its generators."""
-    connector: Any = session.connector
-    session.detach()
-    if connector is not None:
-        # Its public close() is a coroutine, and there is no loop left to run it.
-        connector._close()
-
-
-@atexit.register
-def _drop_all() -> None:
-    for client in list(Client._clients.values()):  # pyright: ignore[reportPrivateUsage]
-        _drop(client.session)
+        client.close()
+        # Sockets are closed by the loop, in its next turn.
+        await asyncio.sleep(0)
 
 
 _left_behind: list[Client] = []
@@ -155,29 +141,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-@cache
-def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for an address; looked up once."""
-    parts = urlsplit(url)
-    if not parts.hostname or proxy_bypass(parts.hostname):
-        return None
-    return getproxies().get(parts.scheme)
-
-
-try:
-    _fast: Any = import_module("orjson")
-except ImportError:
-    _fast = None
-
-loads: Callable[[bytes], Any] = json.loads if _fast is None else _fast.loads
-"""JSON from bytes; by `orjson` where it is installed."""
+def loads(body: bytes) -> Any:
+    """JSON from bytes; a `ValueError` for what is none."""
+    try:
+        return from_json(body, cache_strings="keys")
+    except ValueError:
+        # Half a surrogate pair, which models under test write, is read only by the slower one.
+        return json.loads(body)
 
 
 def dumps(value: Any) -> bytes:
-    """JSON as bytes; half a surrogate pair, which models under test write, is escaped."""
-    if _fast is not None:
-        try:
-            return _fast.dumps(value)
-        except TypeError:
-            pass
+    """JSON as bytes; half a surrogate pair is escaped."""
     return json.dumps(value).encode()

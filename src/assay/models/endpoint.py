@@ -8,7 +8,8 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 from weakref import WeakSet
@@ -21,6 +22,7 @@ from assay.models.ledger import Ledger
 from assay.models.limits import Limits
 from assay.models.pace import Pace
 from assay.models.retry import REFUSING, backoff, is_retriable, retry_after
+from assay.models.turns import Turns
 from assay.wording import described
 
 NEVER = float("inf")
@@ -29,7 +31,8 @@ MEMORY = 0.05
 SHOWN = 400
 """Characters of an endpoint's complaint that go into a message."""
 
-Send = Callable[[], Awaitable[Answer]]
+Send = Callable[[float], Awaitable[Answer]]
+"""Sends a request; a `TimeoutError` when no answer comes in so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Endpoint:
     _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
     _all: ClassVar["WeakSet[Endpoint]"] = WeakSet()
     _lock: ClassVar[threading.Lock] = threading.Lock()
+    _sharing: ClassVar[Callable[[str, Limits], Turns] | None] = None
 
     def __init__(self, where: str, limits: Limits | None = None) -> None:
         self.where = where
@@ -78,6 +82,14 @@ class Endpoint:
         self.tokens.bound(limits.tokens_per_minute)
         self.breaker.outage = limits.outage
 
+    def expect(self, calls: int) -> None:
+        """Let so many calls go at once from the start, unless a limit says otherwise.
+
+        They become fewer when the endpoint refuses some, as ever.
+        """
+        if self.limits.concurrency is None:
+            self.gate.expect(calls)
+
     async def ask(self, send: Send, tokens: int) -> tuple[Answer, float]:
         """The answer and the seconds it took, after as many attempts as it needs.
 
@@ -89,7 +101,7 @@ class Endpoint:
         ends = NEVER
         attempt = 1
         while True:
-            await self._turn(tokens, run_ends)
+            await self._turn(tokens, run_ends, again=attempt > 1)
             start = time.monotonic()
             # From the first attempt on: how long a call has to wait for its turn is not its doing.
             ends = min(ends, run_ends, start + self.limits.deadline)
@@ -106,40 +118,66 @@ class Endpoint:
             if ledger is not None:
                 ledger.count(retries=1)
 
-    async def _turn(self, tokens: int, run_ends: float) -> None:
+    def _turn(self, tokens: int, run_ends: float, *, again: bool) -> Awaitable[None]:
         """Wait until this endpoint may be asked; in time for the run."""
-        if run_ends == NEVER:
-            return await self._in_turn(tokens)
+        turn = self._in_turn(tokens, again=again)
+        return turn if run_ends == NEVER else self._in_time(turn, run_ends)
+
+    async def _in_time(self, turn: Awaitable[None], run_ends: float) -> None:
         try:
             async with asyncio.timeout(run_ends - time.monotonic()):
-                return await self._in_turn(tokens)
+                return await turn
         except TimeoutError:
             raise DeadlineExceeded(
                 f"the run's time was up before {self.where} could be asked: give it more, or let "
                 "more calls go at once"
             ) from None
 
-    async def _in_turn(self, tokens: int) -> None:
-        pause = max(self.requests.take(1), self.tokens.take(tokens))
+    async def _in_turn(self, tokens: int, *, again: bool) -> None:
+        shared = self._shared_turns()
+        pause = 0.0 if shared else max(self.requests.take(1), self.tokens.take(tokens))
         if pause:
             await asyncio.sleep(pause)
         while True:
             probes = self.breaker.is_open and await self.breaker.admit()
-            await self.gate.enter()
+            if shared is None:
+                await self.gate.enter(again=again)
+            else:
+                await shared.enter(tokens, again=again)
             if probes or not self.breaker.is_open:
                 return
             # It went down while this call waited for its place.
-            self.gate.leave(None)
+            (shared or self.gate).leave(None)
+
+    def _shared_turns(self) -> Turns | None:
+        """Who gives turns here for many processes; None when this one sees to its own."""
+        return None if Endpoint._sharing is None else Endpoint._sharing(self.where, self.limits)
+
+    @classmethod
+    @contextmanager
+    def sharing(cls, turns: Callable[[str, Limits], Turns]) -> Generator[None]:
+        """Have every endpoint of this process take turns that others share."""
+        before, cls._sharing = cls._sharing, turns
+        try:
+            yield
+        finally:
+            cls._sharing = before
 
     async def _attempt(self, send: Send, start: float, ends: float) -> Answer | _Trouble:
         """What came of one attempt. A place at the gate is held, and given up here."""
+        allowed = min(self.limits.timeout, ends - start)
         outcome: Outcome = "failed"
         try:
-            result = await self._sent(send, min(self.limits.timeout, ends - start))
+            result = found_in(await send(allowed))
             outcome = "answered" if isinstance(result, Answer) else result.outcome
+        except TimeoutError:
+            result = _Trouble(f"no answer in {allowed:.3g} s", "failed", DeadlineExceeded)
+        except OSError as error:
+            result = _Trouble(str(error) or described(error), "failed", Overloaded)
         finally:
+            # Also when it was cancelled.
             seconds = time.monotonic() - start
-            self.gate.leave(outcome, seconds)
+            (self._shared_turns() or self.gate).leave(outcome, seconds)
         self._learn(result, seconds)
         if isinstance(result, Answer) and result.status != 200:
             raise Refused(
@@ -147,26 +185,6 @@ class Endpoint:
                 result.status,
             )
         return result
-
-    async def _sent(self, send: Send, seconds: float) -> Answer | _Trouble:
-        try:
-            async with asyncio.timeout(seconds):
-                answer = await send()
-        except TimeoutError:
-            return _Trouble(f"no answer in {seconds:.3g} s", "failed", DeadlineExceeded)
-        except OSError as error:
-            return _Trouble(str(error) or described(error), "failed", Overloaded)
-        answer = honest(answer)
-        if answer.status in REFUSING and is_retriable(answer.status, answer.text):
-            error = RateLimited if answer.status == 429 else Overloaded
-            what = f"{answer.status}: {answer.text[:SHOWN]}"
-            return _Trouble(what, "refused", error, retry_after(answer.headers))
-        if is_retriable(answer.status, answer.text):
-            wait = retry_after(answer.headers)
-            return _Trouble(f"{answer.status}: {answer.text[:SHOWN]}", "failed", Overloaded, wait)
-        if answer.status == 200 and answer.data is None:
-            return _Trouble(f"no JSON: {answer.text[:SHOWN]!r}", "failed", Overloaded)
-        return answer
 
     def renew(self) -> None:
         """Start anew: in a forked child nobody comes back to leave the places of the parent's calls."""
@@ -189,6 +207,22 @@ class Endpoint:
         tried = "after one try" if attempt == 1 else f"after {attempt} tries"
         advice = f"it asks for {wait:.3g} s" if trouble.wait is not None else "try again later"
         return trouble.error(f"{self.where} gave no answer {tried}: {trouble.what} ({advice})")
+
+
+def found_in(answer: Answer) -> Answer | _Trouble:
+    """The answer, be it a refusal for good; or what was wrong with it, where another try may help."""
+    answer = honest(answer)
+    if answer.status == 200:
+        if answer.data is None:
+            return _Trouble(f"no JSON: {answer.text[:SHOWN]!r}", "failed", Overloaded)
+        return answer
+    if not is_retriable(answer.status, answer.text):
+        return answer
+    what, wait = f"{answer.status}: {answer.text[:SHOWN]}", retry_after(answer.headers)
+    if answer.status in REFUSING:
+        error = RateLimited if answer.status == 429 else Overloaded
+        return _Trouble(what, "refused", error, wait)
+    return _Trouble(what, "failed", Overloaded, wait)
 
 
 def honest(answer: Answer) -> Answer:

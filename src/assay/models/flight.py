@@ -14,13 +14,13 @@ class InFlight:
     """
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self.inner = model
         self._asked: dict[Hashable, asyncio.Future[Reply]] = {}
 
     @property
     def id(self) -> str:
         """The inner model's."""
-        return self._model.id
+        return self.inner.id
 
     async def __call__(self, request: Request) -> Reply:
         loop = asyncio.get_running_loop()
@@ -31,7 +31,7 @@ class InFlight:
                 return reply
         asked = self._asked[key] = loop.create_future()
         try:
-            reply = await self._model(request)
+            reply = await self.inner(request)
         except BaseException as error:
             self._end(key, asked, error)
             raise

@@ -24,12 +24,15 @@ FEWEST = 8
 """Calls that it looks back on at least."""
 SLOWER = 2.0
 """With calls this much slower than the fastest, more at once are of no use."""
-IN_USE, OFTEN = 0.75, 0.5
-"""With this share of the places in use for calls that are served, and no more than that share of
+REFUSED, OFTEN = 0.25, 0.5
+"""With no more than this share of the time in use spent on refusals, and no more than that share of
 calls refused, the refusals do not come from too many calls at once: an endpoint that is full refuses
 nearly all that comes."""
 STEP = 1 / 16
 """By how much it grows once it has been refused something."""
+AHEAD = 4
+"""So many times as many calls as may go in are inside, in line or announced before there is no room.
+With half as many there are moments in which nobody is left in line."""
 REST = 8
 """Looks back without a refusal before it grows again."""
 
@@ -67,6 +70,8 @@ class Gate:
         self._steep = True
         self._rest = 0
         self.active = 0
+        self.announced = 0
+        """Calls that will come, and keep others from being begun."""
         self.bound(concurrency)
 
     def bound(self, concurrency: int | None) -> None:
@@ -75,36 +80,62 @@ class Gate:
         self.limit = self.most if concurrency else float(START)
         """How many may be under way now."""
 
+    def expect(self, calls: int) -> None:
+        """Start from this many, where somebody knows that the endpoint bears it."""
+        self.most = max(self.most, float(calls))
+        self.limit = max(self.limit, float(calls))
+
     @property
     def waiting(self) -> int:
         """How many wait to be let through."""
         return len(self._line)
 
-    async def enter(self) -> None:
-        """Wait for a place."""
+    @property
+    def has_room(self) -> bool:
+        """Whether calls that are begun now would soon go in."""
+        return self.active + len(self._line) + self.announced < AHEAD * self.limit
+
+    def announce(self, calls: int) -> None:
+        """So many will come as soon as something else is answered; fewer, by a negative number."""
+        with self._lock:
+            self.announced += calls
+
+    async def enter(self, *, again: bool = False) -> None:
+        """Wait for a place; ahead of the others for a call that has had one before.
+
+        At the end of a long line its deadline would pass, and all that failed once would be left for
+        the end of a run.
+        """
         with self._lock:
             if self.active < int(self.limit):
                 self._count_held()
+                if not self.active:
+                    # What was before a pause says nothing, and its time would be counted.
+                    self._seen = _Lookback(self._changed)
                 self.active += 1
                 return
             self._seen.full = True
-            place = self._line.join()
+            place = self._line.join(first=again)
         await self._line.wait(place)
 
     def leave(self, outcome: Outcome | None, seconds: float = 0.0) -> None:
         """Free the place again and tell what came of it; None when it was not used."""
-        if outcome is not None:
-            with self._lock:
-                self._count(outcome, seconds)
-        self._vacate()
-
-    def _vacate(self) -> None:
-        """One place less in use; whoever waits takes it, and more if the limit has grown."""
         with self._lock:
             self._count_held()
-            self.active -= 1
-            while self.active < int(self.limit) and self._line.serve():
-                self.active += 1
+            if outcome is not None:
+                self._count(outcome, seconds)
+            self._free_one()
+
+    def _vacate(self) -> None:
+        with self._lock:
+            self._count_held()
+            self._free_one()
+
+    def _free_one(self) -> None:
+        """One place less in use; whoever waits takes it, and more if the limit has grown."""
+        self.active -= 1
+        while self.active < int(self.limit) and self._line.serve():
+            self.active += 1
 
     def _count_held(self) -> None:
         now = self._clock()
@@ -121,12 +152,12 @@ class Gate:
             seen.idle += seconds
         else:
             seen.failed += 1
-        if seen.answered + seen.refused + seen.failed >= FEWEST:
-            now = self._clock()
-            if now - seen.start >= max(SHORTEST, 2 * self._typical_now(seen)):
-                self._count_held()
-                self._adapt(seen, now - seen.start)
-                self._seen = _Lookback(now, full=self.waiting > 0)
+        elapsed = self._changed - seen.start
+        if seen.answered + seen.refused + seen.failed >= FEWEST and elapsed >= max(
+            SHORTEST, 2 * self._typical_now(seen)
+        ):
+            self._adapt(seen, elapsed)
+            self._seen = _Lookback(self._changed, full=self.waiting > 0)
 
     def _typical_now(self, seen: _Lookback) -> float:
         """Seconds that an answer takes; those before the first one do not count."""
@@ -142,8 +173,10 @@ class Gate:
                 self._grow()
             return
         self._steep = False
-        often = seen.refused > OFTEN * (seen.answered + seen.refused + seen.failed)
-        if often or served < IN_USE * self.limit:
+        # A refusal comes at once and an answer does not, so those under way count too.
+        calls = seen.answered + seen.refused + seen.failed + self.active
+        often = seen.refused > OFTEN * calls
+        if often or seen.idle > REFUSED * seen.held:
             self.limit = max(1.0, self.limit // 2, served // 1)
             self._rest = REST
         elif seen.full:

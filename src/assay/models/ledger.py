@@ -11,13 +11,13 @@ inner one is spent in the outer one too.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import ClassVar
 
 from assay.errors import BudgetExceeded
-from assay.models.base import NOTHING, Usage
+from assay.models.base import NOTHING, Model, Usage, innermost
 from assay.models.line import Line
 
 
@@ -152,6 +152,28 @@ class Ledger:
             f"Ledger(calls={self.calls}, hits={self.hits}, retries={self.retries}, "
             f"errors={sum(self.errors.values())}, usage={tuple(self.usage)}, cost={self.cost:.6f})"
         )
+
+
+def refuse_unpriced(models: Iterable[Model]) -> None:
+    """Raise `BudgetExceeded` when money is limited here and nobody knows what one of these costs.
+
+    Before a run, where one sentence says it; each call would be refused for the same reason.
+    """
+    ledger = Ledger.current()
+    if ledger is None or not ledger.needs_prices:
+        return
+    for model in map(innermost, models):
+        # A model that does not speak of a price has no part in our ledger.
+        if getattr(model, "price", True) is None:
+            raise without_a_price(model.id)
+
+
+def without_a_price(model: str) -> BudgetExceeded:
+    """What is said of a model that costs nobody knows what."""
+    return BudgetExceeded(
+        f"what {model} costs is not known, so the money of this run cannot be held to: "
+        "give model_of(..., price=Price(read=…, written=…)), or a table in ASSAY_PRICES"
+    )
 
 
 @contextmanager

@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 
 class Line:
-    """Tasks in the order they came, each served once. The caller locks around `serve`."""
+    """Tasks in the order they came, but for those let ahead, each served once.
+
+    The caller locks around `serve`.
+    """
 
     __slots__ = ("_give_back", "_waiting")
 
@@ -22,11 +25,14 @@ class Line:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def join(self) -> "asyncio.Future[None]":
-        """A place at the end, to be given to `wait`. Callers join under their lock."""
+    def join(self, *, first: bool = False) -> "asyncio.Future[None]":
+        """A place at the end, or at the head, to be given to `wait`. Callers join under their lock."""
         loop = asyncio.get_running_loop()
         place: asyncio.Future[None] = loop.create_future()
-        self._waiting.append((loop, place))
+        if first:
+            self._waiting.appendleft((loop, place))
+        else:
+            self._waiting.append((loop, place))
         return place
 
     async def wait(self, place: "asyncio.Future[None]") -> None:

@@ -103,11 +103,11 @@ class LocalModel:
         """Stop the engine and free its memory; another request starts it again."""
         self._process.stop()
 
-    async def _send(self, payload: Payload) -> Answer:
+    async def _send(self, payload: Payload, seconds: float) -> Answer:
         await self.start()
         wire = OpenAIWire()
         send = HttpSend(self._process.url + wire.path, wire.headers(self._process.key))
-        return await send(payload)
+        return await send(payload, seconds)
 
 
 class _OneTokenWire(OpenAIWire):

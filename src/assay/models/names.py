@@ -40,7 +40,7 @@ class _Options:
     limits: Limits | None = None
     price: Price | None = None
     bare: bool = False
-    """Whether something is put in front that sees to equal requests."""
+    """Whether equal requests are somebody else's affair: of what is put in front, or of the caller."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -52,6 +52,7 @@ def model_of(
     limits: Limits | None = None,
     price: Price | None = None,
     cache: CacheSource = None,
+    shared: bool = True,
     **extra: Any,
 ) -> Model:
     """The model behind a name, an endpoint, a client or a function.
@@ -66,10 +67,11 @@ def model_of(
 
     What was answered once and stands in the `cache` (a place, or True for the default one) is not asked
     again. `limits` hold for everybody in the process who asks the same endpoint with the same key. `price`
-    is for a model that is not in the table. `extra` goes into every call: `reasoning_effort="low"`.
+    is for a model that is not in the table. With `shared=False` equal requests that are under way at the
+    same time are each asked, as samples of a model under test must be. `extra` goes into every call: `reasoning_effort="low"`.
     """
     kept = cache_of(cache)
-    options = _Options(api_key, limits, price, kept is not None, extra)
+    options = _Options(api_key, limits, price, kept is not None or not shared, extra)
     client = None if isinstance(source, str) else creating(source)
     if isinstance(source, str):
         model = _named(source, options)

@@ -1,9 +1,11 @@
 """The OpenAI-compatible wire: chat completions, as nearly every endpoint speaks them."""
 
 from collections.abc import Hashable, Mapping, Set
+from json import loads
 from typing import Any
 
-from assay.models.base import Reply, Request, Token, Usage
+from assay.messages import tool_calls
+from assay.models.base import Reply, Request, Token, Tool, Usage
 from assay.models.client import dumps
 from assay.models.dialect import (
     LOGPROBS,
@@ -41,19 +43,22 @@ class OpenAIWire:
         """The body of a chat completion."""
         by_schema = request.schema is not None and SCHEMA not in left_out
         messages = request.messages if by_schema else in_words(request)
-        pieces = in_pieces(messages)
+        pieces = in_pieces(messages, verbatim=request.verbatim)
         fixed = self._fixed(request, name, frozenset(left_out))
         if pieces:
             return fixed._replace(pieces=pieces)
-        return Payload({**fixed.body, "messages": joined(messages)}, fixed.used)
+        sent = list(messages) if request.verbatim else joined(messages)
+        return Payload({**fixed.body, "messages": sent}, fixed.used)
 
     def _fixed(self, request: Request, name: str, left_out: frozenset[str]) -> Payload:
         """All but the messages. It is the same for nearly all requests, so it is kept."""
         settings = (request.temperature, request.max_tokens, request.seed, request.logprobs)
-        key = (name, request.schema, settings, left_out)
+        key = (name, request.schema, settings, left_out, request.tools)
         known = self._kept.get(key)
         if known is None:
             body: dict[str, Any] = {"model": name, **self._extra}
+            if request.tools:
+                body["tools"] = [_function(tool) for tool in request.tools]
             used: set[str] = set()
             for feature, fields in self._settings(request, left_out).items():
                 if feature not in left_out:
@@ -91,7 +96,13 @@ class OpenAIWire:
             model=data.get("model") or "",
             finish_reason="refusal" if refusal else _finish(choice.get("finish_reason")),
             logprobs=_logprobs(choice.get("logprobs") or {}),
+            tool_calls=tuple(tool_calls(message)) if message.get("tool_calls") else (),
         )
+
+
+def _function(tool: Tool) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description}
+    return {"type": "function", "function": {**described, "parameters": loads(tool.parameters)}}
 
 
 def _finish(reason: str | None) -> str:

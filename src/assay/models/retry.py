@@ -26,11 +26,12 @@ def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
     """Seconds to wait after so many tries: about the time of a call, doubling, with jitter.
 
     `health` is the share of recent attempts, of everybody, that were answered. Where most are, a call
-    that had no luck gains nothing by waiting long. Half of the wait is at random, or all who failed
-    together come back together.
+    that had no luck gains nothing by waiting long: it doubles only as failures outnumber answers.
+    Half of the wait is at random, or all who failed together come back together.
     """
     first = min(LATEST, max(SOONEST, typical if typical is not None else LATEST / 2))
-    needed = first / max(health, 0.01) ** 3
+    failures = (1 - health) / max(health, 0.001)
+    needed = first * max(1.0, failures**2)
     longest = min(LONGEST, needed, first * 2.0 ** (attempt - 1))
     return longest * random.uniform(0.5, 1.0)
 

@@ -41,13 +41,14 @@ class SdkSend:
         marks = (create, getattr(client, "close", None), getattr(client, "aclose", None))
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
-    async def __call__(self, payload: Payload) -> Answer:
+    async def __call__(self, payload: Payload, seconds: float) -> Answer:
         body = payload.whole()
         try:
-            if self._is_async:
-                result = await self._awaited(body)
-            else:
-                result = await asyncio.to_thread(self._create, **body)
+            async with asyncio.timeout(seconds):
+                if self._is_async:
+                    result = await self._awaited(body)
+                else:
+                    result = await asyncio.to_thread(self._create, **body)
         except Exception as error:
             answer = _refusal(error)
             if answer is None:

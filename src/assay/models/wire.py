@@ -35,18 +35,23 @@ class Payload(NamedTuple):
         """The same as JSON."""
         if not self.pieces:
             return dumps(self.body)
-        messages = ",".join(
-            f'{{"role":"{role}","content":"{"".join(map(_escaped, texts))}"}}'
-            for role, texts in self.pieces
-        )
-        rest = self.rest or dumps(self.body)
-        return b'{"messages":[' + messages.encode() + b"]," + rest[1:]
+        parts: list[bytes] = []
+        for role, texts in self.pieces:
+            parts += (b',{"role":"' if parts else _BEFORE, role.encode(), b'","content":"')
+            parts += map(_escaped, texts)
+            parts.append(b'"}')
+        # What comes after is an object of its own, and its first brace is left out.
+        parts += (b"],", (self.rest or dumps(self.body))[1:])
+        return b"".join(parts)
+
+
+_BEFORE = b'{"messages":[{"role":"'
 
 
 @lru_cache(maxsize=512)
-def _escaped(text: str) -> str:
+def _escaped(text: str) -> bytes:
     """A text as it stands between the quotes of JSON; in ASCII, so half a character can go too."""
-    return encode_basestring_ascii(text)[1:-1]
+    return encode_basestring_ascii(text)[1:-1].encode()
 
 
 class Wire(Protocol):
@@ -64,7 +69,10 @@ class Wire(Protocol):
         ...
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
-        """The reply in an answer, with its usage, whole or not. `KeyError` when it is none."""
+        """The reply in an answer, with its usage, whole or not. `KeyError` when it is none.
+
+        What it asks to have called is in `tool_calls`, also where that is how it keeps to a schema.
+        """
         ...
 
 
@@ -89,14 +97,19 @@ def in_words(request: Request) -> tuple[Message, ...]:
     return (*before, {"role": "system", "content": gap + said}, *after)
 
 
-def in_pieces(messages: Sequence[Message]) -> list[tuple[str, list[str]]] | None:
-    """Role and texts of neighbours of one role; None when there is more to them than texts."""
+def in_pieces(
+    messages: Sequence[Message], *, verbatim: bool = False
+) -> list[tuple[str, list[str]]] | None:
+    """Role and texts of neighbours of one role; None when there is more to them than texts.
+
+    Verbatim, each message by itself.
+    """
     pieces: list[tuple[str, list[str]]] = []
     for message in messages:
         role, content = message["role"], message["content"]
         if type(content) is not str or len(message) > 2 or role not in _ROLES:
             return None
-        if pieces and pieces[-1][0] == role:
+        if not verbatim and pieces and pieces[-1][0] == role:
             pieces[-1][1].append(content)
         else:
             pieces.append((role, [content]))
@@ -131,9 +144,9 @@ def whole(reply: Reply, where: str, request: Request) -> Reply:
         # One token was asked for, for its likelihood, and came: nothing is cut off.
         return reply._replace(finish_reason="stop")
     trouble = _trouble(reply, where)
-    if trouble is not None:
-        raise trouble
-    return reply
+    if trouble is None or (request.verbatim and reply.finish_reason != "content_filter"):
+        return reply
+    raise trouble
 
 
 def _trouble(reply: Reply, where: str) -> ModelError | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from assay.messages import last_with_role, message_text, with_role
+from assay.messages import completion_text, last_with_role, message_text, with_role
 from assay.types import Messages
 
 
@@ -26,9 +26,9 @@ class Parser:
             raise TypeError(f"extract_fn is {extract_fn!r}: pass a function that takes a text")
         self.extract_fn = extract_fn
 
-    def parse(self, text: str) -> Any:
-        """What one text holds."""
-        return self.extract_fn(text)
+    def parse(self, text: Messages) -> Any:
+        """What one text holds; of messages, what the last one of the assistant says."""
+        return self.extract_fn(completion_text(text))
 
     def parse_answer(self, completion: Messages | None) -> Any:
         """The answer in a plain text, or in the last assistant message; None when there is none."""

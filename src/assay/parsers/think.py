@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from assay.messages import completion_text
 from assay.parsers.base import Parser, identity, mean_score
 from assay.types import Messages
 
@@ -20,9 +21,9 @@ class ThinkParser(Parser):
     ''
     """
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: Messages) -> Any:
         """The stripped text after the thought, through `extract_fn`; `""` when none has ended."""
-        _, closing, answer = text.rpartition(CLOSING)
+        _, closing, answer = completion_text(text).rpartition(CLOSING)
         return self.extract_fn(answer.strip()) if closing and OPENING not in answer else ""
 
     def format_score(self, completion: Messages | None) -> float:
@@ -50,9 +51,9 @@ class MaybeThinkParser(Parser):
         self.accept_unfinished = accept_unfinished
         """Whether a thought that was cut off may be read as an answer."""
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: Messages) -> Any:
         """The stripped text outside the thought, through `extract_fn`; `""` when it is unfinished."""
-        answer = text.rpartition(CLOSING)[2]
+        answer = completion_text(text).rpartition(CLOSING)[2]
         if OPENING in answer and not self.accept_unfinished:
             return ""
         return self.extract_fn(answer.strip())
@@ -63,5 +64,5 @@ class MaybeThinkParser(Parser):
 
 def _is_thought_then_answer(text: str) -> bool:
     once = text.count(OPENING) == 1 and text.count(CLOSING) == 1
-    answer = text.rpartition(CLOSING)[2]
+    answer = completion_text(text).rpartition(CLOSING)[2]
     return once and text.lstrip().startswith(OPENING) and bool(answer.strip())

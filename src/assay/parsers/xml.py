@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
-from assay.messages import message_text
+from assay.messages import completion_text, message_text
 from assay.parsers.base import Parser, identity, mean_score
 from assay.parsers.tags import every_span, first_span, last_span
 from assay.types import Messages
@@ -60,12 +60,13 @@ class XMLParser(Parser):
         self._answer_names = by_name.get(answer_field, ())
         self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
 
-    def parse(self, text: str, strip: bool = True, last: bool = True) -> SimpleNamespace:
+    def parse(self, text: Messages, strip: bool = True, last: bool = True) -> SimpleNamespace:
         """Every name as an attribute: its last text (or its first), `MISSING` when it is not there.
 
         >>> XMLParser(["answer"]).parse("<answer>3</answer> no: <answer>4</answer>").answer
         '4'
         """
+        text = completion_text(text)
         find = last_span if last else first_span
         values: dict[str, str] = dict.fromkeys(self._names, MISSING)
         for name in self._names:
@@ -74,12 +75,13 @@ class XMLParser(Parser):
                 values[name] = content.strip() if strip else content
         return SimpleNamespace(**values)
 
-    def parse_all(self, text: str, strip: bool = True) -> SimpleNamespace:
+    def parse_all(self, text: Messages, strip: bool = True) -> SimpleNamespace:
         """Every name as an attribute: the list of all its texts, in order.
 
         >>> XMLParser(["tool"]).parse_all("<tool>add</tool><tool>sub</tool>").tool
         ['add', 'sub']
         """
+        text = completion_text(text)
         values: dict[str, list[str]] = {}
         for name in self._names:
             contents = [text[span.start : span.end] for span in every_span(text, name)]

@@ -16,15 +16,23 @@ AT_ONCE = 1024
 
 def parquet_file(path: str | Path) -> Any:
     """A Parquet file, open for reading."""
+    return _parquet_package().ParquetFile(path)
+
+
+def _parquet_package() -> Any:
     try:
-        parquet: Any = import_module("pyarrow.parquet")
+        return import_module("pyarrow.parquet")
     except ImportError:
         raise MissingExtraError("Reading Parquet", package="pyarrow", extra="tables") from None
-    return parquet.ParquetFile(path)
 
 
 def parquet_rows(path: Path, name: str) -> Numbered:
     """The rows of a Parquet file, a batch in memory at a time."""
+    _parquet_package()  # what is not installed is said now, and not when the first row is wanted
+    return _parquet_rows(path, name)
+
+
+def _parquet_rows(path: Path, name: str) -> Numbered:
     number = 0
     try:
         with parquet_file(path) as file:

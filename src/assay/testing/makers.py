@@ -1,9 +1,11 @@
 """Makers of rollouts, states and rubrics: say only what the test is about."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from assay.criterion import Criterion
 from assay.errors import MissingExtraError
+from assay.messages import ToolCall
 from assay.rollout import Rollout
 from assay.types import Messages
 
@@ -46,6 +48,15 @@ def make_state(completion: Messages = "4", **fields: Any) -> dict[str, Any]:
         "timing": {"generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
     }
     return state | fields
+
+
+def tool_call(name: str, /, **arguments: Any) -> ToolCall:
+    """A call of a tool, as a `ModelServer` may answer.
+
+    >>> tool_call("add", a=2, b=2).arguments
+    '{"a": 2, "b": 2}'
+    """
+    return ToolCall(name, json.dumps(arguments))
 
 
 def rubrics(

@@ -1,16 +1,18 @@
 """ModelServer: a model endpoint on 127.0.0.1 that answers by rule, and fails on demand."""
 
 import asyncio
+import inspect
 import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from pydantic import BaseModel
 
+from assay.messages import ToolCall
 from assay.testing.fakes import FakeModel
 from assay.testing.faults import Fault, FaultPlan
 from assay.testing.prefixes import Prefixes, count_tokens
@@ -41,8 +43,9 @@ class Asked:
 class ModelServer:
     """An endpoint that speaks as OpenAI-compatible ones and Anthropic's do, over real sockets.
 
-    `answer` is what `FakeModel` takes: a verdict, a number, a text, or a function of the two prompts.
-    It runs in a thread of its own while the block lasts.
+    `answer` is what `FakeModel` takes: a verdict, a number, a text, or a function of the two prompts; or
+    a function of the `messages` alone, which returns a text or one or more `tool_call`s. It runs in a
+    thread of its own while the block lasts.
 
     >>> import asyncio
     >>> from assay import PerCriterionGrader, Rubric
@@ -70,6 +73,7 @@ class ModelServer:
         `confidence` is the probability of the verdict, for those who ask for log-probabilities.
         """
         self._fake = FakeModel(answer)
+        self._dialogue = answer if _takes_messages(answer) else None
         self._faults = faults
         self._confidence = confidence
         self._refuses = refuses
@@ -200,7 +204,7 @@ class ModelServer:
         if fault is not None and fault.body is not None:
             return Respond(fault.status, fault.body.encode(), fault.headers)
         await asyncio.sleep(self.latency)
-        said = self._said(asked, fault, await self._text(asked, fault))
+        said = self._said(asked, fault, *await self._answer(asked, fault))
         if fault is None:
             self.calls += 1
         self.prompt_tokens += said.prompt_tokens
@@ -212,15 +216,22 @@ class ModelServer:
         whole = Respond.of(_SHAPES[path](said, asked.body))
         return whole._replace(cut=fault is not None and fault.kind == "cut_off")
 
-    async def _text(self, asked: Asked, fault: Fault | None) -> str:
+    async def _answer(self, asked: Asked, fault: Fault | None) -> tuple[str, tuple[ToolCall, ...]]:
+        """A text, and calls of tools."""
         if fault is not None and fault.text is not None:
-            return fault.text
+            return fault.text, ()
+        if self._dialogue is not None:
+            answer = self._dialogue(asked.body["messages"])
+            calls = _calls(answer)
+            return ("", calls) if calls else (str(answer), ())
         answer = await self._fake(asked.system, asked.user)
         if isinstance(answer, BaseModel):
-            return answer.model_dump_json()
-        return answer if isinstance(answer, str) else json.dumps(answer)
+            return answer.model_dump_json(), ()
+        return answer if isinstance(answer, str) else json.dumps(answer), ()
 
-    def _said(self, asked: Asked, fault: Fault | None, text: str) -> Said:
+    def _said(
+        self, asked: Asked, fault: Fault | None, text: str, calls: tuple[ToolCall, ...]
+    ) -> Said:
         prompt = f"{asked.system}\0{asked.user}"
         return Said(
             text,
@@ -230,4 +241,17 @@ class ModelServer:
             cached_tokens=self._prefixes.shared(prompt),
             completion_tokens=count_tokens(text),
             confidence=self._confidence,
+            tool_calls=tuple(
+                call._replace(id=call.id or f"call_{len(self.asked)}_{number}")
+                for number, call in enumerate(calls)
+            ),
         )
+
+
+def _takes_messages(answer: Any) -> bool:
+    return inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == ["messages"]
+
+
+def _calls(answer: object) -> tuple[ToolCall, ...]:
+    listed = cast("list[object]", answer) if isinstance(answer, list) else [answer]
+    return tuple(call for call in listed if isinstance(call, ToolCall))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from assay.messages import ToolCall
 from assay.models.wire import text_of
 
 
@@ -21,6 +22,7 @@ class Said:
     cached_tokens: int
     completion_tokens: int
     confidence: float
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
@@ -44,6 +46,12 @@ def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
         "finish_reason": said.finish_reason,
         "logprobs": None,
     }
+    if said.tool_calls:
+        choice["finish_reason"] = "tool_calls"
+        choice["message"] |= {
+            "content": said.text or None,
+            "tool_calls": [_function_call(call) for call in said.tool_calls],
+        }
     if body.get("logprobs"):
         choice["logprobs"] = {"content": _tokens(said)}
     return {
@@ -64,6 +72,7 @@ def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
 def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
     """As Anthropic's endpoint answers: by the tool, where one has to be used."""
     part: dict[str, Any] = {"type": "text", "text": said.text}
+    calls = [_tool_use(call) for call in said.tool_calls]
     stop = "max_tokens" if said.finish_reason == "length" else "end_turn"
     if body.get("tool_choice") and stop == "end_turn":
         name = body["tool_choice"]["name"]
@@ -74,8 +83,8 @@ def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
         "type": "message",
         "role": "assistant",
         "model": said.model,
-        "content": [part],
-        "stop_reason": stop,
+        "content": [part, *calls] if said.text or not calls else calls,
+        "stop_reason": "tool_use" if calls else stop,
         "stop_sequence": None,
         "usage": {
             "input_tokens": said.prompt_tokens - said.cached_tokens,
@@ -84,6 +93,16 @@ def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
             "output_tokens": said.completion_tokens,
         },
     }
+
+
+def _function_call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _tool_use(call: ToolCall) -> dict[str, Any]:
+    arguments = _object(call.arguments)
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
 
 def _object(text: str) -> Any:

@@ -1,0 +1,275 @@
+"""Environment: examples to ask a model about, and a rubric to score what it makes of them."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Unpack
+
+from assay.concurrency import FAILURES, is_stop, run_sync
+from assay.envs.calling import awaited
+from assay.envs.carrying import carry_out
+from assay.envs.closing import Closing
+from assay.envs.examples import Asking, Example, in_turn, messages_of, taken
+from assay.envs.hooks import hooks_of
+from assay.envs.options import Options, Settings
+from assay.envs.results import Evaluation, Results
+from assay.envs.sets import DataSets, some
+from assay.envs.speaker import Speaker
+from assay.envs.states import begun
+from assay.errors import RubricError
+from assay.group import RubricGroup
+from assay.models import Reply
+from assay.models.base import Tool
+from assay.parsers import Parser
+from assay.rubric import Rubric
+from assay.types import Message, Messages, State
+from assay.wording import described, shown
+
+logger = logging.getLogger("assay")
+
+
+class Environment(Closing, ABC):
+    """Examples, how they are asked, and how the answers are scored.
+
+    A subclass says in `rollout` how one goes; `SingleTurnEnv`, `MultiTurnEnv` and `ToolEnv` do.
+    """
+
+    keeps_text = False
+    """Whether an example whose prompt is a plain text is asked and answered in plain text."""
+
+    def __init__(
+        self,
+        dataset: Any = None,
+        eval_dataset: Any = None,
+        system_prompt: str | None = None,
+        few_shot: Sequence[Message] | None = None,
+        parser: Parser | None = None,
+        rubric: Rubric | None = None,
+        sampling_args: Mapping[str, Any] | None = None,
+        *,
+        env_id: str = "",
+    ) -> None:
+        """A data set is a path, a list of mappings, a Hugging Face data set or a pandas frame; or a
+        function that gives one, called when it is first needed.
+
+        Its rows have a `question` or a `prompt`, and may have `answer`, `info`, `task`, `example_id` and a
+        `rubric` of their own; checks see every column by its name. A rubric that was given no parser
+        reads with this one.
+        """
+        if dataset is None and eval_dataset is None:
+            raise ValueError("Either dataset or eval_dataset must be provided")
+        if rubric is not None and not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RubricError(f"rubric is {shown(rubric)}: give a Rubric")
+        self.system_prompt = system_prompt
+        self.few_shot = messages_of(few_shot or [], "few_shot")
+        self.rubric = Rubric() if rubric is None else rubric
+        self.sampling_args = dict(sampling_args or {})
+        self.env_id = env_id
+        self._parser = parser
+        self._monitors: list[Rubric] = []
+        self._asking = Asking(
+            system_prompt, tuple(self.few_shot), env_id or "default", keeps_text=self.keeps_text
+        )
+        self._sets = DataSets(self._asking, dataset=dataset, eval_dataset=eval_dataset)
+        self._hand_down_parser()
+
+    # The data.
+
+    @property
+    def dataset(self) -> list[Example] | None:
+        """The examples to train on, ready to be asked; None when there are none."""
+        return self._sets.examples("dataset")
+
+    @property
+    def eval_dataset(self) -> list[Example] | None:
+        """The examples to evaluate on, ready to be asked; None when there are none."""
+        return self._sets.examples("eval_dataset")
+
+    def get_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
+        """The first `n` examples to train on, shuffled before if there is a `seed`."""
+        found = self.eval_dataset if self.dataset is None else self.dataset
+        return some(found or [], n, seed)
+
+    def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
+        """The first `n` examples to evaluate on; those to train on when there are no others."""
+        found = self.dataset if self.eval_dataset is None else self.eval_dataset
+        return some(found or [], n, seed)
+
+    # The rubric.
+
+    @property
+    def parser(self) -> Parser:
+        """What answers are read with: the one that was given, else the rubric's own."""
+        return self.rubric.parser if self._parser is None else self._parser
+
+    def add_rubric(self, rubric: Rubric) -> None:
+        """Score by this rubric too: its reward is added, and its metrics are reported."""
+        self._monitors.append(rubric)
+        self._hand_down_parser()
+
+    @property
+    def scoring(self) -> Rubric | None:
+        """All that scores a rollout; None when nothing was given that does."""
+        # Looked at each time: what is added to a rubric later counts from then on.
+        rubrics = [rubric for rubric in (self.rubric, *self._monitors) if len(rubric)]
+        return RubricGroup(rubrics) if len(rubrics) > 1 else rubrics[0] if rubrics else None
+
+    def _hand_down_parser(self) -> None:
+        if self._parser is not None:
+            for rubric in (self.rubric, *self._monitors):
+                rubric.inherit_parser(self._parser)
+
+    # Evaluating.
+
+    def evaluate(
+        self,
+        client: Any = None,
+        model: Any = None,
+        *,
+        num_examples: int = -1,
+        **options: Unpack[Options],
+    ) -> Evaluation:
+        """Ask a model about the first `num_examples` examples (all for -1) and score what it says.
+
+        In synchronous code it returns when all is done; where an event loop runs, await it. `client`
+        is an SDK's, with the name of the `model`; without one, `model` is anything `model_of` takes.
+        The options are those of `Options`.
+
+        >>> from assay.testing import ModelServer
+        >>> from assay import Rubric
+        >>> from assay.envs import SingleTurnEnv
+        >>> exact = Rubric([lambda completion, answer: completion == answer])
+        >>> env = SingleTurnEnv([{"prompt": "2 + 2?", "answer": "4"}], rubric=exact)
+        >>> with ModelServer("4") as server:
+        ...     results = env.evaluate(model=server.model)
+        >>> results["completion"], results["reward"]
+        (['4'], [1.0])
+        """
+        return Evaluation(self._evaluate(client, model, num_examples, options))
+
+    def evaluate_sync(
+        self,
+        client: Any = None,
+        model: Any = None,
+        *,
+        num_examples: int = -1,
+        **options: Unpack[Options],
+    ) -> Results:
+        """`evaluate`, over when it returns, also where an event loop runs."""
+        return run_sync(self._evaluate(client, model, num_examples, options))
+
+    def generate(
+        self,
+        inputs: Any = None,
+        client: Any = None,
+        model: Any = None,
+        *,
+        n_samples: int | None = None,
+        **options: Unpack[Options],
+    ) -> Evaluation:
+        """Rollouts with their rewards, to train on: of the `inputs`, or of the data set.
+
+        `inputs` are rows as a data set has them. With `n_samples` so many rollouts are made of the
+        data set, round and round. The rest is as for `evaluate`.
+        """
+        return Evaluation(self._generate(inputs, client, model, n_samples, options))
+
+    def generate_sync(
+        self,
+        inputs: Any = None,
+        client: Any = None,
+        model: Any = None,
+        *,
+        n_samples: int | None = None,
+        **options: Unpack[Options],
+    ) -> Results:
+        """`generate`, over when it returns, also where an event loop runs."""
+        return run_sync(self._generate(inputs, client, model, n_samples, options))
+
+    async def _evaluate(
+        self, client: Any, model: Any, num_examples: int, options: Options
+    ) -> Results:
+        data = self.get_eval_dataset()
+        return await self._carry_out(taken(data, num_examples), data, client, model, options)
+
+    async def _generate(
+        self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options
+    ) -> Results:
+        if inputs is not None and n_samples is not None:
+            raise ValueError("n_samples are taken from the data set: give it, or inputs, not both")
+        given = inputs is not None
+        data = self._asking.examples(inputs, "inputs") if given else self.get_dataset()
+        examples = data if n_samples is None else in_turn(data, n_samples)
+        return await self._carry_out(examples, data, client, model, options)
+
+    async def _carry_out(
+        self,
+        examples: Sequence[Example],
+        data: Sequence[Example],
+        client: Any,
+        model: Any,
+        options: Options,
+    ) -> Results:
+        settings = Settings.of(options)
+        sampling_args = {**self.sampling_args, **(settings.sampling_args or {})}
+        speaker = Speaker(client, model, sampling_args, at_once=settings.max_concurrent)
+        # Again: the rubric may have been in another environment meanwhile.
+        self._hand_down_parser()
+        self._close_at_exit()
+        return await carry_out(self, examples, speaker, settings, data=data)
+
+    # One rollout.
+
+    @abstractmethod
+    async def rollout(
+        self,
+        input: Example,
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
+    ) -> State:
+        """One rollout of one example. The state it returns has a `completion`, or says in `error` why not."""
+
+    async def init_state(
+        self,
+        input: Mapping[str, Any],
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
+    ) -> State:
+        """The state that a rollout begins with."""
+        if not isinstance(client, Speaker):
+            client = Speaker(client, model, sampling_args or self.sampling_args)
+        return begun(input, client)
+
+    async def get_model_response(
+        self, state: State, prompt: Messages, *, tools: Sequence[Tool] = ()
+    ) -> Reply:
+        """What the model under test says to a prompt; kept in the state's `responses`."""
+        messages = messages_of(prompt, "the prompt")
+        sample = state.get("input", {}).get("sample")
+        speaker: Speaker = state["client"]
+        reply = await speaker(
+            messages, tools=tuple(tools), sample=sample if type(sample) is int else 0
+        )
+        state.setdefault("responses", []).append(reply)
+        return reply
+
+    @cached_property
+    def _stops(self) -> list[Callable[..., Any]]:
+        return hooks_of(self, "stop")
+
+    @cached_property
+    def _cleanups(self) -> list[Callable[..., Any]]:
+        return hooks_of(self, "cleanup")
+
+    async def _cleanup(self, state: State) -> None:
+        """Call every cleanup hook; one that fails does not keep the others from it."""
+        for hook in self._cleanups:
+            try:
+                await awaited(hook(state))
+            except FAILURES as error:
+                if is_stop(error):
+                    raise
+                logger.error("cleanup %s failed: %s", hook.__name__, described(error))

@@ -1,0 +1,143 @@
+"""Examples: the rows of a data set as an environment asks them, with a prompt, an answer and a task."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from assay.messages import role_of
+from assay.tables import TableError, rows_of
+from assay.types import Message, Messages
+from assay.wording import shown
+
+Example: TypeAlias = dict[str, Any]
+"""A row with `prompt`, `answer`, `task`, `info`, `example_id`, and every other column it came with."""
+
+NEEDED = (
+    "an environment asks what stands under `question` or `prompt`, and checks see `answer`, `task`, "
+    "`info` and every other column by name"
+)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a question becomes a prompt: system prompt, then examples of answers, then the question."""
+
+    system_prompt: str | None = None
+    few_shot: tuple[Message, ...] = ()
+    task: str = "default"
+    """What rows without a `task` are called."""
+    keeps_text: bool = False
+    """Whether a plain text under `prompt` stays one, if nothing goes before it."""
+
+    def examples(self, source: object, name: str) -> list[Example]:
+        """The rows of a source, each ready to be asked. A wrong row is named in a `TableError`."""
+        rows = rows_of(source, where=name)
+        return [self._example(row, number, name) for number, row in enumerate(rows)]
+
+    def _example(self, row: dict[str, Any], number: int, name: str) -> Example:
+        where = f"row {number + 1} of {name}"
+        example = {**row, "prompt": self._prompt(row, where), "info": _info(row, where)}
+        example["answer"] = row.get("answer", "")
+        example["task"] = self.task if row.get("task") is None else str(row["task"])
+        if row.get("example_id") is None:
+            example["example_id"] = number if row.get("id") is None else row["id"]
+        return example
+
+    def _prompt(self, row: Mapping[str, Any], where: str) -> Messages:
+        asked = row.get("prompt")
+        if asked is None:
+            asked = row.get("question")
+        if asked is None:
+            found = ", ".join(map(str, row)) or "none"
+            raise TableError(f"{where} has the columns {found}: {NEEDED}")
+        if isinstance(asked, str):
+            if self.keeps_text and "prompt" in row and not self.system_prompt and not self.few_shot:
+                return asked
+            return [*self._before(), {"role": "user", "content": asked}]
+        messages = messages_of(asked, where)
+        return [*self._before(messages), *messages[_leading(messages) :]]
+
+    def _before(self, messages: Sequence[Message] = ()) -> list[Message]:
+        """What goes before the question; a system prompt that the row brings takes the place of ours."""
+        own = list(messages[: _leading(messages)])
+        if not own and self.system_prompt:
+            own = [{"role": "system", "content": self.system_prompt}]
+        return [*own, *self.few_shot]
+
+
+def _leading(messages: Sequence[Message]) -> int:
+    """How many system messages a chat begins with."""
+    others = (n for n, m in enumerate(messages) if role_of(m) not in ("system", "developer"))
+    return next(others, len(messages))
+
+
+def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    info = row.get("info")
+    if isinstance(info, str) and info.strip():
+        try:
+            info = json.loads(info)
+        except ValueError as error:
+            raise TableError(f"{where}: info is no JSON object ({error}): {shown(info)}") from None
+    if info is None or info == "":
+        return {}
+    if not isinstance(info, Mapping):
+        raise TableError(f"{where}: info is {shown(info)}: give a mapping, or one as JSON text")
+    return dict(cast("Mapping[str, Any]", info))
+
+
+def messages_of(value: object, where: str) -> list[Message]:
+    """A chat as plain messages; a text is what the user says. Raises `TableError` on anything else."""
+    if type(value) is list and all(map(_is_plain, cast("list[object]", value))):
+        # As nearly all are, and every turn looks at all that was said before.
+        return list(cast("list[Message]", value))
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    if isinstance(value, Mapping) or hasattr(cast("object", value), "role"):
+        return [_message(cast("object", value), where)]
+    if not isinstance(value, Sequence) or isinstance(value, bytes):
+        raise TableError(f"{where}: {shown(value)} is no chat: give a text or a list of messages")
+    return [_message(message, where) for message in cast("Sequence[object]", value)]
+
+
+def _is_plain(message: object) -> bool:
+    if type(message) is not dict or len(cast("dict[str, Any]", message)) != 2:
+        return False
+    fields = cast("dict[str, Any]", message)
+    return type(fields.get("content")) is str and type(fields.get("role")) is str
+
+
+def _message(message: object, where: str) -> Message:
+    dump: Callable[[], Any] | None = getattr(message, "model_dump", None)
+    given: object = dump() if dump is not None else message
+    fields = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
+    if not role_of(fields):
+        raise TableError(
+            f'{where}: {shown(message)} is no message: give {{"role": ..., "content": ...}}'
+        )
+    # A table has a cell for every field that any message has; an empty one says nothing.
+    kept = {name: value for name, value in fields.items() if value is not None}
+    return {"role": kept.pop("role"), "content": kept.pop("content", ""), **kept}
+
+
+def copied(value: Any) -> Any:
+    """A copy of plain data, to be changed without anybody else seeing it."""
+    if type(value) is dict:
+        fields = cast("dict[str, Any]", value).items()
+        # Nearly all that is in it are texts, and a call for each costs more than the rest.
+        return {name: v if type(v) is str else copied(v) for name, v in fields}
+    return list(map(copied, cast("list[Any]", value))) if type(value) is list else value
+
+
+def taken(examples: Sequence[Example], count: int) -> Sequence[Example]:
+    """The first so many of them; all for -1."""
+    if count == 0 or count < -1:
+        raise ValueError(f"num_examples is {count}: give 1 or more, or -1 for all")
+    return examples if count == -1 else examples[:count]
+
+
+def in_turn(examples: Sequence[Example], count: int) -> list[Example]:
+    """So many of them, round and round if need be."""
+    if count < 1:
+        raise ValueError(f"n_samples is {count}: give 1 or more")
+    return [examples[number % len(examples)] for number in range(count)] if examples else []

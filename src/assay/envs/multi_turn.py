@@ -1,0 +1,190 @@
+"""MultiTurnEnv: the model and the environment take turns until a stop condition holds."""
+
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Unpack, cast
+
+from assay.concurrency import FAILURES, is_stop
+from assay.envs.base import Environment
+from assay.envs.calling import awaited, called
+from assay.envs.examples import Example, messages_of
+from assay.envs.given import Given
+from assay.envs.hooks import stop
+from assay.envs.speaker import assistant_message
+from assay.errors import Refused
+from assay.models import Reply
+from assay.models.base import Tool
+from assay.rubric import Rubric
+from assay.types import Message, State
+
+_TOO_LONG = re.compile(
+    r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I
+)
+
+
+def num_turns(state: Mapping[str, Any]) -> int:
+    """How often the model was asked."""
+    return len(state["trajectory"])
+
+
+class MultiTurnEnv(Environment):
+    """A dialogue: `env_response` says what the environment replies to the model.
+
+    A rollout is over when a method marked `@stop` says so, after `max_turns` turns of the model, or
+    when `env_response` puts its last words into `state["final_env_response"]`.
+    """
+
+    def __init__(self, dataset: Any = None, *, max_turns: int = -1, **given: Unpack[Given]) -> None:
+        """`max_turns` is how often the model is asked at most; -1 is no limit. The rest is as for
+        `Environment`."""
+        if type(max_turns) is not int or max_turns < -1 or not max_turns:
+            raise ValueError(f"max_turns is {max_turns!r}: give 1 or more, or -1 for no limit")
+        super().__init__(dataset, **given)
+        self.max_turns = max_turns
+        self._watch()
+
+    def _watch(self) -> None:
+        self.add_rubric(Rubric([num_turns], weights=[0.0]))
+
+    @abstractmethod
+    def env_response(self, messages: list[Message], state: State) -> Any:
+        """What the environment says after the model: messages, or a text as the user's. May be async."""
+
+    def setup_state(self, state: State) -> Any:
+        """Add what this environment keeps of a rollout, before it begins. May be async."""
+        return state
+
+    @stop(priority=100)
+    def has_error(self, state: State) -> bool:
+        """Whether something went wrong."""
+        return state.get("error") is not None
+
+    @stop
+    def max_turns_reached(self, state: State) -> bool:
+        """Whether the model has had all its turns."""
+        return 0 < self.max_turns <= len(state["trajectory"])
+
+    @stop
+    def has_final_env_response(self, state: State) -> bool:
+        """Whether the environment has said its last words."""
+        return state.get("final_env_response") is not None
+
+    @stop
+    def prompt_too_long(self, state: State) -> bool:
+        """Whether the dialogue has outgrown the model's context; what was said by then is scored."""
+        return bool(state.get("prompt_too_long"))
+
+    def is_completed(self, state: State) -> Any:
+        """Whether the rollout is over: whether any stop condition holds, highest priority first.
+
+        A subclass may have its own idea, of `(state)` or of `(messages, state)`.
+        """
+        return self._stopped(state)
+
+    async def _stopped(self, state: State) -> bool:
+        for condition in self._stops:
+            holds = condition(state)
+            if holds is not False and await awaited(holds):
+                state["stop_condition"] = condition.__name__
+                return True
+        return False
+
+    async def rollout(
+        self,
+        input: Example,
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
+    ) -> State:
+        """One dialogue. What goes wrong in it is in the state's `error`."""
+        state = await self.init_state(input, client, model, sampling_args)
+        started = time.monotonic()
+        try:
+            state = await self._dialogue(state)
+        except FAILURES as error:
+            if is_stop(error):
+                raise
+            state["error"] = error
+            state["stop_condition"] = "has_error"
+        finally:
+            await self._cleanup(state)
+        elapsed = 1000 * (time.monotonic() - started)
+        state["timing"] |= {"generation_ms": elapsed, "total_ms": elapsed}
+        state["is_completed"] = True
+        self.render_completion(state)
+        return state
+
+    async def _dialogue(self, state: State) -> State:
+        state = cast("State", await awaited(self.setup_state(state)) or state)
+        while not await self._is_over(state):
+            messages = await self.get_prompt_messages(state)
+            if state.get("final_env_response") is None:
+                await self._turn(state, messages)
+        return state
+
+    async def _is_over(self, state: State) -> bool:
+        if type(self).is_completed is MultiTurnEnv.is_completed:
+            return await self._stopped(state)
+        # A condition of its own says when it is done, and never that an error or a limit is not one.
+        own = await called(self.is_completed, messages=_said(state), state=state)
+        if own and state["stop_condition"] is None:
+            state["stop_condition"] = "is_completed"
+        return bool(own) or await self._stopped(state)
+
+    async def _turn(self, state: State, messages: list[Message]) -> None:
+        try:
+            reply = await self.get_model_response(state, messages, tools=self.tools_of(state))
+        except Refused as error:
+            if not state["trajectory"] or not _TOO_LONG.search(str(error)):
+                raise
+            state["prompt_too_long"] = state["is_truncated"] = True
+            return
+        self.add_model_response(state, messages, reply)
+
+    def tools_of(self, state: State) -> tuple[Tool, ...]:
+        """What the model may call in this rollout."""
+        return ()
+
+    async def get_prompt_messages(self, state: State) -> list[Message]:
+        """What the model is asked next: all that was said, and the environment's response to it."""
+        messages = _said(state)
+        if not state["trajectory"]:
+            return messages
+        response = await awaited(self.env_response(messages, state))
+        if isinstance(response, tuple):  # messages and the state, as programs used to return them
+            response = cast("tuple[Any, ...]", response)[0]
+        return [*messages, *messages_of(response or [], "env_response")]
+
+    def add_model_response(self, state: State, messages: list[Message], reply: Reply) -> None:
+        """Add a turn of the model to the trajectory."""
+        is_truncated = reply.finish_reason == "length"
+        step: dict[str, Any] = {
+            "prompt": messages,
+            "completion": [assistant_message(reply, state["turn"])],
+            "response": reply,
+            "reward": None,
+            "advantage": None,
+            "is_truncated": is_truncated,
+            "trajectory_id": state["trajectory_id"],
+            "extras": {},
+        }
+        state["trajectory"].append(step)
+        state["turn"] += 1
+        state["is_truncated"] = state["is_truncated"] or is_truncated
+
+    def render_completion(self, state: State) -> None:
+        """Set the state's `completion`: all that was said after the prompt."""
+        asked = len(messages_of(state["prompt"], "the prompt"))
+        said = _said(state)[asked:] if state["trajectory"] else []
+        last = state.get("final_env_response")
+        state["completion"] = said + messages_of(last, "final_env_response") if last else said
+
+
+def _said(state: State) -> list[Any]:
+    """The dialogue so far."""
+    if not state["trajectory"]:
+        return messages_of(state["prompt"], "the prompt")
+    last = state["trajectory"][-1]
+    return [*last["prompt"], *last["completion"]]

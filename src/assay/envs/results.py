@@ -1,0 +1,160 @@
+"""Results: what an evaluation gave, by rollout and by column; Evaluation: results, awaited or not."""
+
+import asyncio
+import json
+from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from types import TracebackType
+from typing import Any
+
+from assay.concurrency import run_sync
+from assay.runs import Summary
+from assay.types import State
+
+
+class Results(Mapping[str, list[Any]]):
+    """What came of every rollout, in the order of the examples.
+
+    As a mapping it gives columns: `prompt`, `completion`, `answer`, `reward`, `metrics`, `state`, `error`,
+    every column of the data set, and every metric by its name. `outputs` has the same by rollout.
+    A rollout that failed, or that a judge could not score, has the reward None and says why.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[dict[str, Any]],
+        states: Sequence[State],
+        metadata: Mapping[str, Any],
+        summary: Summary,
+    ) -> None:
+        self.outputs = list(outputs)
+        """One dict a rollout."""
+        self.states = list(states)
+        """What each rollout left behind; of one that was saved earlier, what was saved."""
+        self.metadata = dict(metadata)
+        """What was run, and what it came to: counts of errors first, then means over the rest."""
+        self.summary = summary
+        """Means with their errors, by criterion, task and tag."""
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        """One list a column, of equal length; None where a rollout has no such field."""
+        names = dict.fromkeys(name for output in self.outputs for name in output)
+        columns = {name: [output.get(name) for output in self.outputs] for name in names}
+        return {**columns, "state": self.states}
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name in ("outputs", "metadata"):
+            return getattr(self, name)
+        if name in self.columns:
+            return self.columns[name]
+        raise KeyError(f"there is no column {name!r}: use {', '.join(self.columns)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    # Two evaluations are not one because they came to the same; and asyncio keeps them in sets.
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        about = self.metadata
+        return (
+            f"<{type(self).__name__} {about['num_rollouts']} rollouts, {about['num_errors']} failed, "
+            f"{about['num_unscored']} unscored, mean reward {about['avg_reward']}>"
+        )
+
+    def to_dataset(self) -> Any:
+        """A Hugging Face data set, a row a rollout. `info` and other mappings are JSON text in it."""
+        return _package("datasets").Dataset.from_list(self._flat())
+
+    def to_pandas(self) -> Any:
+        """A pandas frame, a row a rollout."""
+        return _package("pandas").DataFrame(self._flat())
+
+    def _flat(self) -> list[dict[str, Any]]:
+        names = [name for name in self.columns if name != "state"]
+        return [{name: _cell(output.get(name)) for name in names} for output in self.outputs]
+
+
+def _cell(value: Any) -> Any:
+    """A mapping has other fields in every row, which a table does not: there it is a text."""
+    return json.dumps(value, default=str) if isinstance(value, Mapping) else value
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(
+            f"results as {name} need the package {name!r}, which is not installed: pip install {name}"
+        ) from None
+
+
+class Evaluation(Results, Coroutine[Any, Any, Results]):
+    """Results that may still be on their way.
+
+    In synchronous code an evaluation is over when the call returns. Where an event loop runs, `await`
+    it; read without that, in a notebook, it is worked out on the spot while the loop waits.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, Results]) -> None:
+        self._work = work
+        self._results: Results | None = None
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._results = run_sync(work)
+
+    def _now(self) -> Results:
+        if self._results is None:
+            self._results = run_sync(self._work)
+        return self._results
+
+    def __getattr__(self, name: str) -> Any:
+        # What a `Results` holds; everything else is found before this is asked.
+        if name in ("outputs", "states", "metadata", "summary"):
+            return getattr(self._now(), name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return "<Evaluation: await it>" if self._results is None else repr(self._results)
+
+    def __bool__(self) -> bool:
+        return True
+
+    # The interface of a coroutine, so that asyncio.run, gather and create_task take it too.
+
+    def __await__(self) -> Generator[Any, Any, Results]:
+        if self._results is None:
+            self._results = yield from self._work.__await__()
+        return self._results
+
+    def send(self, value: Any) -> Any:
+        if self._results is not None:
+            raise StopIteration(self._results)
+        try:
+            return self._work.send(value)
+        except StopIteration as end:
+            self._results = end.value
+            raise
+
+    def throw(
+        self,
+        kind: Any,
+        error: BaseException | object = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> Any:
+        return self._work.throw(kind) if error is None else self._work.throw(kind, error, traceback)
+
+    def close(self) -> None:
+        self._work.close()

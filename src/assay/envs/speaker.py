@@ -1,0 +1,132 @@
+"""Speaker: the model under test, with the settings it is asked with."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.envs.clients import at_home
+from assay.errors import Refused
+from assay.messages import ToolCall
+from assay.models import Model, Reply, Request, model_of
+from assay.models.asking import EndpointModel
+from assay.models.base import Tool
+from assay.models.sdk import creating
+from assay.types import Message
+from assay.wording import shown
+
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_ABOUT_THE_CALL = ("timeout", "extra_headers", "extra_query")
+
+
+class Speaker:
+    """Who is asked, and how. Made once for a whole evaluation.
+
+    `client` is an SDK's object, with the name of the `model`; or there is none, and `model` is
+    anything that `model_of` takes.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
+        *,
+        at_once: int | None = None,
+    ) -> None:
+        """`at_once` is how many calls will be under way together, where somebody has said so."""
+        given = _checked(sampling_args or {})
+        self.client = client
+        self.sampling_args = given
+        self.name = model if isinstance(model, str) else str(getattr(model, "id", model or client))
+        """What the caller calls the model."""
+        self._settings, extra = _settings(given)
+        self.model = _model(client, model, extra)
+        if at_once is not None and isinstance(self.model, EndpointModel):
+            self.model.endpoint.expect(at_once)
+
+    @property
+    def base_url(self) -> str | None:
+        """The address of its endpoint; None when it has none."""
+        return self.model.endpoint.where if isinstance(self.model, EndpointModel) else None
+
+    async def __call__(
+        self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0
+    ) -> Reply:
+        """What the model says to these messages. Raises a `ModelError` when that is nothing."""
+        request = Request(
+            tuple(messages), tools=tools, sample=sample, verbatim=True, **self._settings
+        )
+        return await self.model(request)
+
+
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that are set; refuses what an environment sees to itself."""
+    kept = {name: value for name, value in given.items() if value is not None}
+    if kept.pop("n", 1) != 1:
+        raise ValueError(
+            f"sampling_args has n={given['n']!r}: give rollouts_per_example, which asks once for each"
+        )
+    if kept.pop("stream", False):
+        raise ValueError("sampling_args has stream=True: leave it out, replies are taken whole")
+    for name in ("messages", "model", "tools"):
+        if name in kept:
+            raise ValueError(
+                f"sampling_args has {name!r}, which the environment gives: leave it out"
+            )
+    return kept
+
+
+def _settings(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a request has a field for, and the rest, which goes into every call as it is."""
+    limits = [given[name] for name in _LIMITS if name in given]
+    settings = {
+        "temperature": given.get("temperature"),
+        "max_tokens": limits[0] if limits else None,
+        "seed": given.get("seed"),
+    }
+    known = {*settings, *_LIMITS}
+    return settings, {name: value for name, value in given.items() if name not in known}
+
+
+def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
+    if client is None and model is None:
+        raise Refused(
+            "no model is named: give model='openai/gpt-5-mini', an address such as "
+            "'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
+        )
+    if client is not None and creating(client) is not None:
+        return model_of(at_home(client), model, shared=False, **extra)
+    source = model if client is None else client
+    if isinstance(source, str):
+        return model_of(source, shared=False, **_over_http(extra))
+    if extra:
+        raise Refused(
+            f"sampling_args has {', '.join(extra)}, and {shown(source)} is made already: give them "
+            "to model_of(...), or name the model"
+        )
+    return model_of(source)
+
+
+def _over_http(extra: dict[str, Any]) -> dict[str, Any]:
+    """Fields of the call itself; `extra_body` is how an SDK is told of more of them."""
+    for name in _ABOUT_THE_CALL:
+        if name in extra:
+            raise Refused(
+                f"sampling_args has {name!r}, which is for a client of your own: make one, or see "
+                "to it with model_of(..., limits=Limits(...))"
+            )
+    more = extra.get("extra_body", {})
+    return {name: value for name, value in extra.items() if name != "extra_body"} | more
+
+
+def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
+    """What a model said, as a message of the chat."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    if reply.tool_calls:
+        calls = enumerate(reply.tool_calls)
+        message["tool_calls"] = [_written(call, f"call_{turn}_{n}") for n, call in calls]
+    return message
+
+
+def _written(call: ToolCall, otherwise: str) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id or otherwise, "type": "function", "function": function}
