@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from assay.lazy import lazily
+from assay.version import VERSION
 
 if TYPE_CHECKING:
     from assay.advantage import advantages as advantages
@@ -105,7 +106,7 @@ if TYPE_CHECKING:
     from assay.types import RewardFunc as RewardFunc
     from assay.types import State as State
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "advantage": ("advantages",),

@@ -137,9 +137,9 @@ def judge_name(grader: Autograder) -> str:
 
 
 def _versions() -> dict[str, str]:
-    from assay import __version__
+    from assay.version import VERSION
 
-    return {"assay": __version__, "python": platform.python_version()}
+    return {"assay": VERSION, "python": platform.python_version()}
 
 
 def _differences(was: RunAbout, now: RunAbout) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Exchanges with judges as a row keeps them: the shared opening of prompts once, and not each time."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from assay.models.exchanges import Exchange
 
@@ -47,7 +47,8 @@ def whole_exchanges(told: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for exchange in told:
         opening: list[Any] = []
         if "like" in exchange:
-            opening = whole[exchange["like"]]["messages"][: exchange["shared"]]
+            before = cast("list[Any]", whole[exchange["like"]]["messages"])
+            opening = before[: exchange["shared"]]
         known = {name: exchange[name] for name in exchange if name not in ("like", "shared")}
         known["messages"] = opening + list(exchange["messages"])
         whole.append(known)
