@@ -23,6 +23,7 @@ from assay.errors import (
     RubricError,
     Unreadable,
 )
+from assay.runs import RunError, RunRefused
 
 HEAVY = {"pydantic", "yaml", "asyncio", "rich", "assay.rubric", "assay.math", "assay.models"}
 
@@ -113,6 +114,8 @@ class TestBadUsage:
         (MissingExtraError("it", package="rich", extra="cli"), 2),
         (FileNotFoundError("no.yaml"), 2),
         (PermissionError("secret.yaml"), 2),
+        (RunRefused("it holds another run"), 2),
+        (RunError("it is being written by another process"), 1),
         (Overloaded("it does not answer"), 1),
         (Unreadable("it is no verdict"), 1),
         (OSError(28, "No space left on device"), 1),

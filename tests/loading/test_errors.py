@@ -228,6 +228,7 @@ class Named(io.StringIO):
     [
         (lambda folder: folder / "none.json", FileNotFoundError, "File not found: .*none.json"),
         (lambda folder: str(folder / "none.txt"), FileNotFoundError, "File not found"),
+        (lambda folder: folder, RubricFileError, "is a folder: name the file of a rubric"),
         (lambda folder: folder / "r.txt", RubricFileError, "Unsupported file format '.txt'. Supported formats: .json, .yaml"),
         (lambda folder: folder / "plain", RubricFileError, "Cannot determine file format of .*plain"),
         (lambda folder: io.StringIO("[]"), RubricFileError, "Cannot determine file format of 'a file without a name'"),

@@ -47,7 +47,10 @@ _asking = bundled(
         "--system-prompt", metavar="WORDS", envvar="ASSAY_SYSTEM_PROMPT", show_envvar=True,
         help="What the model is told before every question.",
     ),
-    click.option("--temperature", type=number(0), metavar="T", envvar="ASSAY_TEMPERATURE", show_envvar=True),
+    click.option(
+        "--temperature", type=number(0), metavar="T", envvar="ASSAY_TEMPERATURE", show_envvar=True,
+        help="How far answers to the same question may differ; by default as the endpoint has it.",
+    ),
     click.option(
         "--max-tokens", type=count(1), metavar="N", envvar="ASSAY_MAX_TOKENS", show_envvar=True,
         help="The most that an answer may have.",

@@ -22,7 +22,7 @@ def command(folder: str) -> None:
     if there:
         listed = " and ".join(map(str, there))
         raise click.UsageError(
-            f"{listed} would be overwritten: move it away, or name another folder"
+            f"{listed} would be overwritten: move what is there, or name another folder"
         )
     place.mkdir(parents=True, exist_ok=True)
     for file in files:

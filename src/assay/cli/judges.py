@@ -7,7 +7,6 @@ from importlib.util import find_spec
 
 from assay.cache import VerdictCache
 from assay.cli.options import Judging
-from assay.criterion import is_scorer
 from assay.errors import MissingExtraError, Refused
 from assay.graders import (
     Autograder,
@@ -19,6 +18,7 @@ from assay.graders import (
 from assay.models import Model, model_of
 from assay.models.local_weights import KNOWN, weights_file
 from assay.rubric import Rubric
+from assay.runs.ways import Way
 
 LOCAL = "local"
 """Asked when nobody is named: it costs nothing and sends nothing away."""
@@ -40,12 +40,13 @@ def judging_with(
     named. Where only rows with rubrics of their own may ask, one is there if there can be.
     """
     has_own = judging.judge is None and has_own_grader(rubric)
-    if has_own or not (is_judged(rubric) or rows_may_ask):
+    asks = Way.of(rubric).asks
+    if has_own or not (asks or rows_may_ask):
         yield None
         return
     cache = None if judging.no_cache else VerdictCache(judging.cache)
     try:
-        yield _grader(judging, cache, quiet=quiet, can_do_without=not is_judged(rubric))
+        yield _grader(judging, cache, quiet=quiet, can_do_without=not asks)
     finally:
         if cache is not None:
             cache.close()
@@ -66,13 +67,6 @@ def _grader(
 def has_own_grader(rubric: object) -> bool:
     """Whether a rubric, written in Python, says itself who judges."""
     return isinstance(rubric, Rubric) and rubric.autograder is not None
-
-
-def is_judged(rubric: object) -> bool:
-    """Whether a model has to answer some criterion, here or in a rubric inside."""
-    return isinstance(rubric, Rubric) and any(
-        c.judged or (is_scorer(c.check) and is_judged(c.check)) for c in rubric.criteria
-    )
 
 
 def grader_of(kind: str, model: Model, *, guard: bool) -> Autograder:

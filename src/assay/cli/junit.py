@@ -33,7 +33,7 @@ class Junit:
         seconds = sum(row.timing.values())
         self.seconds += seconds
         self.cases.write(
-            f"    <testcase classname={_attribute(row.task)} name={_attribute(row_name(row))} "
+            f"    <testcase classname={attribute(row.task)} name={attribute(row_name(row))} "
             f'time="{seconds:.3f}">'
         )
         self.cases.write(self._outcome(row))
@@ -55,7 +55,7 @@ class Junit:
         counts += f' time="{self.seconds:.3f}"'
         self.out.write('<?xml version="1.0" encoding="UTF-8"?>\n')
         self.out.write(f"<testsuites {counts}>\n")
-        self.out.write(f"  <testsuite name={_attribute(self.title)} {counts}>\n")
+        self.out.write(f"  <testsuite name={attribute(self.title)} {counts}>\n")
         self.cases.seek(0)
         for line in self.cases:
             self.out.write(line)
@@ -64,18 +64,19 @@ class Junit:
 
 
 def _element(kind: str, message: str, what: str, row: Row) -> str:
-    body = escape(_safe(shown_report(row_name(row), row.report)))
-    return f'<{kind} type="{what}" message={_attribute(message)}>{body}</{kind}>'
+    body = escape(xml_safe(shown_report(row_name(row), row.report)))
+    return f'<{kind} type="{what}" message={attribute(message)}>{body}</{kind}>'
 
 
-def _attribute(text: str) -> str:
-    return quoteattr(_safe(text))
+def attribute(text: str) -> str:
+    """The text as the value of an attribute, quotation marks included."""
+    return quoteattr(xml_safe(text))
 
 
-def _safe(text: str) -> str:
+def xml_safe(text: str) -> str:
     """The text with what XML cannot hold written out: `\\x00` as four letters.
 
-    >>> _safe("bell\\x07")
+    >>> xml_safe("bell\\x07")
     'bell\\\\x07'
     """
     return _NO_XML.sub(lambda found: repr(found[0])[1:-1], text)

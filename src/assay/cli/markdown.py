@@ -5,7 +5,7 @@ from typing import TextIO
 
 from assay.cli.overview import Section, headline, number, sections, spending_line
 from assay.cli.rows import row_name
-from assay.cli.showing import printable
+from assay.cli.showing import on_one_line
 from assay.runs import Row, Summary
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
@@ -74,4 +74,4 @@ def escaped(text: str) -> str:
     >>> escaped("a|b *c*")
     'a\\\\|b \\\\*c\\\\*'
     """
-    return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
+    return _SPECIAL.sub(r"\\\1", on_one_line(text))

@@ -15,7 +15,12 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "compare": ("compare", "say whether one run is better than another, or it is chance"),
     "math": ("math", "say whether two mathematical answers are the same"),
     "lint": ("lint", "find what judges will stumble over in a rubric, and mend it"),
-    "rubric": ("rubric", "look at a rubric, find what is wrong with it, convert it"),
+    "probe": ("probe", "attack the judge of a rubric, and count how often it is fooled"),
+    "suggest": (
+        "suggest",
+        "draft criteria from references, or from pairs of which one is preferred",
+    ),
+    "rubric": ("rubric", "look at a rubric, find what is wrong with it, test it, convert it"),
     "models": ("models", "list and fetch the models that run on this machine"),
     "cache": ("cache", "look into the cache of verdicts, prune it, and move it"),
     "completion": ("completion", "make your shell complete commands and options"),

@@ -1,4 +1,4 @@
-"""`assay rubric lint|show|convert|schema`: rubrics themselves, before anything is scored."""
+"""`assay rubric lint|test|show|convert|schema`: rubrics themselves, before anything is scored."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.golden import command as test
 from assay.cli.group import Group
 from assay.cli.lint import command as lint
 from assay.cli.options import Rubrics, allow_code_option, files
@@ -22,13 +23,14 @@ _rubric = click.argument("rubric", shell_complete=files)
 
 @click.group("rubric", cls=Group, example="assay rubric lint rubric.yaml")
 def command() -> None:
-    """Look at a rubric, find what is wrong with it, and write it in another format.
+    """Look at a rubric, find what is wrong with it, test it, and write it in another format.
 
     A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python.
     """
 
 
 command.add_command(lint)
+command.add_command(test)
 
 
 @command.command("show", example="assay rubric show rubric.yaml")

@@ -4,7 +4,6 @@ import asyncio
 import shlex
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,12 +16,13 @@ from assay.cli.progress import Tell, shown_progress
 from assay.cli.quiet import quiet_log
 from assay.cli.showing import counted, shown_spending
 from assay.cli.stopping import Stopping, stoppable
-from assay.cli.viewing import show_saved
+from assay.cli.viewing import FOR_PEOPLE, show_saved
 from assay.errors import AssayError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, rehearsal
 from assay.runs import Row, Spending, Summary
 from assay.runs.about import judge_name
+from assay.runs.folder import Folder
 from assay.runs.tally import Tally
 
 
@@ -102,7 +102,9 @@ class Running:
         try:
             summary = self._watched(work, replace(conditions, on_row=print_row))
         except (AssayError, KeyboardInterrupt):
-            if so_far := tally.summary():
+            so_far = tally.summary()
+            # A document has to be ended; to people, nothing at all is nothing to tell.
+            if so_far and (so_far.rollouts or self.showing.format not in FOR_PEOPLE):
                 format.end(so_far.with_fields(complete=False))
             raise
         format.end(summary)
@@ -129,13 +131,15 @@ class Running:
 
 
 def refuse_taken(saving: Saving) -> None:
-    """Refuse a folder that has a run, unless it is to be gone on with."""
+    """Refuse a folder without a name, or one that has a run, unless it is to be gone on with."""
     if saving.folder is None:
         if saving.resume:
             raise click.UsageError("--resume goes on with a run: name its folder with -o")
         return
-    rollouts = Path(saving.folder) / "rollouts.jsonl"
-    if not saving.resume and rollouts.is_file() and rollouts.stat().st_size:
+    if not saving.folder:
+        raise click.UsageError("--output is empty: name a folder")
+    folder = Folder.of(saving.folder)
+    if not saving.resume and folder.has_rows and folder.run_json.exists():
         raise click.UsageError(
             f"{saving.folder} holds a run already: give --resume to go on with it, or name another folder"
         )

@@ -53,11 +53,11 @@ place_options = bundled(
     "place",
     Place,
     click.option(
-        "--host", default="127.0.0.1", show_default=True,
+        "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True,
         help="Where to listen. Any other address than one of this machine alone needs a key.",
     ),
     click.option(
-        "--port", type=count(), default=8000, show_default=True, help="0 takes any that is free.",
+        "--port", type=count(), metavar="PORT", default=8000, show_default=True, help="0 takes any that is free.",
     ),
     click.option(
         "--workers", type=count(1), default=1, show_default=True, metavar="N",

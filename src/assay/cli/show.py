@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.exits import is_below
 from assay.cli.group import Command
 from assay.cli.options import Showing, bundled, files, show_options
 from assay.cli.values import count, number
@@ -29,7 +30,7 @@ class Wanted:
 
     def has(self, row: "Row") -> bool:
         """Whether a row is one of them."""
-        low = self.below is None or (row.score is not None and row.score < self.below)
+        low = self.below is None or (row.score is not None and is_below(row.score, self.below))
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
 
 
@@ -55,7 +56,9 @@ _wanted = bundled(
 @click.argument("run", shell_complete=files)
 @click.option("--rows", is_flag=True, help="Show the rollouts too, a line each.")
 @click.option("--row", "example", metavar="EXAMPLE", help="Show all of one rollout.")
-@click.option("--sample", type=count(), default=0, help="Which rollout of the EXAMPLE.")
+@click.option(
+    "--sample", type=count(), default=0, metavar="N", help="Which rollout of the EXAMPLE, from 0."
+)
 @_wanted
 @show_options
 def command(

@@ -21,9 +21,9 @@ REASON = 160
 
 def shown_report(name: str, report: "EvaluationReport", *, coloured: bool = False) -> str:
     """A report as lines: the score, and each criterion with its verdict and reason."""
-    head = f"{printable(name)}: {shown_score(report)}"
+    head = f"{on_one_line(name)}: {shown_score(report)}"
     if report.vetoed_by:
-        head += f", vetoed by {', '.join(report.vetoed_by)}"
+        head += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
     if report.report is None and report.reason:
         head += f"  {_short(report.reason)}"
     return "\n".join([head, *_lines(report.lines, "  ", coloured)])
@@ -47,7 +47,7 @@ def _lines(lines: "Sequence[CriterionReport]", indent: str, coloured: bool) -> I
         mark, colour = _mark(line)
         mark = f"{mark:<7}"
         mark = painted(mark, colour) if coloured and colour else mark
-        yield f"{indent}{mark}{line.weight:+g}  {printable(words)}{told}"
+        yield f"{indent}{mark}{line.weight:+g}  {on_one_line(words)}{told}"
         if line.requirement is None:
             yield from _lines(line.lines, indent + "  ", coloured)
 
@@ -62,7 +62,7 @@ def _mark(line: "CriterionReport") -> tuple[str, str]:
 
 
 def _short(text: str) -> str:
-    words = printable(" ".join(text.split()))
+    words = on_one_line(text)
     return words if len(words) <= REASON else f"{words[:REASON]}…"
 
 
@@ -73,6 +73,15 @@ def printable(text: str) -> str:
     'red: \\\\x1b[31m'
     """
     return _ACTS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def on_one_line(text: str) -> str:
+    """The text as `printable`, with its line ends as spaces.
+
+    >>> on_one_line("two\\nlines")
+    'two lines'
+    """
+    return printable(" ".join(text.split()))
 
 
 def shown_spending(spent: "Spending") -> str:

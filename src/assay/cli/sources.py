@@ -20,22 +20,28 @@ def rubric_of(rubrics: Rubrics) -> Rubric:
     """The rubric that is named. A file goes before a module of the same name."""
     name = rubrics.rubric or ""
     if not is_reference(name) or Path(name).is_file():
-        return rubric_in(name, allow_code=rubrics.allow_code)
+        return _rubric_in(name, allow_code=rubrics.allow_code)
     module, _, path = name.partition(":")
     return _made(_found(_imported(module), path, name), name)
 
 
-def rubric_in(path: str, *, allow_code: bool = False) -> Rubric:
+def _rubric_in(path: str, *, allow_code: bool) -> Rubric:
     """The rubric in a file, or the group of rubrics."""
+    if allow_code:
+        _look_here_too()
     kind = RubricGroup if is_group(place_of_file(path)) else Rubric
     return kind.from_file(path, allow_code=allow_code)
 
 
-def _imported(name: str) -> ModuleType:
-    """The module, from the current folder too, as `python -m` would find it."""
+def _look_here_too() -> None:
+    """Have modules of the current folder found, as `python -m` would find them."""
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
+
+
+def _imported(name: str) -> ModuleType:
+    _look_here_too()
     try:
         return import_module(name)
     except Exception as error:

@@ -6,7 +6,7 @@ from typing import TextIO
 from assay.cli.colours import painted
 from assay.cli.overview import Section, headline, number, sections, spending_line
 from assay.cli.rows import row_name
-from assay.cli.showing import printable, shown_report
+from assay.cli.showing import on_one_line, shown_report
 from assay.runs import Row, Summary
 
 RowText = Callable[[Row], str]
@@ -42,9 +42,9 @@ class Table:
         self.told = True
         head = headline(summary)
         head = painted(head, "red") if summary.unscored else head
-        print(f"{printable(self.title)}: {head}", file=self.out)
+        print(f"{on_one_line(self.title)}: {head}", file=self.out)
         if self.about:
-            print(printable(self.about), file=self.out)
+            print(on_one_line(self.about), file=self.out)
         for section in sections(summary):
             print(f"\n{laid_out(section)}", file=self.out)
         if spending := spending_line(summary):
@@ -53,7 +53,7 @@ class Table:
 
 def laid_out(section: Section) -> str:
     """A section as columns padded with spaces."""
-    rows = [tuple(map(printable, row)) for row in section.rows]
+    rows = [tuple(map(on_one_line, row)) for row in section.rows]
     widths = [max(map(len, column)) for column in zip(section.columns, *rows, strict=True)]
     lines = [_line(section.columns, widths), *(_line(row, widths) for row in rows)]
     return "\n".join([painted(lines[0], "bold"), *lines[1:]])
@@ -67,16 +67,16 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
 def whole_row(row: Row) -> str:
     """A row with every criterion, its verdict and its reason."""
     if row.error is not None:
-        said = printable(" ".join(row.error.split()))
-        return f"{printable(row_name(row))}: {painted('nothing to score', 'red')}, {said}"
+        said = on_one_line(row.error)
+        return f"{on_one_line(row_name(row))}: {painted('nothing to score', 'red')}, {said}"
     return shown_report(row_name(row), row.report, coloured=True)
 
 
 def brief_row(row: Row) -> str:
     """A row on one line: score, name, and where it lost."""
     lost = [line.name for line in row.report.lines if line.passed is False and line.counted]
-    said = f"  {', '.join(lost)}" if lost else ""
+    said = f"  {on_one_line(', '.join(lost))}" if lost else ""
     if row.errors:
-        said = "".join(f"  {name}: {error}" for name, error in row.errors.items())
-        said = painted(printable(" ".join(said.split("\n"))), "red")
-    return f"{number(row.score):<6} {printable(row_name(row))}{said}"
+        errors = [on_one_line(f"{name}: {error}") for name, error in row.errors.items()]
+        said = painted("".join(f"  {error}" for error in errors), "red")
+    return f"{number(row.score):<6} {on_one_line(row_name(row))}{said}"

@@ -42,8 +42,8 @@ def texts_of(arguments: Sequence[str], query: str, *, are_words: bool = False) -
             found += _rows(words)
         elif words == "-" or _is_file(words):
             found.append(_whole(words))
-        elif _PATH.fullmatch(words):
-            what = "is a folder, and not a file" if Path(words).is_dir() else "is no file"
+        elif _PATH.fullmatch(words) or _is_there(words):
+            what = "is a folder, and not a file" if _is_there(words) else "is no file"
             raise TableError(f"{words} {what}: name one, or give --text to grade these very words")
         else:
             found.append(_words(argument))

@@ -7,6 +7,7 @@ from typing import IO, Any, Self, cast
 from assay.aggregation import Aggregation
 from assay.criterion import Criterion
 from assay.loading.entry import Entry
+from assay.loading.golden import Golden
 from assay.loading.read import Reader
 from assay.loading.source import Place, place_of_file, place_of_text
 from assay.loading.write import as_json, as_yaml, rubric_data, rubric_hash
@@ -27,6 +28,8 @@ class Loadable:
 
     name: str
     aggregation: Aggregation
+    golden: tuple[Golden, ...] = ()
+    """Examples with the verdicts that they should get; no part of what the rubric is, or of its hash."""
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -79,7 +82,9 @@ class Loadable:
         Its parser, grader and other objects are no part of it. Raises `RubricError` when a check
         has no name that a file can give, as a lambda has none.
         """
-        return rubric_data(self.name, self.aggregation, self.criteria)
+        data = rubric_data(self.name, self.aggregation, self.criteria)
+        golden = [example.to_dict() for example in self.golden]
+        return {**data, "golden": golden} if golden else data
 
     def to_json(self) -> str:
         """The rubric as a JSON text."""

@@ -18,7 +18,9 @@ def is_reference(text: str) -> bool:
 def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
     """The function that a file names; raises unless the caller has said that files may run code."""
     if not allow_code:
-        raise RubricError(f"{reference!r} names code: pass allow_code=True if you trust this file")
+        raise RubricError(
+            f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)"
+        )
     module, _, path = reference.partition(":")
     try:
         # Importing a module runs it, so anything may be raised.

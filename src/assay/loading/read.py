@@ -9,6 +9,7 @@ from assay.criterion import Criterion, Scorer
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.code import function_of, is_reference
 from assay.loading.entry import Entry
+from assay.loading.golden import golden_at
 from assay.loading.source import Place
 from assay.wording import meant, shown
 
@@ -18,7 +19,7 @@ MOST_LEVELS: Final = 50
 HOLDERS: Final = ("criteria", "sections", "rubric")
 """The keys that the criteria of a rubric stand under; one of them."""
 
-RUBRIC_KEYS: Final = (*HOLDERS, "name", "description", "aggregation", "$schema")
+RUBRIC_KEYS: Final = (*HOLDERS, "name", "description", "aggregation", "golden", "$schema")
 GROUP_KEYS: Final = ("rubrics", "name", "description", "$schema")
 SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 
@@ -36,6 +37,7 @@ class Reader:
     def rubric(self, place: Place, *, inside: str = "", level: int = 0) -> Any:
         """The rubric that stands at a place."""
         holder, options = self._opened(place, level)
+        golden: Place | None = options.pop("golden", None)
         entries = list(_entries(holder, level, inside))
         if not entries:
             raise holder.error("No criteria found: give at least one")
@@ -47,9 +49,12 @@ class Reader:
         criteria = [e.criterion(nested, allow_code=self.allow_code) for e in entries]
         _refuse_together(criteria, entries, holder)
         try:
-            return self.build(criteria, options, level == 0)
+            rubric = self.build(criteria, options, level == 0)
         except (RubricError, SignatureError) as error:
             raise _located(error, criteria, entries) from error
+        if golden is not None:
+            rubric.golden = golden_at(golden, rubric.criteria)
+        return rubric
 
     def _opened(self, place: Place, level: int) -> tuple[Place, dict[str, Any]]:
         """The list of entries of a rubric, and its options, through any `rubric:` around it."""
@@ -74,6 +79,8 @@ class Reader:
             options["name"] = _text(place, "name")
         if "aggregation" in place.data:
             options["aggregation"] = self._aggregation(place)
+        if "golden" in place.data:
+            options["golden"] = place.at("golden")
         return options
 
     def _aggregation(self, place: Place) -> Any:

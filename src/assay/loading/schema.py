@@ -93,9 +93,28 @@ def _rubric() -> dict[str, Any]:
         "name": _TEXT,
         "description": True,
         "aggregation": {"anyOf": [{"enum": [*AGGREGATIONS]}, _REFERENCE]},
+        "golden": _golden(),
         "$schema": True,
     }
     return _mapping(properties, oneOf=[{"required": [holder]} for holder in holders])
+
+
+def _golden() -> dict[str, Any]:
+    """Examples, and the verdicts that they should get."""
+    said = {"type": "string", "minLength": 1}
+    chat = {"anyOf": [_TEXT, {"type": "array", "minItems": 1, "items": {"type": "object"}}]}
+    expected = {"anyOf": [_TEXT, {"type": "number"}]}
+    properties = {
+        "name": said,
+        "prompt": chat,
+        "completion": chat,
+        "answer": True,
+        "task": said,
+        "info": {"type": "object"},
+        "expect": {"type": "object", "minProperties": 1, "additionalProperties": expected},
+    }
+    example = _mapping(properties, required=["completion", "expect"])
+    return {"type": "array", "minItems": 1, "items": example}
 
 
 def _group() -> dict[str, Any]:

@@ -98,6 +98,8 @@ def place_of_file(file: Any) -> Place:
 def _place_of_path(path: Path) -> Place:
     if not path.exists():
         raise FileNotFoundError(f"File not found: {path}")
+    if path.is_dir():
+        raise RubricFileError(f"{path} is a folder: name the file of a rubric")
     return place_of_text(path.read_bytes(), _format_of(str(path)), str(path))
 
 

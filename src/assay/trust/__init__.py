@@ -5,6 +5,9 @@ labels       what people said; joining, their labels put beside the judge's answ
 correction   a score with the judge's bias taken out; drift, whether the judge moved
 comparison   two runs held against each other, example by example
 linting      what judges will stumble over in a rubric; lint_fix, mended as a diff
+probe_run    attacks on a judge, and how often they succeed; evidence, quotations that nobody wrote
+suggest_run  criteria drafted by a model, and judged before anybody relies on them
+golden_run   a rubric's golden examples, and what it says of them
 
 Everything loads when first used. Statistics need the extra `trust`.
 """
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from assay.trust.error import LabelError as LabelError
     from assay.trust.error import TrustError as TrustError
     from assay.trust.estimate import Estimate as Estimate
+    from assay.trust.evidence import evidence_of as evidence_of
+    from assay.trust.golden_run import GoldenReport as GoldenReport
+    from assay.trust.golden_run import run_golden as run_golden
     from assay.trust.joining import Item as Item
     from assay.trust.joining import Joined as Joined
     from assay.trust.joining import join as join
@@ -46,12 +52,22 @@ if TYPE_CHECKING:
     from assay.trust.linting import lint as lint
     from assay.trust.measures import Measures as Measures
     from assay.trust.measures import Resampling as Resampling
+    from assay.trust.probe_attacks import Attack as Attack
+    from assay.trust.probe_attacks import attacks_of as attacks_of
+    from assay.trust.probe_bare import Bare as Bare
+    from assay.trust.probe_report import ProbeReport as ProbeReport
+    from assay.trust.probe_run import probe as probe
     from assay.trust.questions import Question as Question
     from assay.trust.shares import clopper_pearson as clopper_pearson
     from assay.trust.shares import wilson as wilson
     from assay.trust.significance import holm as holm
     from assay.trust.significance import mcnemar as mcnemar
     from assay.trust.significance import sign_flip as sign_flip
+    from assay.trust.suggest_pairs import Pair as Pair
+    from assay.trust.suggest_pairs import read_pairs as read_pairs
+    from assay.trust.suggest_result import Suggestion as Suggestion
+    from assay.trust.suggest_run import suggest_from_pairs as suggest_from_pairs
+    from assay.trust.suggest_run import suggest_from_references as suggest_from_references
 
 _HOMES = {
     "agreement": ("Agreement", "agree", "agreement_of"),
@@ -64,15 +80,24 @@ _HOMES = {
     "drift": ("Drift", "drift_between"),
     "error": ("LabelError", "TrustError"),
     "estimate": ("Estimate",),
+    "evidence": ("evidence_of",),
+    "golden_run": ("GoldenReport", "run_golden"),
     "joining": ("Item", "Joined", "join"),
     "labels": ("LABELS", "Label", "read_labels"),
     "lint_finding": ("RULES", "Finding"),
     "lint_fix": ("Fixed", "fix_rubric"),
     "linting": ("lint",),
     "measures": ("Measures", "Resampling"),
+    "probe_attacks": ("Attack", "attacks_of"),
+    "probe_bare": ("Bare",),
+    "probe_report": ("ProbeReport",),
+    "probe_run": ("probe",),
     "questions": ("Question",),
     "shares": ("clopper_pearson", "wilson"),
     "significance": ("holm", "mcnemar", "sign_flip"),
+    "suggest_pairs": ("Pair", "read_pairs"),
+    "suggest_result": ("Suggestion",),
+    "suggest_run": ("suggest_from_pairs", "suggest_from_references"),
 }
 
 __getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-_QUOTED: Final = re.compile(r'"([^"\n]{3,300})"|“([^”\n]{3,300})”|«([^»\n]{3,300})»|`([^`\n]{3,300})`')
+_QUOTED: Final = re.compile(
+    r'"([^"\n]{3,300})"|“([^”\n]{3,300})”|«([^»\n]{3,300})»|`([^`\n]{3,300})`'
+)
 _LETTERS: Final = re.compile(r"[^\W_]+")
 MOST: Final = 20
 """Quotations that are looked for in one reason."""
@@ -22,8 +24,9 @@ def evidence_of(reason: str, text: str) -> list[dict[str, Any]]:
     >>> evidence_of('It says "the capital, Paris".', "The capital: Paris!")
     [{'quote': 'the capital, Paris', 'start': 0, 'end': 18}]
     """
-    words = [(found[0].casefold(), found.start(), found.end()) for found in _LETTERS.finditer(text)]
-    return [_found(quote, words) for quote in list(quotations(reason))[:MOST]]
+    quotes = list(quotations(reason))[:MOST]
+    plain = _lowered(text) if quotes else ""
+    return [_found(quote, plain) for quote in quotes]
 
 
 def quotations(reason: str) -> Iterator[str]:
@@ -32,26 +35,35 @@ def quotations(reason: str) -> Iterator[str]:
     yield from dict.fromkeys(quote.strip() for quote in quoted)
 
 
-def _found(quote: str, words: list[tuple[str, int, int]]) -> dict[str, Any]:
-    parts = [_LETTERS.findall(part.casefold()) for part in re.split(r"\.\.\.|…", quote)]
-    parts = [part for part in parts if part]
-    span: tuple[int, int] | None = None
-    place = 0
-    for part in parts:
-        at = _place_of(part, words, place)
-        if at is None:
+def _found(quote: str, text: str) -> dict[str, Any]:
+    parts = [_LETTERS.findall(part.lower()) for part in re.split(r"\.\.\.|…", quote)]
+    start, end = None, 0
+    for part in filter(None, parts):
+        span = _span_of(part, text, end)
+        if span is None:
             return {"quote": quote, "found": False}
-        place = at + len(part)
-        span = (words[at][1] if span is None else span[0], words[place - 1][2])
-    if span is None:
+        start, end = (span[0] if start is None else start), span[1]
+    if start is None:
         return {"quote": quote, "found": False}
-    return {"quote": quote, "start": span[0], "end": span[1]}
+    return {"quote": quote, "start": start, "end": end}
 
 
-def _place_of(part: list[str], words: list[tuple[str, int, int]], start: int) -> int | None:
-    for place in range(start, len(words) - len(part) + 1):
-        if words[place][0] == part[0] and all(
-            words[place + step][0] == word for step, word in enumerate(part)
-        ):
-            return place
+def _span_of(words: list[str], text: str, start: int) -> tuple[int, int] | None:
+    """Where these words first stand, whole and in this order, from `start` on."""
+    # A pattern of plain letters goes through five million of them in a hundredth of a second.
+    pattern = re.compile(r"[\W_]+".join(map(re.escape, words)))
+    found = pattern.search(text, start)
+    while found is not None:
+        before, after = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+        if not before.isalnum() and not after.isalnum():
+            return found.span()
+        found = pattern.search(text, found.start() + 1)
     return None
+
+
+def _lowered(text: str) -> str:
+    """The text in small letters, each where it was: a few letters become two, and stay as they are."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)

@@ -1,0 +1,121 @@
+"""Golden examples being run, and what is printed of them."""
+
+from xml.sax.saxutils import escape
+
+from assay.cli.colours import painted
+from assay.cli.exits import BROKEN, FINE, MISSED
+from assay.cli.judges import judging_with
+from assay.cli.junit import attribute, xml_safe
+from assay.cli.options import Judging, Rubrics
+from assay.cli.overview import Section
+from assay.cli.quiet import quiet_log
+from assay.cli.rows import json_text
+from assay.cli.showing import counted, printable, shown_spending
+from assay.cli.sources import rubric_of
+from assay.cli.table import laid_out
+from assay.concurrency import run_sync
+from assay.graders import Autograder
+from assay.models import budget, rehearsal
+from assay.rubric import Rubric
+from assay.runs import Spending
+from assay.trust.golden_run import GoldenReport, GoldenResult, run_golden
+
+_REASON = 100
+"""Characters of a reason that a table has room for; JSON has all of it."""
+
+
+def run_tests(rubrics: Rubrics, judging: Judging, form: str, *, quiet: bool) -> int:
+    """Run the golden examples of a rubric, print what came of it, and give the exit code."""
+    rubric = rubric_of(rubrics)
+    with judging_with(judging, rubric, quiet=quiet) as grader, quiet_log():
+        if judging.dry_run:
+            return _rehearse(rubric, grader)
+        with budget(money=judging.money):
+            report = run_sync(run_golden(rubric, grader))
+    name = rubric.name or rubrics.rubric or "rubric"
+    if form == "json":
+        print(json_text(report.to_dict()))
+    elif form == "junit":
+        print(_junit(report, name))
+    else:
+        print(_table(report, name))
+    if report.errors:
+        return BROKEN
+    return MISSED if report.wrong else FINE
+
+
+def _rehearse(rubric: Rubric, grader: Autograder | None) -> int:
+    with rehearsal() as spent:
+        report = run_sync(run_golden(rubric, grader))
+    number = counted(len(report.by_example()), "example")
+    print(f"{number} would take at most {shown_spending(Spending.of(spent))}")
+    return FINE
+
+
+def _table(report: GoldenReport, name: str) -> str:
+    rows = [
+        (
+            result.example,
+            result.criterion,
+            _said(result.expected),
+            "no answer" if result.right is None else _said(result.got),
+            _short(result.error or result.reason),
+        )
+        for result in report.results
+        if not result.right
+    ]
+    columns = ("example", "criterion", "expected", "got", "why")
+    parts = [f"{printable(name)}: {_counts(report)}"]
+    if rows:
+        parts.append(laid_out(Section(columns, rows)))
+    if report.spent.calls or report.spent.hits:
+        parts.append(shown_spending(report.spent))
+    return "\n\n".join(parts)
+
+
+def _counts(report: GoldenReport) -> str:
+    examples = counted(len(report.by_example()), "golden example")
+    right = len(report.results) - len(report.wrong) - len(report.errors)
+    said = f"{examples}, {right:,} of {counted(len(report.results), 'verdict')} as expected"
+    if report.errors:
+        said += f", {len(report.errors):,} without an answer"
+    return painted(said, "green" if right == len(report.results) else "red")
+
+
+def _said(verdict: str | float | None) -> str:
+    return verdict if isinstance(verdict, str) else "–" if verdict is None else f"{verdict:.3g}"
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _REASON else f"{words[:_REASON]}…"
+
+
+def _junit(report: GoldenReport, name: str) -> str:
+    """One test case an expectation: a miss is a failure, no answer an error."""
+    counts = f'tests="{len(report.results)}" failures="{len(report.wrong)}" errors="{len(report.errors)}"'
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f"<testsuites {counts}>",
+            f"  <testsuite name={attribute(name)} {counts}>",
+            *(f"    {_case(result)}" for result in report.results),
+            "  </testsuite>",
+            "</testsuites>",
+        ]
+    )
+
+
+def _case(result: GoldenResult) -> str:
+    opened = f"<testcase classname={attribute(result.example)} name={attribute(result.criterion)}>"
+    return f"{opened}{_outcome(result)}</testcase>"
+
+
+def _outcome(result: GoldenResult) -> str:
+    if result.right:
+        return ""
+    if result.right is None:
+        return f'<error type="unanswered" message={attribute(result.error or "no answer")}/>'
+    message = f"expected {_said(result.expected)}, got {_said(result.got)}"
+    reason = escape(xml_safe(result.reason))
+    return f'<failure type="verdict" message={attribute(message)}>{reason}</failure>'

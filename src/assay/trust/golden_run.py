@@ -1,0 +1,144 @@
+"""Golden examples, run: what a rubric says of them, held against what it should say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from assay.criterion import Criterion
+from assay.graders.base import Autograder
+from assay.group import RubricGroup
+from assay.lines import CriterionReport
+from assay.loading.golden import Expected, Golden
+from assay.models import budget
+from assay.report import EvaluationReport
+from assay.rubric import Rubric
+from assay.runs.spending import NOTHING, Spending
+from assay.trust.error import TrustError
+
+_CLOSE = 1e-9
+"""How far a number may be off for want of digits."""
+
+
+@dataclass(frozen=True)
+class GoldenResult:
+    """One expectation, and what came of it."""
+
+    example: str
+    criterion: str
+    expected: Expected
+    got: Expected | None
+    """The verdict, or the number where one is expected; None without an answer."""
+    reason: str = ""
+    error: str | None = None
+    """Why there is no answer."""
+
+    @property
+    def right(self) -> bool | None:
+        """Whether it came out as expected; None without an answer, which is neither."""
+        if self.error is not None or self.got is None:
+            return None
+        if isinstance(self.expected, str) or isinstance(self.got, str):
+            return self.expected == self.got
+        return abs(self.expected - self.got) <= _CLOSE
+
+
+@dataclass(frozen=True)
+class GoldenReport:
+    """What a rubric says of its golden examples."""
+
+    results: tuple[GoldenResult, ...]
+    spent: Spending = field(default=NOTHING)
+
+    @property
+    def wrong(self) -> tuple[GoldenResult, ...]:
+        """What came out otherwise than expected."""
+        return tuple(result for result in self.results if result.right is False)
+
+    @property
+    def errors(self) -> tuple[GoldenResult, ...]:
+        """What has no answer."""
+        return tuple(result for result in self.results if result.right is None)
+
+    def by_example(self) -> dict[str, list[GoldenResult]]:
+        """The results of each example, in order."""
+        found: dict[str, list[GoldenResult]] = {}
+        for result in self.results:
+            found.setdefault(result.example, []).append(result)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        counts = {"expected": len(self.results), "wrong": len(self.wrong)}
+        return {
+            **counts,
+            "errors": len(self.errors),
+            "results": [{**asdict(result), "right": result.right} for result in self.results],
+            "spent": self.spent.to_dict(),
+        }
+
+
+async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> GoldenReport:
+    """Score a rubric's golden examples, and those of the rubrics inside it.
+
+    >>> import asyncio
+    >>> rubric = Rubric.from_dict({
+    ...     "criteria": [{"check": {"max_words": 3}}],
+    ...     "golden": [{"completion": "one two", "expect": {"max_words": "UNMET"}}],
+    ... })
+    >>> asyncio.run(run_golden(rubric)).wrong
+    (GoldenResult(example='golden_1', criterion='max_words', expected='UNMET', got='MET', reason='', error=None),)
+    """
+    found: list[GoldenResult] = []
+    with budget() as spent:
+        for inside, each in rubrics_inside(rubric):
+            if not each.golden:
+                continue
+            rollouts = [example.fields for example in each.golden]
+            judge = grader or each.autograder or rubric.autograder
+            reports = await each.score(rollouts, autograder=judge)
+            for example, report in zip(each.golden, reports, strict=True):
+                found += _results(inside, example, each, report)
+    if not found:
+        raise TrustError(
+            "the rubric has no golden examples: list some under 'golden', each with a completion and what to expect"
+        )
+    return GoldenReport(tuple(found), Spending.of(spent))
+
+
+def rubrics_inside(rubric: Rubric, inside: str = "") -> Iterator[tuple[str, Rubric]]:
+    """A rubric, and every rubric inside it or of its group, after the names of those around it."""
+    if isinstance(rubric, RubricGroup):
+        for index, part in enumerate(rubric.rubrics):
+            yield from rubrics_inside(part, f"{inside}{part.name or index}/")
+        return
+    yield inside, rubric
+    for criterion in rubric.criteria:
+        if isinstance(criterion.check, Rubric):
+            yield from rubrics_inside(criterion.check, f"{inside}{criterion.name}/")
+
+
+def _results(
+    inside: str, example: Golden, rubric: Rubric, report: EvaluationReport
+) -> Iterator[GoldenResult]:
+    lines = {line.name: line for line in report.lines}
+    criteria: Mapping[str, Criterion] = {c.name: c for c in rubric.criteria}
+    for name, expected in example.expect.items():
+        got, reason, error = _answer(criteria[name], lines.get(name), expected)
+        where = f"{inside}{example.name}", f"{inside}{name}"
+        yield GoldenResult(*where, expected, got, reason, error)
+
+
+def _answer(
+    criterion: Criterion, line: CriterionReport | None, expected: Expected
+) -> tuple[Expected | None, str, str | None]:
+    """What a line says in the terms in which it was expected, the reason, and the error."""
+    if line is None:
+        return None, "", "the judge gave one number for the whole: use a grader that answers each"
+    if not line.answered:
+        return None, line.reason, line.error or "nobody was asked"
+    if not isinstance(expected, str) and line.value is not None:
+        return line.value, line.reason, None
+    if line.verdict is not None or line.value is None:
+        return line.verdict, line.reason, None
+    # Code that gives a number says MET from `pass_at` on.
+    return criterion.choices[-1 if line.value >= criterion.pass_at else 0], line.reason, None

@@ -1,0 +1,183 @@
+"""ProbeReport: how often attacks got a bad response past its judge, and what could not be tried."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from assay.graders.guard import SWAYS
+from assay.runs.spending import NOTHING, Spending
+from assay.trust.estimate import Estimate
+from assay.trust.probe_baits import MOST
+from assay.trust.probe_shares import clustered_wilson
+from assay.trust.probe_trials import Trial
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How some attacks did. Trials without an answer are errors, and count neither way."""
+
+    attacks: int
+    trials: int
+    """Answered ones."""
+    fooled: int
+    errors: int
+    share: Estimate
+    """Of the trials, those in which the judge was fooled. The attack is the unit: what it does to
+    several criteria is not several observations."""
+
+    @classmethod
+    def of(cls, trials: Iterable[Trial]) -> "Rate":
+        """The rate of these trials."""
+        listed = list(trials)
+        answered = [trial for trial in listed if trial.fooled is not None]
+        by_attack: dict[str, list[bool]] = defaultdict(list)
+        for trial in answered:
+            by_attack[trial.attack].append(bool(trial.fooled))
+        share = clustered_wilson([(sum(each), len(each)) for each in by_attack.values()])
+        fooled = sum(bool(trial.fooled) for trial in answered)
+        return cls(len(by_attack), len(answered), fooled, len(listed) - len(answered), share)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        counts = {"attacks": self.attacks, "trials": self.trials, "fooled": self.fooled}
+        return {**counts, "errors": self.errors, "share": self.share.to_dict()}
+
+
+@dataclass(frozen=True)
+class Unprobed:
+    """What was not attacked, and why."""
+
+    criterion: str
+    why: str
+    family: str = ""
+    """Empty when it is about all attacks."""
+
+
+@dataclass(frozen=True)
+class ProbeReport:
+    """What attacks did to a judge.
+
+    `overall`, `families` and `criteria` are rates; `wins` are the trials in which an attack got its
+    way. A bad response counts only where the judge failed it before it was attacked.
+    """
+
+    judge: str
+    trials: tuple[Trial, ...]
+    """Attacked texts."""
+    baselines: tuple[Trial, ...] = ()
+    """The same texts before that."""
+    twins: tuple[Trial, ...] = ()
+    """Texts with a harmless addition that looks like the attacks of a family."""
+    complete: bool = True
+    """Whether all that was wanted was asked; False when it was stopped."""
+    spent: Spending = NOTHING
+
+    @cached_property
+    def overall(self) -> Rate:
+        """All attacks on all criteria."""
+        return Rate.of(self.trials)
+
+    @cached_property
+    def families(self) -> dict[str, Rate]:
+        """The rate of each family of attacks."""
+        return _rates(self.trials, lambda trial: trial.family)
+
+    @cached_property
+    def criteria(self) -> dict[str, Rate]:
+        """The rate on each criterion."""
+        return _rates(self.trials, lambda trial: trial.criterion)
+
+    @property
+    def wins(self) -> list[Trial]:
+        """The trials in which the judge was fooled."""
+        return [trial for trial in self.trials if trial.fooled]
+
+    @property
+    def unanswered(self) -> list[Trial]:
+        """Every trial without an answer, baselines and twins among them."""
+        return [trial for trial in self._all() if trial.fooled is None]
+
+    @property
+    def invented(self) -> list[Trial]:
+        """Trials whose reason quotes words that nobody wrote."""
+        return [trial for trial in self._all() if trial.invented]
+
+    @property
+    def quoting(self) -> int:
+        """Trials whose reason quotes anything."""
+        return sum(trial.quotes > 0 for trial in self._all())
+
+    @cached_property
+    def alarms(self) -> tuple[int, int]:
+        """Of texts that attack nobody: those that a guard took for attacks, and all of them."""
+        said = {
+            trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error
+        }
+        return sum(reason.startswith(SWAYS) for reason in said.values()), len(said)
+
+    @cached_property
+    def unprobed(self) -> list[Unprobed]:
+        """Criteria, and families on a criterion, that could not be attacked."""
+        return [*_without_bait(self.baselines), *_without_twin(self.twins)]
+
+    def _all(self) -> Iterator[Trial]:
+        yield from (*self.baselines, *self.twins, *self.trials)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {
+            "judge": self.judge,
+            "complete": self.complete,
+            "overall": self.overall.to_dict(),
+            "families": {name: rate.to_dict() for name, rate in self.families.items()},
+            "criteria": {name: rate.to_dict() for name, rate in self.criteria.items()},
+            "unprobed": [asdict(each) for each in self.unprobed],
+            "quoting": self.quoting,
+            "invented": len(self.invented),
+            "false_alarms": dict(zip(("alarms", "texts"), self.alarms, strict=True)),
+            "spent": self.spent.to_dict(),
+            "trials": [asdict(trial) for trial in self._all()],
+        }
+
+
+def _rates(trials: Sequence[Trial], key: Callable[[Trial], str]) -> dict[str, Rate]:
+    groups: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        groups[key(trial)].append(trial)
+    return {name: Rate.of(group) for name, group in groups.items()}
+
+
+def _without_bait(baselines: Sequence[Trial]) -> Iterator[Unprobed]:
+    """Criteria of which no bait was failed, as it should be."""
+    by_criterion: dict[str, list[Trial]] = defaultdict(list)
+    for trial in baselines:
+        by_criterion[trial.criterion].append(trial)
+    for name, tried in by_criterion.items():
+        if any(trial.fooled is False for trial in tried):
+            continue
+        error = next((trial.error for trial in tried if trial.error), None)
+        if error is not None:
+            yield Unprobed(name, f"no bad response was judged: {error}")
+        elif tried[0].origin == "golden":
+            yield Unprobed(name, f"the judge passes {_listed(tried)}, which should fail it")
+        else:
+            advice = "give a golden example, or a response, that fails it"
+            yield Unprobed(name, f"the judge passes {_listed(tried)}, attacked by nobody: {advice}")
+
+
+def _listed(tried: Sequence[Trial]) -> str:
+    if len(tried) > MOST:
+        return f"all {len(tried)} responses that were tried"
+    return ", ".join(repr(trial.bait) for trial in tried)
+
+
+def _without_twin(twins: Sequence[Trial]) -> Iterator[Unprobed]:
+    for trial in twins:
+        if trial.fooled:
+            why = "what only looks like such an attack passes too"
+            yield Unprobed(trial.criterion, why, trial.family)
+        elif trial.fooled is None:
+            why = f"its harmless twin was not judged: {trial.error}"
+            yield Unprobed(trial.criterion, why, trial.family)

@@ -1,0 +1,117 @@
+"""`assay rubric test`: golden examples from the command line."""
+
+import json
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from assay.cli import main
+from assay.testing import Fault
+
+RUBRIC = {
+    "name": "capital",
+    "criteria": [{"requirement": "Names Paris"}, {"check": {"max_words": 3}}],
+    "golden": [
+        {"name": "good", "completion": "Paris.", "expect": {"names_paris": "MET", "max_words": 1}},
+        {"name": "bad", "completion": "Rome.", "expect": {"names_paris": "UNMET"}},
+    ],
+}
+pytestmark = pytest.mark.usefixtures("place")
+
+
+def by_words(system: str, user: str) -> str:
+    return "MET" if "Paris" in user.rpartition("<criterion_type>")[0] else "UNMET"
+
+
+@pytest.fixture
+def tested(files: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command on this rubric; its exit code, output and complaints."""
+
+    def run(*options: str, model: Any = None, rubric: Any = RUBRIC) -> tuple[int, str, str]:
+        named = [] if model is None else ["-m", model.model]
+        code = main(["rubric", "test", files("rubric.json", rubric), *named, *options])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def test_all_as_expected(tested: Any, serve: Any) -> None:
+    """0, and what it took."""
+    code, out, _ = tested(model=serve(by_words))
+    assert code == 0
+    assert out.splitlines()[0] == "capital: 2 golden examples, 3 of 3 verdicts as expected"
+    assert "2 calls" in out
+
+
+def test_a_miss_is_shown_with_the_reason(tested: Any, serve: Any) -> None:
+    """100, and one row."""
+    code, out, _ = tested(model=serve("MET"))
+    assert code == 100
+    assert out.splitlines()[2:4] == [
+        "example  criterion    expected  got  why",
+        "bad      names_paris  UNMET     MET  because the rule says so",
+    ]
+
+
+def test_no_answer_is_an_error_and_not_a_miss(tested: Any, serve: Any) -> None:
+    """1."""
+    server = serve(faults=lambda call: Fault.refusing("no such model", 404))
+    code, out, _ = tested(model=server)
+    assert code == 1
+    assert "1 of 3 verdicts as expected, 2 without an answer" in out
+    assert "no such model" in out
+
+
+def test_as_json_and_as_junit(tested: Any, serve: Any) -> None:
+    """Every expectation is a result, and a test case."""
+    code, out, _ = tested("-f", "json", model=serve("MET"))
+    data = json.loads(out)
+    assert (code, data["expected"], data["wrong"], data["errors"]) == (100, 3, 1, 0)
+    assert data["results"][2]["got"] == "MET"
+    _, out, _ = tested("-f", "junit", model=serve("MET"))
+    suite = ElementTree.fromstring(out)
+    assert suite.attrib == {"tests": "3", "failures": "1", "errors": "0"}
+    [failure] = suite.iter("failure")
+    assert failure.attrib["message"] == "expected UNMET, got MET"
+
+
+def test_text_that_xml_cannot_hold_is_written_out(tested: Any, serve: Any) -> None:
+    """A judge may say anything."""
+    said = {"explanation": "bell \x07 & <tag>", "criterion_status": "MET"}
+    _, out, _ = tested("-f", "junit", model=serve(lambda system, user: said))
+    [failure] = ElementTree.fromstring(out).iter("failure")
+    assert failure.text == "bell \\x07 & <tag>"
+
+
+def test_what_it_would_take(tested: Any, serve: Any) -> None:
+    """Nobody is asked."""
+    server = serve("MET")
+    code, out, _ = tested("--dry-run", model=server)
+    assert (code, server.calls) == (0, 0)
+    assert out.startswith("2 examples would take at most 2 calls")
+
+
+def test_code_needs_no_judge(tested: Any) -> None:
+    """Nothing is asked of anybody."""
+    rubric = {
+        "criteria": [{"check": {"max_words": 3}}],
+        "golden": [{"completion": "one two three four", "expect": {"max_words": "UNMET"}}],
+    }
+    assert tested(rubric=rubric)[0] == 0
+
+
+def test_without_examples_there_is_nothing_to_test(tested: Any) -> None:
+    """2, and what to do."""
+    code, _, err = tested(rubric=[{"check": "refusal"}])
+    assert code == 2
+    assert "no golden examples: list some under 'golden'" in err
+
+
+def test_an_example_that_can_never_be_right_is_refused(tested: Any) -> None:
+    """2, before anything is asked."""
+    golden = [{"completion": "x", "expect": {"refusal": "PERHAPS"}}]
+    code, _, err = tested(rubric={"criteria": [{"check": "refusal"}], "golden": golden})
+    assert code == 2
+    assert "refusal is expected to be 'PERHAPS'" in err

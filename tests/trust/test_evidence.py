@@ -1,0 +1,52 @@
+"""Evidence: what a reason quotes is found in the text, or said to be missing."""
+
+import pytest
+
+from assay.trust import evidence_of
+
+
+@pytest.mark.parametrize(
+    ("reason", "text", "spans"),
+    [
+        ('It says "the capital, Paris".', "The capital: Paris!", [(0, 18)]),
+        ('It says "ÉTÉ, été".', "L'été, été.", [(2, 10)]),
+        ("It says “two words”, then «three»", "one two words, three", [(4, 13), (15, 20)]),
+        ("See `x = 1`.", "let x = 1;", [(4, 9)]),
+        ('"first … last"', "first of all and at last", [(0, 24)]),
+        ('"a b c" and "a b c"', "a b c", [(0, 5)]),
+        ("It is 'there'.", "there", []),
+        ("No quotation at all.", "text", []),
+    ],
+)
+def test_quotations_are_found_where_they_stand(reason, text, spans):
+    """Case, punctuation and white space may differ; a quotation counts once."""
+    assert [(found["start"], found["end"]) for found in evidence_of(reason, text)] == spans
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ('It says "Paris is the capital".', "The capital is Paris."),
+        ('It says "capital".', "Capitals are cities."),
+        ('It says "last … first".', "first and last"),
+        ('It says "... ?".', "three dots"),
+        ('It says "Paris".', ""),
+    ],
+)
+def test_what_nobody_wrote_is_missing(reason, text):
+    """Other words, parts of words, and another order are not there."""
+    [found] = evidence_of(reason, text)
+    assert found["found"] is False
+
+
+def test_a_reason_may_quote_both():
+    """What is there has a place, what is not has none."""
+    found = evidence_of('"blue sky" but no "red sea"', "A blue sky.")
+    assert [("start" in each) for each in found] == [True, False]
+
+
+def test_a_hostile_reason_takes_no_time():
+    """A quotation mark without end, and a thousand quotations, of which twenty are looked for."""
+    assert evidence_of('"' + "a " * 200_000, "a " * 1000) == []
+    many = " ".join(f'"word {n}"' for n in range(1000))
+    assert len(evidence_of(many, "word 5")) == 20
