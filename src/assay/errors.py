@@ -17,6 +17,7 @@
     │   └── Unreadable (JudgeError)         the reply cannot be read as what was asked for
     │       └── OffMenu                     … or gives a verdict that was not on offer
     ├── RunError (assay.runs)               a run's folder cannot be read, written or gone on with
+    │   └── RunRefused (ValueError)         … since what was given does not fit it
     ├── TableError (assay.tables)           rows cannot be read as they stand
     ├── ToolError (assay.envs)              a function cannot be a tool
     ├── TrustError (assay.trust)            too little to say how far a judge is to be trusted

@@ -1,10 +1,16 @@
-"""Rows in files, and rubrics that workers can make."""
+"""Rows in files, a rubric that workers can make, and an engine that needs no worker."""
 
 import json
+from contextlib import contextmanager
 
 import pytest
 
 from assay import Rubric
+from assay.backends.engine import Broken, Site
+from assay.backends.work import score_shard
+from assay.runs import Run, score_rows
+from assay.tables import rows_of
+from assay.wording import described
 
 
 def has_answer(completion, answer):
@@ -22,13 +28,59 @@ def fails_at_times(completion):
 
 
 def make():
-    """What every worker scores with."""
-    return Rubric([has_answer, short, fails_at_times], weights=[1, 0.5, 0.25], name="sums"), None
+    """What every worker scores with. Scores are quarters, whose sums are exact in any order."""
+    return Rubric([has_answer, short, fails_at_times], weights=[1, 0.5, 0.5], name="sums"), None
 
 
 @pytest.fixture
 def maker():
     return make
+
+
+class Here:
+    """An engine in this process. It may break off before a shard, as if it were killed.
+
+    With `make` it scores by what that gives, and not by a copy, so that a test sees what happens.
+    """
+
+    def __init__(self, breaks_off_after=None, make=None):
+        self.breaks_off_after = breaks_off_after
+        self.make = make
+        self.begun = []
+
+    @contextmanager
+    def opened(self):
+        yield Site("127.0.0.1", 1)
+
+    def run(self, job, shards, stopping):
+        for shard in shards:
+            if stopping():
+                return
+            if len(self.begun) == self.breaks_off_after:
+                raise KeyboardInterrupt
+            self.begun.append(shard.number)
+            yield self.result(job, shard)
+            yield None
+
+    def result(self, job, shard):
+        try:
+            return score_shard(job if self.make is None else Uncopied(job, self.make), shard)
+        except Exception as error:  # noqa: BLE001
+            return Broken(shard.number, described(error))
+
+
+class Uncopied:
+    def __init__(self, job, make):
+        self.job = job
+        self.made = make
+
+    def __getattr__(self, name):
+        return getattr(self.job, name)
+
+
+@pytest.fixture
+def here():
+    return Here
 
 
 @pytest.fixture
@@ -51,9 +103,22 @@ def table(tmp_path):
 @pytest.fixture
 def rows_of_run():
     """All that a run says of its rows, by key."""
-    from assay.runs import Run
 
     def read(folder):
-        return {row.key: (row.fields, row.reward, row.errors) for row in Run.open(folder).rows()}
+        rows = [(row.key, (row.fields, row.reward, row.errors)) for row in Run.open(folder).rows()]
+        assert len(dict(rows)) == len(rows)
+        return dict(rows)
 
     return read
+
+
+@pytest.fixture
+def alone(maker, tmp_path):
+    """A run of the same rows by one process, without shards."""
+
+    async def score(path, rubric=None):
+        rubric = rubric or maker()[0]
+        summary = await score_rows(rubric, rows_of(path), folder=tmp_path / "alone")
+        return tmp_path / "alone", summary
+
+    return score

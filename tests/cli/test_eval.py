@@ -10,8 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from assay import EvaluationReport
 from assay.cli import main
-from assay.runs import Run
+from assay.cli.show import Wanted
+from assay.runs import Row, Run
 from assay.testing import Fault
 
 CHECKS = [{"name": "right", "check": {"contains": "Paris"}, "weight": 1, "tags": ["facts"]}]
@@ -177,6 +179,12 @@ class TestShow:
         assert "1      fr" not in shown("--below", "1").out
         assert "it  " not in shown("--task", "europe").out.splitlines()[-1]
         assert shown("--rows", "--limit", "1").out.splitlines()[-1] == "1      fr"
+
+    def test_a_rounding_error_is_not_below(self) -> None:
+        """0.1 + 0.2 is as good as 0.3, and 0.7 − 0.4 too; as for --fail-under."""
+        for score in (0.1 + 0.2, 0.7 - 0.4):
+            row = Row("a", report=EvaluationReport(score=score, raw_score=score))
+            assert not Wanted(errors=False, below=0.3, task=None, limit=None).has(row)
 
     def test_one_rollout_is_shown_whole(self, shown: Any) -> None:
         """What was asked, what was said, and what was found."""

@@ -14,7 +14,7 @@ from assay import Criterion, EvaluationReport
 from assay.cli.formats import format_of
 from assay.cli.options import FORMATS
 from assay.cli.table import brief_row, whole_row
-from assay.lines import Lines
+from assay.lines import CriterionReport, Lines
 from assay.report import aggregate
 from assay.runs import Row, Spending, Summary, summarize
 from assay.score import Score
@@ -169,6 +169,16 @@ class TestForPeople:
         for name in ("table", "markdown"):
             assert "\x1b" not in printed(capsys, name, [row], rows=whole_row)
 
+    def test_a_criterion_that_came_with_a_row_cannot_steer_it_either(self, capsys: Any) -> None:
+        """Nor take more than its line: one for the header, one for each of two criteria, one row."""
+        lines = [CriterionReport(name=f"\x1b[2J\n{n}", value=0.0, passed=False) for n in range(2)]
+        row = Row("a\nb", report=aggregate(lines))
+        out = printed(capsys, "table", [row], rows=brief_row, known=True)
+        assert "\x1b" not in out
+        *_, first, second, blank, last = out.splitlines()
+        assert (first[:9], second[:9], blank) == ("\\x1b[2J 0", "\\x1b[2J 1", "")
+        assert last == "0      a b  \\x1b[2J 0, \\x1b[2J 1"
+
     def test_colours_are_for_terminals_that_want_them(
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -191,5 +201,5 @@ class TestForPeople:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_takes_no_rows(name: str, capsys: Any) -> None:
-    """An empty run is no crash."""
-    printed(capsys, name, [], rows=brief_row)
+    """An empty run is no crash; only lines that are none say nothing."""
+    assert bool(printed(capsys, name, [], rows=brief_row)) is (name != "jsonl")

@@ -136,6 +136,18 @@ class TestTexts:
         assert "is no text in UTF-8" in grade(str(path), model=serve("MET")).err
         assert "is a folder" in grade(str(tmp_path), model=serve("MET")).err
 
+    def test_the_name_of_a_folder_is_not_graded_either(
+        self, grade: Any, serve: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However much it looks like a word; nothing at all is no folder."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "essays").mkdir()
+        server = serve("MET")
+        for name in ("essays", "."):
+            assert f"{name} is a folder" in grade(name, model=server).err
+        assert server.asked == []
+        assert grade("", model=server).code == 0
+
 
 class TestOutcomes:
     def test_a_score_below_the_least_is_a_no(self, grade: Any, serve: Any) -> None:

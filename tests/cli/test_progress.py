@@ -3,8 +3,10 @@
 import asyncio
 import io
 import signal
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +113,30 @@ class TestStopping:
         with stoppable() as stopping, pytest.raises(KeyboardInterrupt):
             stopping.run(work())
         assert ended == ["put away"]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("stuck", ["time.sleep(600)", "while True: pass"])
+    def test_what_does_not_hear_that_it_is_cancelled_is_broken_off(
+        self, stuck: str, tmp_path: Path
+    ) -> None:
+        """A check that sleeps or computes for ever; two Ctrl-C are enough."""
+        (tmp_path / "ours.py").write_text(
+            f"import time\ndef check():\n    print('begun', flush=True)\n    {stuck}\nchecks = [check]\n"
+        )
+        (tmp_path / "rows.jsonl").write_text("{}\n")
+        command = [sys.executable, "-m", "assay", "score", "rows.jsonl", "-r", "ours:checks"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            [*command, "-o", "run"], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGINT)
+            assert process.stderr.readline().startswith("finishing what is under way")
+            process.send_signal(signal.SIGINT)
+            assert process.stderr.read().startswith("stopped at once; go on with: ")
+        assert process.returncode == 130
 
     def test_in_another_thread_nothing_is_heard(self) -> None:
         """Since only the main one may."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import click
 import pytest
+from click.types import FuncParamType
 
 from assay.cli import main
 from assay.cli.exits import code_of
@@ -63,6 +65,17 @@ class TestHelp:
         command = [sys.executable, "-c", code, *names, "--help"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         assert not HEAVY & set(done.stdout.split())
+
+    @pytest.mark.parametrize("names", commands(), ids=" ".join)
+    def test_every_option_says_what_it_is_for(self, names: tuple[str, ...]) -> None:
+        """And what it takes, in a word of ours."""
+        ctx, command = click.Context(root), root
+        for name in names:
+            command = command.get_command(ctx, name)
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help, option.name
+                assert option.metavar or not isinstance(option.type, FuncParamType), option.name
 
     def test_help_is_also_h(self, capsys: Any) -> None:
         """On every level."""
@@ -144,6 +157,26 @@ def test_a_group_lists_its_commands_in_the_order_they_were_written() -> None:
     for name in ("saw", "axe"):
         group.add_command(click.Command(name))
     assert group.list_commands(click.Context(group)) == ["saw", "axe"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="shells are others there")
+@pytest.mark.parametrize(
+    ("closing", "code", "said"),
+    [
+        (">&-", 0, ""),
+        ("2>&-", 0, ""),
+        ("<&-", 2, "assay score: standard input is closed: open it, or name a file\n"),
+    ],
+)
+def test_a_stream_that_is_closed_stops_nobody(
+    closing: str, code: int, said: str, tmp_path: Path
+) -> None:
+    """As cron and some services start programs."""
+    assert main(["init", str(tmp_path)]) == 0
+    data = "-" if closing == "<&-" else "rollouts.jsonl"
+    line = f"{shlex.quote(sys.executable)} -m assay score {data} -r rubric.yaml {closing}"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (code, said)
 
 
 class TestCompletion:

@@ -72,6 +72,16 @@ class TestPythonRubrics:
         assert said.out == ""
         assert words in said.err
 
+    def test_a_file_may_name_functions_of_the_current_folder(
+        self, module: str, files: Any, capsys: Any
+    ) -> None:
+        """Where that is allowed; if not, it is said by which flag."""
+        rubric = files("rubric.json", [{"check": f"{module}:short"}])
+        assert main(["grade", "It is Paris", "-r", rubric]) == 2
+        assert "names code: " in (said := capsys.readouterr().err)
+        assert "--allow-code" in said
+        assert main(["grade", "It is Paris", "-r", rubric, "--allow-code"]) == 0
+
     def test_a_module_that_cannot_be_imported_is_said(self, capsys: Any, module: str) -> None:
         """With why."""
         assert main(["grade", "It is Paris", "-r", "no_such_module_here:rubric"]) == 2

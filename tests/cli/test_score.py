@@ -153,6 +153,7 @@ class TestEndings:
         assert "run holds a run already: give --resume" in done.err
         assert score("-o", "run", "--resume").code == 0
         assert "name its folder with -o" in score("--resume").err
+        assert "--output is empty: name a folder" in score("-o", "").err
 
     def test_another_rubric_is_no_going_on(self, score: Any, files: Any) -> None:
         """It is said what differs."""
@@ -168,6 +169,21 @@ class TestEndings:
         assert done.code == 2
         assert "bad.jsonl:3: no JSON" in done.err
         assert len(Run.open("run")) == 2
+
+    def test_a_rubric_that_fits_no_row_is_all_that_is_said(self, score: Any, files: Any) -> None:
+        """And no table of nothing."""
+        done = score(data=files("other.jsonl", [{"question": "Which?"}]))
+        assert (done.code, done.out) == (2, "")
+        assert "needs an argument 'completion'" in done.err
+
+    def test_rollouts_of_somebody_else_are_not_written_over(self, score: Any, files: Any) -> None:
+        """As where `assay init` has put some."""
+        data = files("rollouts.jsonl", ROWS)
+        for arguments in (["-o", "."], ["-o", ".", "--resume"]):
+            done = score(*arguments, data=data)
+            assert done.code == 2
+            assert "rollouts.jsonl belongs to no run: name another folder" in done.err
+        assert len(Path(data).read_text().splitlines()) == 2
 
     def test_what_is_printed_before_a_bad_line_is_whole(self, score: Any, files: Any) -> None:
         """A document is ended, and says that it is not all."""

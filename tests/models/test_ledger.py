@@ -19,6 +19,7 @@ from assay import (
 )
 from assay.graders import PerCriterionOutput
 from assay.models import Price, Usage, model_of, price_of
+from assay.models.asking import EndpointModel
 from assay.models.ledger import Ledger
 from assay.testing import Fault
 
@@ -209,6 +210,18 @@ def test_a_table_of_ones_own_comes_first(tmp_path: Any, monkeypatch: pytest.Monk
     assert price_of("openai", "gpt-5-mini") == Price(7, 8)
     assert price_of("openai", "gpt-5-nano") is not None
     assert price_of("openai", "gpt-99") is None
+
+
+def test_an_endpoint_of_ones_own_has_its_price_under_its_address(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a run with it can be held to a sum."""
+    table = tmp_path / "prices.toml"
+    table.write_text('["http://203.0.113.1:9/v1"]\n"x" = { read = 7, written = 8 }\n', "utf-8")
+    monkeypatch.setenv("ASSAY_PRICES", str(table))
+    model = model_of("http://203.0.113.1:9/v1#x", shared=False)
+    assert isinstance(model, EndpointModel)
+    assert model.price == Price(7, 8)
 
 
 def test_a_table_that_cannot_be_read_says_what_to_write(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay import Rubric
-from assay.runs import Journal, Row, Run, RunAbout, RunError
+from assay.runs import Journal, Row, Run, RunAbout, RunError, RunRefused
 
 
 def about(rubric=None, **known):
@@ -278,6 +278,15 @@ def test_a_file_in_the_way_is_said_so(tmp_path):
         Run.open(tmp_path / "run")
     with pytest.raises(RunError, match=r"holds no run, for it has no run\.json"):
         Run.open(tmp_path)
+
+
+def test_rows_that_belong_to_no_run_are_left_alone(tmp_path):
+    """Somebody's own rollouts.jsonl may stand in the folder that was named."""
+    (tmp_path / "rollouts.jsonl").write_text('{"completion": "Paris"}\n')
+    for resume in (False, True):
+        with pytest.raises(RunRefused, match=r"rollouts\.jsonl belongs to no run: name another"):
+            Journal.open(tmp_path, about(), resume=resume)
+    assert (tmp_path / "rollouts.jsonl").read_text() == '{"completion": "Paris"}\n'
 
 
 def test_a_format_of_another_version_is_refused(tmp_path):

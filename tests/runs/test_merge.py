@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from assay.lines import CriterionReport
 from assay.report import aggregate
 from assay.runs.means import Mean
+from assay.runs.passes import Passes, PassRates
 from assay.runs.row import Row
 from assay.runs.tally import Tally
 
@@ -51,6 +52,16 @@ def test_two_halves_are_the_whole(examples, cut):
             (first if place < cut else second).add(one)
     first.merge(second)
     assert close(first.summary().to_dict(), whole.summary().to_dict())
+
+
+def test_passes_of_examples_that_come_once_add_up():
+    """One of two succeeds here and both there: three of four."""
+    one, other = Passes(), Passes()
+    for success in (True, False):
+        one.add(success)
+        other.add(True)
+    one.merge(other)
+    assert one.rates() == {1: PassRates(any=0.75, all=0.75, examples=4)}
 
 
 def test_means_from_different_zeros_add_up():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from assay import Rubric
-from assay.runs import Journal, RunAbout
+from assay.runs import Journal, Row, Run, RunAbout, score_rows
 from assay.runs.secrets import struck
 
 KEY = "sk-" + "a1B2" * 8
@@ -78,3 +78,34 @@ def test_no_secret_reaches_the_folder(tmp_path):
     assert KEY not in written
     assert "hunter2" not in written
     assert json.loads((tmp_path / "run.json").read_text())["judge"] == "https://***@host"
+
+
+REPEATED = (
+    "http://me:pw123456@host/v1 refuses the request (401): Incorrect API key: quite-unlike-a-key"
+)
+
+
+def refused(completion):
+    raise PermissionError(REPEATED)
+
+
+async def test_no_secret_that_an_endpoint_repeats_reaches_the_folder(tmp_path, monkeypatch):
+    """Neither where a judge or a check failed, nor where nothing was generated."""
+    monkeypatch.setenv("MISTRAL_API_KEY", "quite-unlike-a-key")
+    await score_rows(Rubric([refused]), [{"completion": "x"}], folder=tmp_path / "scored")
+    with Journal.open(tmp_path / "asked", RunAbout.of("evaluate")) as journal:
+        journal.write(Row("http://me:pw@host", error=f"Refused: {REPEATED}"))
+    [scored], [asked] = (list(Run.open(tmp_path / name).rows()) for name in ("scored", "asked"))
+    said = "http://***@host/v1 refuses the request (401): Incorrect API key: ***"
+    assert scored.errors == {"refused": f"PermissionError: {said}"}
+    assert scored.report.errors == scored.errors
+    assert (asked.example, asked.error) == ("http://me:pw@host", f"Refused: {said}")
+
+
+async def test_what_a_rollout_says_is_kept_as_it_is(tmp_path, monkeypatch):
+    """It is the user's own data, and what is scored must be what was written."""
+    monkeypatch.setenv("MISTRAL_API_KEY", "quite-unlike-a-key")
+    fields = {"completion": f"My key is {KEY}, or quite-unlike-a-key."}
+    await score_rows(Rubric([refused]), [fields], folder=tmp_path)
+    [row] = Run.open(tmp_path).rows()
+    assert row.fields == fields

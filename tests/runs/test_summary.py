@@ -7,7 +7,8 @@ import pytest
 
 from assay import Criterion, PerCriterionGrader, Rubric, Score
 from assay.runs import Row, Spending, Summary, summarize
-from assay.runs.means import Mean, student, wilson
+from assay.runs.intervals import student, wilson
+from assay.runs.means import Mean
 from assay.testing import FakeModel, make_rollout
 
 

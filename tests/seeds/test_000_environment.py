@@ -15,26 +15,15 @@ def length_penalty(completion, **kwargs):
 
 def make_env(my_dataset):
     # Create separate rubrics
-    correctness_rubric = vf.Rubric(
-        funcs=[correctness_check],
-        weights=[1.0]
-    )
+    correctness_rubric = vf.Rubric(funcs=[correctness_check], weights=[1.0])
 
-    quality_rubric = vf.Rubric(
-        funcs=[length_penalty],
-        weights=[0.5]
-    )
+    quality_rubric = vf.Rubric(funcs=[length_penalty], weights=[0.5])
 
     # Combine into a group
-    rubric_group = vf.RubricGroup(
-        rubrics=[correctness_rubric, quality_rubric]
-    )
+    rubric_group = vf.RubricGroup(rubrics=[correctness_rubric, quality_rubric])
 
     # Use in an environment
-    return vf.SingleTurnEnv(
-        dataset=my_dataset,
-        rubric=rubric_group
-    )
+    return vf.SingleTurnEnv(dataset=my_dataset, rubric=rubric_group)
 
 
 def test_a_group_scores_what_an_environment_asks():

@@ -26,7 +26,7 @@ class MathRubric(Rubric):
     def reasoning_steps_reward(self, completion, **kwargs):
         """Reward for showing step-by-step reasoning."""
         parsed = self.parser.parse(completion)
-        steps = parsed.reasoning.count('\n') + 1
+        steps = parsed.reasoning.count("\n") + 1
         return min(steps / 5.0, 1.0)  # Up to 5 steps = full score
 
     def format_reward(self, completion, **kwargs):
@@ -55,26 +55,18 @@ def vf_env():
         funcs=[
             MathRubric.correctness_reward,
             MathRubric.reasoning_steps_reward,
-            MathRubric.format_reward
+            MathRubric.format_reward,
         ],
         weights=[0.5, 0.4, 0.1],
     )
     # Create environment with custom rubric
-    return vf.SingleTurnEnv(
-        dataset=dataset,
-        parser=parser,
-        rubric=custom_rubric
-    )
+    return vf.SingleTurnEnv(dataset=dataset, parser=parser, rubric=custom_rubric)
 
 
 def test_evaluate_model_performance(vf_env, openai_client):
     """0.5 for the answer, 0.4 × 2/5 for two steps, 0.1 for the format; without an answer 0.16 and a part."""
     # Evaluate model performance
-    results = vf_env.evaluate(
-        client=openai_client,
-        model="gpt-4",
-        num_examples=100
-    )
+    results = vf_env.evaluate(client=openai_client, model="gpt-4", num_examples=100)
     assert results["correctness_reward"] == [1.0, 1.0, 1.0, 1.0, 0.0]
     assert results["reasoning_steps_reward"] == [0.4] * 5
     assert results["reward"][:4] == [pytest.approx(0.76)] * 4
@@ -85,11 +77,7 @@ def test_evaluate_model_performance(vf_env, openai_client):
 def test_generate_training_data_with_rewards(vf_env, openai_client):
     """Twenty rollouts of five questions are four of each."""
     # Generate training data with rewards
-    results = vf_env.generate(
-        client=openai_client,
-        model="gpt-4",
-        n_samples=20
-    )
+    results = vf_env.generate(client=openai_client, model="gpt-4", n_samples=20)
     assert len(results["completion"]) == len(results["reward"]) == 20
     assert [results["answer"].count(str(2 * n)) for n in range(5)] == [4] * 5
     assert openai_client.server.calls == 20

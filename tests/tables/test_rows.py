@@ -90,7 +90,13 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
         ("a.csv", b"a,b\n1,2\n3\n", "a.csv:3: it has 1 cells, and the header names 2 (a, b)"),
         ("a.csv", b"a,b\n1,2,3\n", "a.csv:2: it has 3 cells"),
         ("a.csv", b'a,b\n1,"2\n', "a.csv:2: unexpected end of data"),
-        ("a.csv", b"a,b\n1,\xff\n", "no UTF-8: invalid start byte"),
+        (
+            "a.csv",
+            b"a,b\n1,2\n1,\xff\n",
+            "a.csv:3: no UTF-8: invalid start byte at byte 3: save it",
+        ),
+        ("a.csv", "a,b\n".encode("utf-16"), "a.csv: it is written in UTF-16"),
+        ("a.jsonl", b'{"a": "', "a.jsonl:1: no JSON: Unterminated string starting at column 7"),
         ("a.jsonl.gz", gzip.compress(LINES)[:-12], "a.jsonl.gz: it cannot be read: Compressed"),
         ("a.jsonl.gz", b"no gzip", "a.jsonl.gz: it cannot be read: Not a gzipped file"),
         ("a.parquet", b"no parquet", "a.parquet: it cannot be read as Parquet"),
@@ -137,6 +143,13 @@ def test_a_dash_is_standard_input(monkeypatch, data):
     """Which holds lines, or a list."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     assert list(rows_of("-")) == ROWS
+
+
+def test_a_closed_standard_input_is_said_so(monkeypatch):
+    """A program may be started without one."""
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(TableError, match="standard input is closed: open it, or name a file"):
+        rows_of("-")
 
 
 def test_standard_input_has_a_name(monkeypatch):

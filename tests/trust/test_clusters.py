@@ -41,11 +41,11 @@ def test_the_same_seed_gives_the_same_interval():
 
 
 def test_examples_that_are_all_alike_are_not_certain():
-    """10 of 10: a share has the exact bound, 0.025 to the power of 1/10; other figures none."""
+    """10 of 10: a share has Wilson's bound, 10 / (10 + 1.96²); other figures none."""
     clustered = Clustered(sums_of([1.0] * 10))
     share, other = clustered.estimate(SHARE), clustered.estimate(MEAN)
     assert (share.value, share.high) == (1.0, 1.0)
-    assert share.low == pytest.approx(0.025 ** (1 / 10))
+    assert share.low == pytest.approx(10 / (10 + 1.959964**2))
     assert (other.low, other.reason) == (None, "no interval: all 10 examples are alike in this")
 
 
@@ -56,13 +56,13 @@ def test_one_example_has_a_value_and_no_interval():
     assert "one example alone" in found.reason
 
 
-def test_a_figure_that_most_resamples_lack_has_no_interval():
+def test_a_figure_that_many_resamples_lack_has_no_interval():
     """Its value stands."""
     sums = sums_of([1.0] * 10)
     sums[1:, :] = 0.0
     found = Clustered(sums).estimate(MEAN)
     assert (found.value, found.low) == (1.0, None)
-    assert found.reason == "no interval: in most resamples nothing was counted"
+    assert found.reason == "no interval: in many resamples nothing was counted"
 
 
 def test_many_examples_are_resampled_in_pieces():

@@ -6,7 +6,7 @@ hold the truth are counted; a run whose labels do not show a judge better than c
 
 import pytest
 
-from assay.trust.means import Observed
+from assay.trust.observed import Observed
 from assay.trust.numeric import np
 from assay.trust.prediction_powered import prediction_powered
 from assay.trust.rogan_gladen import ErrorRates, clustered_rogan_gladen, rogan_gladen

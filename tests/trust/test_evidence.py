@@ -16,6 +16,9 @@ from assay.trust import evidence_of
         ('"a b c" and "a b c"', "a b c", [(0, 5)]),
         ("It is 'there'.", "there", []),
         ("No quotation at all.", "text", []),
+        ('It says "aab".', "aaab aab", [(5, 8)]),
+        ('It says "say it".', "say it_again", [(0, 6)]),
+        ('It says "istanbul".', "İstanbul istanbul", [(9, 17)]),
     ],
 )
 def test_quotations_are_found_where_they_stand(reason, text, spans):

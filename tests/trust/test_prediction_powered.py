@@ -3,7 +3,7 @@
 import pytest
 import statsmodels.api as sm
 
-from assay.trust.means import Observed, mean_of
+from assay.trust.observed import Observed, mean_of
 from assay.trust.numeric import np
 from assay.trust.prediction_powered import budget, correlation, power_tuning, prediction_powered
 

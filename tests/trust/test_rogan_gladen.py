@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from assay.trust.means import Observed
+from assay.trust.observed import Observed
 from assay.trust.numeric import np
 from assay.trust.rogan_gladen import ErrorRates, budget, clustered_rogan_gladen, rogan_gladen
 

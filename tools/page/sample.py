@@ -13,7 +13,7 @@ from assay import Autograder, Criterion, CriterionReport, Rubric, Score
 from assay.runs import Journal, Row, RunAbout, score_rows
 from assay.runs.spending import Spending
 
-JUDGES = ("gpt-5-mini", "claude-haiku", "qwen3-32b")
+JUDGES = ("judge-a", "judge-b", "judge-c")
 
 
 def right_answer(completion, answer):
@@ -41,7 +41,7 @@ class Panel(Autograder):
 
     @property
     def title(self) -> str:
-        return f"panel of {', '.join(JUDGES)}"
+        return ", ".join(JUDGES)
 
     async def judge(self, to_grade, rubric, query=None):
         return [self.said(criterion, to_grade) for criterion in rubric]
@@ -77,7 +77,11 @@ ERRORS = (
 
 
 def reason_for(name: str, is_top: bool, text: str, draw: random.Random) -> str:
-    lines = [line.strip() for line in text.split("\n") if len(line.strip()) > 15 and not line.startswith(("|", "```", "$", "    "))]
+    lines = [
+        line.strip()
+        for line in text.split("\n")
+        if len(line.strip()) > 15 and not line.startswith(("|", "```", "$", "    "))
+    ]
     quote = draw.choice(lines)[:90] if lines else ""
     if draw.random() < 0.06:
         quote = "as is well known among experts"
@@ -105,41 +109,73 @@ def math_row(number: int, sample: int, right: bool) -> dict:
         f"1. Move the constant: $x^2 + {b}x = -{c}$.\n2. Add $\\left(\\frac{{{b}}}{{2}}\\right)^2 = {(b // 2) ** 2}$ on both sides.\n"
         f"3. Take the root of both sides.\n\n\\[\n(x + {b // 2})^2 = {root} \\quad\\Longrightarrow\\quad {given}\n\\]\n\n"
     )
-    check = f"To check, the sum of both roots should be $-{b}$, which it is.\n\n" if sample % 2 else ""
+    check = (
+        f"To check, the sum of both roots should be $-{b}$, which it is.\n\n" if sample % 2 else ""
+    )
     asked = f"Solve $x^2 + {b}x + {c} = 0$. Give the exact roots."
     return made("math", number, asked, f"{told}{check}<answer>{given}</answer>", answer)
 
 
 def code_row(number: int, sample: int, right: bool) -> dict:
     name = ("median", "mode", "spread", "running_mean")[number % 4]
-    body = "    ordered = sorted(values)\n    middle = len(ordered) // 2\n    return ordered[middle]" if right else "    return values[len(values) // 2]"
+    body = (
+        "    ordered = sorted(values)\n    middle = len(ordered) // 2\n    return ordered[middle]"
+        if right
+        else "    return values[len(values) // 2]"
+    )
     told = (
         f"Here is a function that gives the `{name}` of a list:\n\n```python\ndef {name}(values):\n{body}\n```\n\n"
         f"| values | result |\n|:--|--:|\n| `[3, 1, 2]` | {2 if right else 1} |\n| `[5]` | 5 |\n\n"
         f"It needs a list with at least one value. Happy to help with the tests as well!\n\n<answer>{name}</answer>"
     )
-    return made("code", number, f"Write `{name}(values)` in Python, and show it on two examples.", told, name if right else f"{name}_sorted")
+    return made(
+        "code",
+        number,
+        f"Write `{name}(values)` in Python, and show it on two examples.",
+        told,
+        name if right else f"{name}_sorted",
+    )
 
 
 def facts_row(number: int, sample: int, right: bool) -> dict:
-    place, height = (("Zugspitze", 2962), ("Ben Nevis", 1345), ("Rysy", 2501), ("Triglav", 2864))[number % 4]
+    place, height = (("Zugspitze", 2962), ("Ben Nevis", 1345), ("Rysy", 2501), ("Triglav", 2864))[
+        number % 4
+    ]
     said = height if right else height + 38
-    call = {"id": f"call_{number}", "type": "function", "function": {"name": "lookup", "arguments": f'{{"page": "{place}", "fields": ["height"]}}'}}
+    call = {
+        "id": f"call_{number}",
+        "type": "function",
+        "function": {"name": "lookup", "arguments": f'{{"page": "{place}", "fields": ["height"]}}'},
+    }
     told = f"The top of **{place}** is {said} metres above the sea.\n\n> Source: the page on {place}, read just now.\n\n<answer>{said}</answer>"
     row = made("facts", number, f"How high is {place}, in metres? Look it up.", told, str(height))
     row["completion"] = [
         {"role": "assistant", "content": "I look that up.", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": f"call_{number}", "content": f'{{"page": "{place}", "height": {height}, "unit": "m"}}'},
+        {
+            "role": "tool",
+            "tool_call_id": f"call_{number}",
+            "content": f'{{"page": "{place}", "height": {height}, "unit": "m"}}',
+        },
         *row["completion"],
     ]
     return row
 
 
 def made(task: str, number: int, asked: str, told: str, answer: str) -> dict:
-    system = {"role": "system", "content": "You are a patient tutor. End with the result in answer tags."}
+    system = {
+        "role": "system",
+        "content": "You are a patient tutor. End with the result in answer tags.",
+    }
     prompt = [system, {"role": "user", "content": asked}]
     completion = [{"role": "assistant", "content": told}]
-    return {"example_id": f"{task}-{number:03d}", "prompt": prompt, "completion": completion, "answer": answer, "task": task, "info": {"level": number % 3 + 1}}
+    return {
+        "example_id": f"{task}-{number:03d}",
+        "prompt": prompt,
+        "completion": completion,
+        "answer": answer,
+        "task": task,
+        "info": {"level": number % 3 + 1},
+    }
 
 
 def rows(luck: float) -> list[dict]:
@@ -156,22 +192,45 @@ def rows(luck: float) -> list[dict]:
 async def write(folder: Path, luck: float) -> None:
     """Score the rows, and save them with what they would have taken."""
     rubric = Rubric(CRITERIA, name="patient tutor", autograder=Panel(luck))
-    about = RunAbout.of("evaluate", rubric=rubric, judge=rubric.autograder, model="acme/tutor-8b", data={"rows": 384})
+    about = RunAbout.of(
+        "evaluate",
+        rubric=rubric,
+        judge=rubric.autograder,
+        model="acme/tutor-8b",
+        data={"rows": 384},
+    )
     taken: list[Row] = []
     await score_rows(rubric, rows(luck), on_row=taken.append)
     draw = random.Random(11)
     with Journal.open(folder, about) as journal:
         for number, row in enumerate(taken):
             tokens = draw.randint(180, 2400)
-            spent = Spending(calls=19, hits=draw.choice((0, 0, 6)), prompt=9 * tokens, completion=tokens, cost=tokens * 2.1e-6 + 9 * tokens * 3e-7)
-            timing = {"generation": draw.lognormvariate(1.1, 0.6), "scoring": draw.lognormvariate(0.4, 0.5)}
+            spent = Spending(
+                calls=19,
+                hits=draw.choice((0, 0, 6)),
+                prompt=9 * tokens,
+                completion=tokens,
+                cost=tokens * 2.1e-6 + 9 * tokens * 3e-7,
+            )
+            timing = {
+                "generation": draw.lognormvariate(1.1, 0.6),
+                "scoring": draw.lognormvariate(0.4, 0.5),
+            }
             if number % 97 == 41:
-                row = Row(row.example, row.sample, {**row.fields, "completion": []}, error="APIConnectionError: the endpoint closed the connection")
+                row = Row(
+                    row.example,
+                    row.sample,
+                    {**row.fields, "completion": []},
+                    error="APIConnectionError: the endpoint closed the connection",
+                )
             journal.write(replace(row, spent=spent, timing=timing, model="acme/tutor-8b-2026-01"))
         journal.finish()
 
 
+RUNS = {"before": 0.55, "after": 0.68}
+"""Each run by its name, with the luck of its answers."""
+
 if __name__ == "__main__":
     where = Path(sys.argv[1])
-    for name, luck in (("before", 0.55), ("after", 0.68)):
+    for name, luck in RUNS.items():
         asyncio.run(write(where / name, luck))

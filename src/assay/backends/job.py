@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -15,8 +15,7 @@ Make: TypeAlias = Callable[[], tuple[Any, Autograder | None]]
 """Makes the rubric and the grader, in the process that uses them: connections do not travel."""
 
 
-def _empty() -> dict[str, str]:
-    return {}
+_ADVICE = "make it in a function of a module, and give that"
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,12 @@ class Job:
     """What `RunAbout.to_dict` gives."""
     make: bytes
     """A pickled `Make`."""
-    spec: str
-    """The hash of all that decides the results: parts of another spec are not this run's."""
-    mapping: Mapping[str, str] = field(default_factory=_empty)
+    mapping: Mapping[str, str]
     """What columns are called, as in `rows_of`."""
-    permits: str | None = None
-    """Where workers ask for their turn at an endpoint; None when each sees to its own limits."""
+    max_concurrent: int
+    """Rollouts that a worker has under way at once where somebody is waited for."""
+    permits: "Permits | None" = None
+    """Where to ask before a judge is asked; None where nobody is to be asked."""
 
     def made(self) -> tuple[Any, Autograder | None]:
         """The rubric and the grader, made once in a process."""
@@ -44,25 +43,31 @@ class Job:
         return RunAbout.from_dict(self.about)
 
 
+@dataclass(frozen=True)
+class Permits:
+    """What a worker needs to ask for permits."""
+
+    address: str
+    """Host, port and secret."""
+    is_money_limited: bool = False
+    ends: float | None = None
+    """When the time of the run is up, in seconds since 1970; None when it has no end."""
+
+
 def packed(make: Make) -> bytes:
-    """A `Make` as bytes: by name where it has one, else, with cloudpickle, as it is."""
+    """A `Make` as bytes: by name where it has one that others can import, else, with cloudpickle, as it is."""
     try:
-        return pickle.dumps(make)
-    except (pickle.PicklingError, AttributeError, TypeError) as plain:
-        try:
-            cloudpickle: Any = import_module("cloudpickle")
-            return cloudpickle.dumps(make)
-        except ImportError:
-            pass
-        except (pickle.PicklingError, TypeError) as error:
-            raise RubricError(
-                f"this rubric cannot be sent to other processes ({error}): make it in a function of a "
-                "module, and give that"
-            ) from error
+        pickler: Any = import_module("cloudpickle")
+        advice = _ADVICE
+    except ImportError:
+        pickler = pickle
+        advice = f"install 'assay[isolation]', or {_ADVICE}"
+    try:
+        return pickler.dumps(make)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise RubricError(
-            f"this rubric cannot be sent to other processes ({plain}): install 'assay[isolation]', or "
-            "make it in a function of a module, and give that"
-        ) from plain
+            f"this rubric cannot be sent to other processes ({error}): {advice}"
+        ) from error
 
 
 def given(rubric: Any, grader: Autograder | None = None) -> Make:

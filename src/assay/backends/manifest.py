@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,62 +9,94 @@ from typing import Any
 from assay.runs.errors import RunError
 from assay.runs.reading import numbered_lines, whole_lines
 
+FORMAT = "assay.shards/1"
+
 
 @dataclass(frozen=True)
 class Done:
-    """A shard that was scored, and the part it was written to."""
+    """A shard that was scored, and the part that came of it."""
 
     shard: int
-    spec: str
     part: str
-    """The file's name, in the folder `parts`."""
+    """What its files in the folder `parts` are called, without their endings."""
     rows: int
     errors: int
     """Rows that have an error, and stand in the file of failures too."""
     size: int
     """Bytes of the part."""
     sha256: str
+    named: bool
+    """Whether its rows say which example they belong to; else they go by their number."""
+    sampled: bool
+    """Whether they say which sample of it they are."""
     seconds: float = 0.0
     """That the worker took for it."""
 
 
 class Manifest:
-    """The file `manifest.jsonl` of a run's folder. Only the driver writes to it."""
+    """The file `manifest.jsonl` of a run's folder: a line for the run, one a finished shard, one for the end.
+
+    Only the driver writes to it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "manifest.jsonl"
-        self.parts = folder / "parts"
+        self.spec = ""
+        """The hash of what decides the results; empty when nothing was begun."""
+        self.shards = 0
+        """How many there are in all."""
+        self.done: dict[int, Done] = {}
+        """By number; of a shard that was done again, the last."""
+        self.joined: int | None = None
+        """The size of `rollouts.jsonl` when all parts were joined; None when they never were."""
+        self._size = whole_lines(self.path)
+        for where, _, line in numbered_lines(self.path, self._size):
+            self._read(line, where)
 
-    def done(self, spec: str) -> dict[int, Done]:
-        """The shards of this spec that are done and whose parts are there, by number."""
-        found = {line.shard: line for line in self._lines() if line.spec == spec}
-        return {number: line for number, line in found.items() if self._is_there(line)}
+    def begin(self, spec: str, shards: int) -> None:
+        """Write down what is run."""
+        self.spec, self.shards = spec, shards
+        self._append({"format": FORMAT, "spec": spec, "shards": shards})
 
-    def specs(self) -> set[str]:
-        """Every spec that parts were written under."""
-        return {line.spec for line in self._lines()}
-
-    def add(self, line: Done) -> None:
+    def add(self, done: Done) -> None:
         """Count a shard as done, for good."""
-        with self.path.open("ab") as file:
-            file.write(json.dumps(asdict(line)).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self.done[done.shard] = done
+        self._append(asdict(done))
 
-    def cut(self) -> None:
-        """Drop half a line that a kill has left at the end."""
-        size = whole_lines(self.path)
-        if self.path.exists() and self.path.stat().st_size > size:
-            os.truncate(self.path, size)
+    def note_joined(self, size: int) -> None:
+        """Write down that `rollouts.jsonl` holds all parts, in so many bytes."""
+        self.joined = size
+        self._append({"joined": size})
 
-    def _is_there(self, line: Done) -> bool:
-        part = self.parts / line.part
-        return part.exists() and part.stat().st_size == line.size
+    def in_order(self) -> list[Done]:
+        """What is done, in the order of the shards."""
+        return [self.done[number] for number in sorted(self.done)]
 
-    def _lines(self) -> Iterator[Done]:
-        for where, _, line in numbered_lines(self.path, whole_lines(self.path)):
-            try:
-                data: Mapping[str, Any] = json.loads(line)
-                yield Done(**data)
-            except (ValueError, TypeError) as error:
-                raise RunError(f"{where} is no line of a manifest ({error}): restore it") from None
+    def _append(self, data: dict[str, Any]) -> None:
+        line = json.dumps(data).encode() + b"\n"
+        try:
+            with self.path.open("ab") as file:
+                file.truncate(self._size)  # half a line that a kill has left
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(
+                f"{self.path} cannot be written ({error.strerror}): see to the disk, and resume"
+            ) from None
+        self._size += len(line)
+
+    def _read(self, line: bytes, where: str) -> None:
+        try:
+            data: dict[str, Any] = json.loads(line)
+            if "joined" in data:
+                self.joined = data["joined"]
+            elif self.spec:
+                done = Done(**data)
+                self.done[done.shard] = done
+            elif data["format"] == FORMAT:
+                self.spec, self.shards = data["spec"], data["shards"]
+            else:
+                raise ValueError(f"its format is {data['format']!r}, and not {FORMAT!r}")
+        except (ValueError, TypeError, KeyError) as error:
+            raise RunError(f"{where} is no line of a manifest ({error}): restore it") from None

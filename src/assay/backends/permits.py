@@ -1,8 +1,16 @@
-"""Permits: one gate for the judge calls of all workers, wherever they run.
+"""PermitServer: one gate for the judge calls of all workers, wherever they run, and one purse.
 
-A limit of 64 calls at once is 64 for the cluster. The driver keeps the gates; before a worker asks an
-endpoint it asks here for its turn, over a connection that gives all its turns back when it breaks. What
-is said are lines of JSON; the first names the secret that came with the address.
+A limit of 64 calls at once is 64 for the cluster, and ten dollars are ten dollars. The driver keeps gates
+and purse; a worker asks here before it asks an endpoint, over a connection that gives all its turns back
+when it breaks. What is said are lines of JSON; the first is the secret that came with the address.
+
+    {"endpoint": where, "limits": {…}}                          before the first turn there
+    {"enter": where, "tokens": 900, "again": false, "id": 1}    answered when it is its turn: {"id": 1}
+    {"leave": 1, "outcome": "answered", "seconds": 0.8}
+    {"reserve": 0.02, "id": 2}                                  answered, perhaps with an `error`
+    {"settle": 2, "cost": 0.013}
+    {"cancel": 1}                                               whether it was answered or not
+    {"shard": 7, "progress": {…}}
 """
 
 import asyncio
@@ -10,53 +18,61 @@ import hmac
 import json
 import secrets
 import threading
-from collections import Counter
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from assay.errors import Overloaded
-from assay.models.endpoint import Endpoint
+from assay.errors import BudgetExceeded
+from assay.models.base import NOTHING
 from assay.models.gate import Outcome
+from assay.models.ledger import Ledger
 from assay.models.limits import Limits
-from assay.models.turns import LocalTurns, Turns
+from assay.models.turns import LocalTurns
+from assay.runs.progress import Progress
 
 HOST = "127.0.0.1"
 
+GREETING_SECONDS = 10.0
+"""How long whoever calls may take to say the secret."""
+
 
 class PermitServer:
-    """Hands out turns from a thread of its own. `address` is what workers are given."""
+    """Hands out turns, and money, from a thread of its own. `address` is what workers are given."""
 
-    def __init__(self, host: str = HOST) -> None:
+    def __init__(self, host: str = HOST, *, money: float | None = None) -> None:
+        """`money`: dollars that all workers together may spend; None is no limit."""
         self._host = host
         self._secret = secrets.token_hex(16)
-        self._turns: dict[str, LocalTurns] = {}
+        self._turns: dict[str, tuple[Limits, LocalTurns]] = {}
+        self.purse = Ledger(money=money)
+        self._progress: dict[int, Progress] = {}
+        self.address = ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="assay-permits", daemon=True
         )
-        self.address = ""
-        self.most: Counter[str] = Counter()
-        """The most calls that were under way at once, by endpoint."""
 
     def __enter__(self) -> "PermitServer":
         self._thread.start()
-        starting = asyncio.run_coroutine_threadsafe(self._start(), self._loop)
-        self._server = starting.result()
+        try:
+            self._server = self._run(asyncio.start_server(self._serve, self._host, 0))
+        except BaseException:
+            self._end()
+            raise
         port = self._server.sockets[0].getsockname()[1]
         self.address = f"{self._host}:{port}/{self._secret}"
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+        self._run(self._stop())
+        self._end()
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    async def _start(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, self._host, 0)
 
     async def _stop(self) -> None:
         self._server.close()
@@ -65,134 +81,119 @@ class PermitServer:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
+    def progress(self) -> list[Progress]:
+        """How far the shards are that somebody is at."""
+        return list(self._progress.copy().values())
+
+    def tell(self, shard: int, progress: Progress | None) -> None:
+        """Take note of how far a shard is; None when nobody is at it any more."""
+        if progress is None:
+            self._progress.pop(shard, None)
+        else:
+            self._progress[shard] = progress
+
+    def turns_at(self, where: str) -> LocalTurns:
+        return self._turns[where][1]
+
+    def bound(self, where: str, limits: Limits) -> None:
+        """Have these limits hold for an endpoint, for all workers."""
+        known = self._turns.get(where)
+        if known is None or known[0] != limits:
+            self._turns[where] = (limits, LocalTurns(limits))
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        held: Counter[str] = Counter()
+        worker = _Worker(self, writer)
         try:
-            secret = (await reader.readline()).decode(errors="replace").strip()
-            if not hmac.compare_digest(secret, self._secret):
-                return
-            async with asyncio.TaskGroup() as asking:
+            async with asyncio.timeout(GREETING_SECONDS):
+                secret = (await reader.readline()).strip()
+            if hmac.compare_digest(secret, self._secret.encode()):
                 while line := await reader.readline():
-                    said: dict[str, Any] = json.loads(line)
-                    if "enter" in said:
-                        asking.create_task(self._let_in(said, writer, held))
-                    else:
-                        held[said["leave"]] -= 1
-                        self._turns[said["leave"]].leave(said["outcome"], said["seconds"])
-                raise ConnectionResetError
-        except* (ConnectionError, ValueError):
-            pass
+                    worker.hear(json.loads(line))
+        except (OSError, ValueError, TypeError, LookupError):
+            pass  # it has gone, or says what nobody understands, and is shown the door
         finally:
-            for where, count in held.items():
-                for _ in range(count):
-                    self._turns[where].leave(None)
+            worker.leave()
             writer.close()
 
-    async def _let_in(
-        self, said: Mapping[str, Any], writer: asyncio.StreamWriter, held: Counter[str]
-    ) -> None:
-        where: str = said["enter"]
-        turns = self._turns.get(where)
-        if turns is None:
-            turns = self._turns[where] = LocalTurns(Limits(**said["limits"]))
-        await turns.enter(said["tokens"], again=said["again"])
-        held[where] += 1
-        self.most[where] = max(self.most[where], turns.gate.active)
-        writer.write(json.dumps({"id": said["id"]}).encode() + b"\n")
 
+class _Worker:
+    """A worker at the other end of a connection, and what it holds."""
 
-class _Line:
-    """The connection of one event loop to the server."""
+    def __init__(self, server: PermitServer, writer: asyncio.StreamWriter) -> None:
+        self._server = server
+        self._writer = writer
+        self._waiting: dict[int, asyncio.Task[None]] = {}
+        self._turns: dict[int, LocalTurns] = {}
+        self._reserved: dict[int, float] = {}
+        self._shard = -1
 
-    def __init__(self, address: str) -> None:
-        place, _, self._secret = address.partition("/")
-        self._host, _, self._port = place.rpartition(":")
-        self._answers: dict[int, asyncio.Future[None]] = {}
-        self._asked = 0
-        self._opening = asyncio.Lock()
-        self._writer: asyncio.StreamWriter | None = None
+    def hear(self, said: Mapping[str, Any]) -> None:
+        """Do what a line asks for."""
+        if "enter" in said:
+            turns = self._server.turns_at(said["enter"])
+            again, tokens = bool(said["again"]), int(said["tokens"])
+            self._wait(said["id"], lambda: self._enter(said["id"], turns, tokens, again=again))
+        elif "leave" in said:
+            self._leave_one(said["leave"], said["outcome"], said["seconds"])
+        elif "reserve" in said:
+            dollars = float(said["reserve"])
+            self._wait(said["id"], lambda: self._reserve(said["id"], dollars))
+        elif "settle" in said:
+            self._settle(said["settle"], said["cost"])
+        elif "cancel" in said:
+            self._cancel(said["cancel"])
+        elif "endpoint" in said:
+            self._server.bound(said["endpoint"], Limits(**said["limits"]))
+        else:
+            self._shard = said["shard"]
+            self._server.tell(self._shard, Progress(**said["progress"]))
 
-    async def ask(self, said: dict[str, Any]) -> None:
-        """Wait for a turn."""
-        writer = await self._open()
-        self._asked += 1
-        answer = self._answers[self._asked] = asyncio.get_running_loop().create_future()
-        self._say(writer, said | {"id": self._asked})
+    def leave(self) -> None:
+        """Give everything back. What was set aside counts as spent: an endpoint may have answered."""
+        for task in self._waiting.values():
+            task.cancel()
+        for number in list(self._turns):
+            self._leave_one(number)
+        for number, dollars in list(self._reserved.items()):
+            self._settle(number, dollars)
+        self._server.tell(self._shard, None)
+
+    def _wait(self, number: int, what: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._answer(number, what))
+        self._waiting[number] = task
+        task.add_done_callback(lambda _: self._waiting.pop(number))
+
+    async def _answer(self, number: int, what: Callable[[], Awaitable[None]]) -> None:
+        answer: dict[str, Any] = {"id": number}
         try:
-            await answer
-        except asyncio.CancelledError:
-            # Let in all the same, perhaps: the turn is given back when the word comes.
-            answer.add_done_callback(
-                lambda _: self.tell({"leave": said["enter"], "outcome": None, "seconds": 0})
-            )
-            raise
+            await what()
+        except BudgetExceeded as error:
+            answer["error"] = str(error)
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps(answer).encode() + b"\n")
 
-    def tell(self, said: dict[str, Any]) -> None:
-        if self._writer is not None and not self._writer.is_closing():
-            self._say(self._writer, said)
+    async def _enter(self, number: int, turns: LocalTurns, tokens: int, *, again: bool) -> None:
+        await turns.enter(tokens, again=again)
+        self._turns[number] = turns
 
-    async def _open(self) -> asyncio.StreamWriter:
-        async with self._opening:
-            if self._writer is None or self._writer.is_closing():
-                try:
-                    reader, self._writer = await asyncio.open_connection(self._host, self._port)
-                except OSError as error:
-                    raise Overloaded(
-                        f"nobody hands out turns at {self._host}:{self._port} ({error}): is the "
-                        "driver still running?"
-                    ) from None
-                self._writer.write(f"{self._secret}\n".encode())
-                self._listening = asyncio.ensure_future(self._listen(reader))
-            return self._writer
+    def _leave_one(self, number: int, outcome: Outcome | None = None, seconds: float = 0.0) -> None:
+        # One that is not known was had over a connection that broke, and is back already.
+        turns = self._turns.pop(number, None)
+        if turns is not None:
+            turns.leave(outcome, seconds)
 
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
-        while line := await reader.readline():
-            answer = self._answers.pop(json.loads(line)["id"])
-            if not answer.cancelled():
-                answer.set_result(None)
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(Overloaded("whoever hands out turns has gone"))
-        self._answers.clear()
+    def _cancel(self, number: int) -> None:
+        task = self._waiting.get(number)
+        if task is not None and not task.done():
+            task.cancel()
+        else:
+            self._leave_one(number)
+            self._settle(number, 0.0)
 
-    def _say(self, writer: asyncio.StreamWriter, said: Mapping[str, Any]) -> None:
-        writer.write(json.dumps(said).encode() + b"\n")
+    async def _reserve(self, number: int, dollars: float) -> None:
+        await self._server.purse.reserve(dollars)
+        self._reserved[number] = dollars
 
-
-_LINES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Line]] = WeakKeyDictionary()
-
-
-class SharedTurns:
-    """Turns at one endpoint that all workers share."""
-
-    def __init__(self, address: str, where: str, limits: Limits) -> None:
-        self._address = address
-        self._where = where
-        self._limits = asdict(limits)
-
-    async def enter(self, tokens: int, *, again: bool) -> None:
-        said = {"enter": self._where, "tokens": tokens, "again": again, "limits": self._limits}
-        await self._line().ask(said)
-
-    def leave(self, outcome: Outcome | None, seconds: float = 0.0) -> None:
-        self._line().tell({"leave": self._where, "outcome": outcome, "seconds": seconds})
-
-    def _line(self) -> _Line:
-        lines = _LINES.setdefault(asyncio.get_running_loop(), {})
-        if self._address not in lines:
-            lines[self._address] = _Line(self._address)
-        return lines[self._address]
-
-
-@contextmanager
-def asking_at(address: str | None) -> Generator[None]:
-    """Have every endpoint of this process ask there for its turns; None leaves each to its own."""
-    if address is None:
-        yield
-        return
-
-    def turns(where: str, limits: Limits) -> Turns:
-        return SharedTurns(address, where, limits)
-
-    with Endpoint.sharing(turns):
-        yield
+    def _settle(self, number: int, cost: float) -> None:
+        self._server.purse.add(NOTHING, cost)
+        self._server.purse.settle(self._reserved.pop(number, 0.0))

@@ -5,23 +5,23 @@ that bring one along pin it each to another version. Ray listens on all interfac
 reaches it can run code there; see docs/scale.md.
 """
 
+import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from assay.backends.engine import ATTEMPTS, Broken, Stopping
+from assay.backends.engine import ATTEMPTS, PATIENCE, Broken, Results, Site, Stopping
 from assay.backends.job import Job
 from assay.backends.shards import Shard
 from assay.backends.work import Scored, score_shard
-from assay.errors import MissingExtraError
+from assay.errors import MissingExtraError, RubricError
 from assay.wording import described
 
-PATIENCE = 0.2
 
-
-@dataclass
+@dataclass(frozen=True)
 class RayTasks:
     """Tasks on the cluster that `address` names, or on the one this process is connected to.
 
@@ -29,50 +29,64 @@ class RayTasks:
     """
 
     address: str | None = None
-    at_once: int | None = None
-    """Tasks under way; twice as many as the cluster has processors unless said otherwise."""
-    cpus: float = 1.0
-    """Processors that Ray sets aside for a task."""
-    name: str = "ray"
+    workers: int | None = None
+    """Tasks under way at once; as many as the cluster has processors unless said otherwise."""
+    host: str | None = None
+    """The address at which tasks reach this process; the one that Ray knows unless said otherwise."""
 
-    def run(
-        self, job: Job, shards: Sequence[Shard], stopping: Stopping
-    ) -> Iterator[Scored | Broken]:
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise RubricError(f"{self.workers} workers score nothing: give 1 or more")
+
+    @contextmanager
+    def opened(self) -> Generator[Site]:
         ray = _ray()
         ours = not ray.is_initialized()
         if ours:
-            ray.init(address=self.address, log_to_driver=False, include_dashboard=False)
+            self._connect(ray)
         try:
-            yield from self._run(ray, job, shards, stopping)
+            yield Site(self.host or ray.util.get_node_ip_address(), self._most(ray))
         finally:
             if ours:
                 ray.shutdown()
 
-    def _run(
-        self, ray: Any, job: Job, shards: Sequence[Shard], stopping: Stopping
-    ) -> Iterator[Scored | Broken]:
+    def _connect(self, ray: Any) -> None:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
+        if self.address is None:
+            options |= {"num_cpus": self.workers, "include_dashboard": False}
+        ray.init(address=self.address, **options)
+
+    def _most(self, ray: Any) -> int:
+        return self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def run(self, job: Job, shards: Sequence[Shard], stopping: Stopping) -> Results:
+        ray = _ray()
         # A dead worker or node is tried again by Ray; what the work itself raises is not.
-        task = ray.remote(num_cpus=self.cpus, max_retries=ATTEMPTS - 1)(score_shard)
+        task = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(score_shard)
         told = ray.put(job)
-        most = self.at_once or max(2, int(2 * ray.cluster_resources().get("CPU", 1)))
         waiting, running = deque(shards), dict[Any, Shard]()
         try:
             while waiting or running:
                 if stopping():
                     waiting.clear()
-                while waiting and len(running) < most:
-                    shard = waiting.popleft()
+                free = self._most(ray) - len(running)
+                for shard in [waiting.popleft() for _ in range(min(free, len(waiting)))]:
                     running[task.remote(told, shard)] = shard
-                for ready in ray.wait(list(running), timeout=PATIENCE)[0]:
-                    yield _result(ray, ready, running.pop(ready))
+                ready: list[Any] = []
+                if running:
+                    ready, _ = ray.wait(list(running), timeout=PATIENCE)
+                for reference in ready:
+                    yield _result(ray, reference, running.pop(reference))
+                if not ready:
+                    yield None
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
 
 
-def _result(ray: Any, ready: Any, shard: Shard) -> Scored | Broken:
+def _result(ray: Any, reference: Any, shard: Shard) -> Scored | Broken:
     try:
-        return ray.get(ready)
+        return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         return Broken(shard.number, described(error.cause))
     except ray.exceptions.RayError as error:

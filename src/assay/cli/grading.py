@@ -32,7 +32,7 @@ def grade(rubric: Rubric, texts: Sequence[Text], judging: Judging, showing: Show
         if judging.dry_run:
             return _rehearse(rubric, grader, texts)
         with budget(money=judging.money) as spent:
-            return _Run(rubric, grader, texts, judging, showing, spent).grade()
+            return _Grading(rubric, grader, texts, judging, showing, spent).grade()
 
 
 def _rehearse(rubric: Rubric, grader: Autograder | None, texts: Sequence[Text]) -> int:
@@ -43,7 +43,7 @@ def _rehearse(rubric: Rubric, grader: Autograder | None, texts: Sequence[Text]) 
     return FINE
 
 
-class _Run:
+class _Grading:
     """Texts being graded: reports are printed in order, each as soon as it can be."""
 
     def __init__(

@@ -1,5 +1,6 @@
 """Ctrl-C: once, and what is under way is finished and kept; twice, and it stops at once."""
 
+import _thread
 import asyncio
 import signal
 import sys
@@ -11,6 +12,9 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
+PATIENCE = 1.0
+"""Seconds that work may take to hear that it is cancelled."""
+
 
 class Stopping:
     """Whether somebody wants the work to end. Ask it between two pieces of work."""
@@ -19,6 +23,9 @@ class Stopping:
         self.heard = 0
         """How often Ctrl-C was heard."""
         self._cancel: Callable[[], object] | None = None
+        # A check that computes holds up the loop, which then hears of no cancelling.
+        self._impatience = threading.Timer(PATIENCE, _interrupt_main)
+        self._impatience.daemon = True
 
     def __call__(self) -> bool:
         return self.heard > 0
@@ -34,6 +41,7 @@ class Stopping:
                 return await work
             finally:
                 self._cancel = None
+                self._impatience.cancel()
 
         try:
             return asyncio.run(cancellable())
@@ -41,7 +49,7 @@ class Stopping:
             raise KeyboardInterrupt from None
 
     def hear(self, number: int, frame: FrameType | None) -> None:
-        """Take note of a Ctrl-C. The second one cancels the work, the third does not even wait for that."""
+        """Take note of a Ctrl-C. The second one cancels the work, and what does not hear that is broken off."""
         self.heard += 1
         if self.heard == 1:
             line = "finishing what is under way; Ctrl-C again stops at once"
@@ -50,8 +58,18 @@ class Stopping:
                 print(f"\n{line}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
         elif self.heard == 2 and self._cancel is not None:
             self._cancel()
+            self._impatience.start()
         else:
             raise KeyboardInterrupt
+
+
+def _interrupt_main() -> None:
+    """One more Ctrl-C, which wakes the main thread where the system can."""
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Texts to grade: words, files, and the rows of tables, each as one rollout with a name."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,29 +30,30 @@ class Text(NamedTuple):
 def texts_of(arguments: Sequence[str], query: str, *, are_words: bool = False) -> list[Text]:
     """The texts that arguments stand for: a file, `-` for standard input, or the words themselves.
 
-    A table, such as a `.jsonl` file, holds one a row. What looks like a path and is none is refused: nobody wants to
-    pay for a judgement of a file's name.
+    A table, such as a `.jsonl` file, holds one a row. What looks like a path and is none is refused,
+    and so is a folder: nobody wants to pay for a judgement of its name.
     """
     found: list[Text] = []
     for argument in arguments:
         words = argument.strip()
         if are_words:
             found.append(_words(argument))
-        elif words.endswith(TABLES) and _is_file(words):
+        elif words.endswith(TABLES) and _names(words, Path.is_file):
             found += _rows(words)
-        elif words == "-" or _is_file(words):
+        elif words == "-" or _names(words, Path.is_file):
             found.append(_whole(words))
-        elif _PATH.fullmatch(words) or _is_there(words):
-            what = "is a folder, and not a file" if _is_there(words) else "is no file"
+        elif (is_folder := _names(words, Path.is_dir)) or _PATH.fullmatch(words):
+            what = "is a folder, and not a file" if is_folder else "is no file"
             raise TableError(f"{words} {what}: name one, or give --text to grade these very words")
         else:
             found.append(_words(argument))
     return [_asked(text, query) for text in found]
 
 
-def _is_file(words: str) -> bool:
+def _names(words: str, what: Callable[[Path], bool]) -> bool:
+    """Whether words are the name of a file, or of a folder."""
     try:
-        return Path(words).is_file()
+        return bool(words) and what(Path(words))
     except OSError:  # too long for a name
         return False
 

@@ -56,7 +56,8 @@ class Judging:
         refuse_unpriced(models)
         # A text is begun when its calls would soon go out: its prompts then go one after the other,
         # while an endpoint still remembers how the first of them began.
-        return await side_by_side(judge, range(len(batch)), room=lambda: all(map(has_room, models)))
+        room = (lambda: all(map(has_room, models))) if models else None
+        return await side_by_side(judge, range(len(batch)), room=room)
 
 
 def _is_clean(scores: Sequence[Score]) -> bool:

@@ -7,6 +7,7 @@ limits    how hard an endpoint may be pressed; endpoint, gate, pace, breaker, re
 ledger    budget: what a run asks for and spends, and how much it may; prices, what tokens cost
 reading   the value in a reply; schema, dialect, repair, what it takes to get there
 caching   a model that is not asked twice; flight, not even at the same time
+client    HTTP connections, one pool a loop; address, connection, incoming are what it takes
 
 The names load when first used: a rubric that asks no model pays for none of it.
 """

@@ -64,7 +64,7 @@ class EndpointModel:
         try:
             reply = await self._ask(request, self.left_out)
             try:
-                return reply._replace(value=read(reply.text, request))
+                return reply.read_as(read(reply.text, request))
             except Unreadable as error:
                 problem = error
             return await self._asked_again(request, reply, problem)

@@ -106,9 +106,9 @@ class Request:
     @property
     def shape(self) -> Hashable:
         """As `content`, but quick: two that are equal may differ here, if they are cut elsewhere."""
-        if any(len(message) > 2 for message in self.messages):
+        if max(map(len, self.messages), default=0) > 2:
             return self.content
-        said = tuple((message["role"], message["content"]) for message in self.messages)
+        said = tuple([(message["role"], message["content"]) for message in self.messages])
         settings = (self.temperature, self.max_tokens, self.seed, self.logprobs, self.sample)
         shape = (said, self.schema, settings, self.tools, self.verbatim)
         try:
@@ -208,6 +208,10 @@ class Reply(NamedTuple):
     source: Source = "model"
     tool_calls: tuple[ToolCall, ...] = ()
     """What it asks to have called, of the request's `tools`."""
+
+    def read_as(self, value: Any) -> "Reply":
+        """The same reply with what was read out of it. For every reply, so not by `_replace`."""
+        return Reply(self.text, value, *self[2:])
 
 
 @runtime_checkable

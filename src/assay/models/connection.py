@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Generator
 from functools import cache
 from ipaddress import ip_address
+from typing import cast
 
 from assay.models.address import Host, Place
 from assay.models.incoming import Incoming, Response
@@ -62,8 +63,8 @@ class Connection(asyncio.Protocol):
                 self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # Other loops than asyncio's own bring transports that are none by their class.
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         if self._waiting is None:

@@ -5,7 +5,7 @@ with keeping_exchanges() as kept:
 kept[0].reply
 """
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -41,12 +41,13 @@ def keeping_exchanges() -> Generator[list[Exchange]]:
         _KEPT.reset(token)
 
 
-async def exchanged(model: Model, request: Request) -> Reply:
+def exchanged(model: Model, request: Request) -> Awaitable[Reply]:
     """The model's reply, kept if somebody keeps exchanges."""
-    reply = await model(request)
     kept = _KEPT.get()
-    if kept is not None:
-        kept.append(
-            Exchange(model.id, request.question, request.messages, reply.text, reply.source)
-        )
+    return model(request) if kept is None else _kept(model, request, kept)
+
+
+async def _kept(model: Model, request: Request, kept: list[Exchange]) -> Reply:
+    reply = await model(request)
+    kept.append(Exchange(model.id, request.question, request.messages, reply.text, reply.source))
     return reply

@@ -167,7 +167,7 @@ def _model(
         wire=wire,
         send=send,
         endpoint=Endpoint.at(url, key, options.limits),
-        price=options.price or price_of(provider, name) or _price_here(url),
+        price=options.price or price_of(provider or url, name) or _price_here(url),
     )
     return model if options.bare else InFlight(model)
 

@@ -46,7 +46,7 @@ class OpenAIWire:
         pieces = in_pieces(messages, verbatim=request.verbatim)
         fixed = self._fixed(request, name, frozenset(left_out))
         if pieces:
-            return fixed._replace(pieces=pieces)
+            return Payload(fixed.body, fixed.used, pieces, fixed.rest)
         sent = list(messages) if request.verbatim else joined(messages)
         return Payload({**fixed.body, "messages": sent}, fixed.used)
 

@@ -46,6 +46,8 @@ FREE = Price(0.0, 0.0)
 def price_of(provider: str, name: str) -> Price | None:
     """The price of a provider's model, in the user's table or else ours; None when in neither.
 
+    An endpoint of one's own stands in the table under its address.
+
     >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
     True
     """

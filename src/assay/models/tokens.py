@@ -49,5 +49,5 @@ class Tokens:
 
 def _length(request: Request) -> int:
     """Characters that are read, those of the schema included."""
-    said = sum(len(str(message["content"])) for message in request.messages)
+    said = sum([len(str(message["content"])) for message in request.messages])
     return said + (0 if request.schema is None else len(schema_text(request.schema)))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from assay.runs.about import RunAbout as RunAbout
     from assay.runs.data import data_about as data_about
     from assay.runs.errors import RunError as RunError
+    from assay.runs.errors import RunRefused as RunRefused
     from assay.runs.journal import Journal as Journal
     from assay.runs.means import Estimate as Estimate
     from assay.runs.progress import Progress as Progress
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "about": ("RunAbout",),
     "data": ("data_about",),
-    "errors": ("RunError",),
+    "errors": ("RunError", "RunRefused"),
     "journal": ("Journal",),
     "means": ("Estimate",),
     "progress": ("Progress",),
@@ -61,6 +62,7 @@ __all__ = [
     "Run",
     "RunAbout",
     "RunError",
+    "RunRefused",
     "Spending",
     "Summary",
     "data_about",

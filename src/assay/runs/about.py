@@ -1,17 +1,18 @@
 """RunAbout: what was run. It stands in run.json, and says whether two runs are the same."""
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from assay.criterion import Criterion, is_scorer
+from assay.criterion import is_scorer
 from assay.graders.base import Autograder
 from assay.runs.plain import plain
 from assay.runs.rubrics import RubricAbout
 from assay.runs.secrets import struck
+from assay.runs.ways import Way
 from assay.wording import shown
 
 FORMAT = "assay.run/1"
@@ -108,18 +109,13 @@ def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
     A grader given for the call goes before the rubric's own.
     """
     if grader is not None:
-        return judge_name(grader) if rubric is None or _asks(rubric) else None
+        return judge_name(grader) if rubric is None or Way.of(rubric).asks else None
     return ", ".join(dict.fromkeys(map(judge_name, _graders(rubric)))) or None
-
-
-def _asks(rubric: Any) -> bool:
-    criteria: Sequence[Criterion] = getattr(rubric, "criteria", ())
-    return any(c.judged or (is_scorer(c.check) and _asks(c.check)) for c in criteria)
 
 
 def _graders(rubric: Any) -> Iterator[Autograder]:
     own = getattr(rubric, "autograder", None)
-    if isinstance(own, Autograder) and _asks(rubric):
+    if isinstance(own, Autograder) and Way.of(rubric).asks:
         yield own
     for child in getattr(rubric, "rubrics", ()):
         yield from _graders(child)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from assay.errors import AssayError
 from assay.report import EvaluationReport
-from assay.runs.errors import RunError
+from assay.runs.errors import RunRefused
 from assay.runs.keys import Hashes, Numbering
 from assay.runs.row import Key, Row
 from assay.runs.row_rubrics import RowRubrics, unreadable
@@ -73,7 +73,7 @@ class Feed:
     def _pending(self) -> Iterator[Pending]:
         for row in self._rows:
             if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise RunError(f"row {self._number.rows} is {shown(row)}: give a mapping")
+                raise RunRefused(f"row {self._number.rows} is {shown(row)}: give a mapping")
             fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
             yield self.pending(self._number.key_of(fields), fields)
 
@@ -91,12 +91,12 @@ class Feed:
         """Refuse rollouts of an example that do not stand together: they could not be compared."""
         name, example = first.way.compares, first.key[0]
         if first.row.get("example_id") is None and first.row.get("id") is None:
-            raise RunError(
+            raise RunRefused(
                 f"criterion {name!r} compares the rollouts of an example, and row {example} does not "
                 "say which it belongs to: give every row an `example_id`"
             )
         if not self._seen.add(example):
-            raise RunError(
+            raise RunRefused(
                 f"criterion {name!r} compares the rollouts of an example, and those of {example!r} do "
                 "not stand together: sort the rows by example"
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.runs.about import FORMAT, RunAbout
-from assay.runs.errors import RunError
+from assay.runs.errors import RunError, RunRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,21 @@ class Folder:
         return self.path / "run.lock"
 
     @property
-    def holds_run(self) -> bool:
-        return self.run_json.exists()
+    def has_rows(self) -> bool:
+        """Whether something was begun that must not be written over."""
+        return self.rollouts.is_file() and self.rollouts.stat().st_size > 0
 
     def make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise RunError(f"{self.path} is a file, and a run is a folder: name another") from None
+            raise RunRefused(
+                f"{self.path} is a file, and a run is a folder: name another"
+            ) from None
         except OSError as error:
-            raise RunError(f"{self.path} cannot be made ({error.strerror}): name another") from None
+            raise RunRefused(
+                f"{self.path} cannot be made ({error.strerror}): name another"
+            ) from None
 
     def about(self) -> RunAbout:
         """What run.json says."""

@@ -14,6 +14,7 @@ from assay.runs.compact import Compact
 from assay.runs.errors import RunError
 from assay.runs.plain import as_ascii, as_text, plain, quoted
 from assay.runs.row import Key, Row
+from assay.runs.secrets import texts_struck
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import plainly
 
@@ -63,13 +64,9 @@ class RowForm:
 
     def _head(self, row: Row) -> dict[str, Any]:
         head: dict[str, Any] = {"example": row.example, "sample": row.sample}
+        said = self._compact.written(row.report) if row.error is None else {"error": row.error}
         errors = row.errors
-        if errors:
-            head["errors"] = errors
-        if row.error is None:
-            head |= self._compact.written(row.report)
-        else:
-            head["error"] = row.error
+        head |= texts_struck({"errors": errors, **said}) if errors else said
         if row.spent is not NOTHING and row.spent != NOTHING:
             head["spent"] = row.spent.to_dict()
         if row.timing:

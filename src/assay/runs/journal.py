@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from assay.runs.about import RunAbout
-from assay.runs.errors import RunError
+from assay.runs.errors import RunError, RunRefused
 from assay.runs.folder import Folder
 from assay.runs.form import RowForm, data_of
 from assay.runs.keys import Keys
@@ -38,9 +38,16 @@ class Journal:
 
     @classmethod
     def open(
-        cls, folder: str | os.PathLike[str], about: RunAbout, *, resume: bool = False
+        cls,
+        folder: str | os.PathLike[str],
+        about: RunAbout,
+        *,
+        resume: bool = False,
+        tally: Tally | None = None,
     ) -> "Journal":
         """A new run, or with `resume` the one that is there, if there is one.
+
+        The rows of a new run are counted in `tally`, where one is given.
 
         Raises `RunError` when the folder holds a run and `resume` was not said, when that is another
         run than `about` says, and when another process is writing it.
@@ -49,12 +56,20 @@ class Journal:
         place.make()
         lock = Lock(place.lock)
         try:
-            return cls(place, about, lock, resume=resume)
+            return cls(place, about, lock, resume=resume, tally=tally)
         except BaseException:
             lock.close()
             raise
 
-    def __init__(self, folder: Folder, about: RunAbout, lock: Lock, *, resume: bool) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        about: RunAbout,
+        lock: Lock,
+        *,
+        resume: bool,
+        tally: Tally | None = None,
+    ) -> None:
         """Use `Journal.open`."""
         self.path = folder.path
         self.done = Keys()
@@ -64,7 +79,7 @@ class Journal:
         self._size = self.rows = 0
         saved = _saved_run(folder)
         if saved is not None and not resume:
-            raise RunError(
+            raise RunRefused(
                 f"{folder.path} holds a run already: go on with it by resuming, or name another folder"
             )
         if saved is not None:
@@ -74,7 +89,7 @@ class Journal:
             self._count_done()
         self.about = about
         self._form = RowForm(about.criteria)
-        self._tally = Tally(alone=True) if saved is None else None
+        self._tally = (tally or Tally(alone=True)) if saved is None else None
         folder.write_about(about)
         self._file = _opened(folder, self._size)
         self._sync = _Sync(self._file)
@@ -175,8 +190,10 @@ class Journal:
 
 def _saved_run(folder: Folder) -> RunAbout | None:
     """The run in a folder; None when there is none, or one that has no row."""
-    if not folder.rollouts.exists() or not folder.rollouts.stat().st_size:
+    if not folder.has_rows:
         return None
+    if not folder.run_json.exists():
+        raise RunRefused(f"{folder.rollouts} belongs to no run: name another folder")
     return folder.about()
 
 
@@ -193,7 +210,7 @@ def _opened(folder: Folder, size: int) -> int:
 def _refuse_another(folder: Folder, saved: RunAbout, about: RunAbout) -> None:
     different = saved.differences(about)
     if different:
-        raise RunError(
+        raise RunRefused(
             f"{folder.path} holds another run, which cannot be gone on with: {'; '.join(different)}. "
             "Give what it was started with, or name another folder"
         )

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from assay.runs.errors import RunError
+from assay.runs.errors import RunRefused
 from assay.runs.plain import as_text, plain
 from assay.runs.row import Key
 
@@ -51,7 +51,7 @@ class Numbering:
         if sample is None:
             return example, self._next(example)
         if not self._seen.add(f"{sample} {example}"):
-            raise RunError(
+            raise RunRefused(
                 f"row {number} is example {example!r}, sample {sample}, and so was one before it: "
                 "give each its own `sample`, or leave that out"
             )
@@ -69,7 +69,7 @@ class Numbering:
         else:
             field = "id" if has[0] is not self._alike[0] else "sample"
             here = has[0] if field == "id" else has[1]
-            raise RunError(
+            raise RunRefused(
                 f"row {number} has {'its own' if here else 'no'} `{field}`, and the rows before it "
                 f"have {'none' if here else 'one'}: give every row one, or none"
             )

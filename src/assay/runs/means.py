@@ -1,21 +1,11 @@
-"""Means with what can be said for them: 95 % intervals that take repeated rollouts for what they are.
+"""Means with what can be said for them: 95 % intervals that take repeated rollouts for what they are."""
 
-Rollouts of one example are no independent draws, so the spread is taken over examples:
-
-    se = √( G/(G−1) · Σ_g (S_g − n_g·m)² ) / N
-
-for G examples with n_g rollouts that sum to S_g, N rollouts in all and their mean m; times Student's t
-with G−1 degrees of freedom. Zeros and ones with one rollout each get Wilson's interval.
-"""
-
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import mul
 
-Z = 1.959963984540054
-"""Half of 95 % of a normal distribution lies on either side, so many standard deviations out."""
+from assay.runs.intervals import Spread
 
 
 @dataclass(frozen=True)
@@ -39,7 +29,6 @@ class Estimate:
         return replace(self, low=max(least, self.low), high=min(most, self.high))
 
 
-_SMALL = (12.706204736432095, 4.302652729696142, 3.182446305284263, 2.7764451051977987)
 _BITS = frozenset({0, 1})
 NO_ESTIMATE = Estimate()
 
@@ -135,56 +124,7 @@ class Mean:
         if not self.count:
             return NO_ESTIMATE
         mean = (self._first * self.count + self._total) / self.count
-        low, high = self._bounds(mean)
-        return Estimate(mean, low, high, self.count, self.examples)
-
-    def _bounds(self, mean: float) -> tuple[float | None, float | None]:
-        if self._binary and self.examples == self.count:
-            return wilson(mean, self.count)
-        if self.examples < 2:
-            return None, None
         part = self._total / self.count
-        spread = self._squares - 2 * part * self._cross + part * part * self._sizes
-        if self._binary and spread <= 1e-12 * self._sizes:
-            # All alike: then only how many examples there are says how sure that is.
-            return wilson(mean, self.examples)
-        free = self.examples - 1
-        error = math.sqrt(max(0.0, spread) * self.examples / free) / self.count
-        reach = student(free) * error
-        if self._binary:
-            return max(0.0, mean - reach), min(1.0, mean + reach)
-        return mean - reach, mean + reach
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Wilson's interval for a share of so many independent tries.
-
-    >>> tuple(round(bound, 4) for bound in wilson(0.5, 10))
-    (0.2366, 0.7634)
-    """
-    weight = Z * Z / count
-    middle = share + weight / 2
-    reach = Z * math.sqrt(share * (1 - share) / count + weight / (4 * count))
-    low, high = (middle - reach) / (1 + weight), (middle + reach) / (1 + weight)
-    return (0.0 if share == 0 else max(0.0, low)), (1.0 if share == 1 else min(1.0, high))
-
-
-def student(free: int) -> float:
-    """The 97.5 % point of Student's t: exact up to 4 degrees of freedom, else within 0.1 %.
-
-    The series is Cornish and Fisher's (Abramowitz and Stegun 26.7.5).
-
-    >>> [round(student(free), 2) for free in (1, 2, 10, 1000)]
-    [12.71, 4.3, 2.23, 1.96]
-    """
-    if free <= len(_SMALL):
-        return _SMALL[free - 1]
-    z = Z
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / free**power for power, term in enumerate(terms))
+        squares = self._squares - 2 * part * self._cross + part * part * self._sizes
+        spread = Spread(mean, squares, self.count, self.examples, self._binary)
+        return Estimate(mean, *spread.bounds(), self.count, self.examples)

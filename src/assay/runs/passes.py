@@ -54,6 +54,8 @@ class Passes:
     def merge(self, other: "Passes") -> None:
         """Take in the rollouts of another, whose examples are all others than ours."""
         self._counts.update(other._counts)
+        for success, count in enumerate(other._once):
+            self._once[success] += count
 
     def rates(self) -> dict[int, PassRates]:
         """The rates for k = 1, 2, 4, … and for the most rollouts that an example has."""

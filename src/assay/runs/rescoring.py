@@ -10,7 +10,7 @@ from assay.graders.base import Autograder
 from assay.models.ledger import budget
 from assay.runs.about import RunAbout, judge_of
 from assay.runs.data import data_about
-from assay.runs.errors import RunError
+from assay.runs.errors import RunRefused
 from assay.runs.feed import Feed, Pending
 from assay.runs.kept import Recalled, keeping, saved_answers
 from assay.runs.progress import OnProgress, Watch
@@ -68,7 +68,7 @@ async def rescore(
 
 def _refuse_same(folder: str | PathLike[str] | None, run: Run) -> None:
     if folder is not None and Path(folder).resolve() == run.path.resolve():
-        raise RunError(f"{run.path} would be written over: name another folder")
+        raise RunRefused(f"{run.path} would be written over: name another folder")
 
 
 class _SavedRows:

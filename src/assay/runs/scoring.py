@@ -25,6 +25,7 @@ from assay.runs.rubrics import RubricAbout
 from assay.runs.sink import OnRow, Sink, opened_sink
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.summary import Summary
+from assay.runs.tally import Tally
 from assay.runs.ways import reports_on
 
 MOST_AT_ONCE = 128
@@ -54,6 +55,7 @@ async def score_rows(
     max_concurrent: int = MOST_AT_ONCE,
     total: int | None = None,
     numbering: Numbering | None = None,
+    tally: Tally | None = None,
     exchanges: bool = False,
 ) -> Summary:
     """Score rows and save each as a line of a run's folder; without a folder only `on_row` sees them.
@@ -65,8 +67,8 @@ async def score_rows(
 
     `stopping` is asked between pieces of work; when it says True, what is under way is finished and
     saved, and the summary is not `complete`. `total` is how many rows there are, for whoever watches.
-    `numbering` gives rows their keys, where they are a part of something larger. With `exchanges`
-    each row keeps what judges were asked and said, word for word.
+    `numbering` gives rows their keys and `tally` counts those of a new run, where they are a part of
+    something larger. With `exchanges` each row keeps what judges were asked and said, word for word.
 
     >>> import asyncio
     >>> from assay import Rubric
@@ -81,7 +83,9 @@ async def score_rows(
         total = len(rows)  # pyright: ignore[reportArgumentType]
     with budget() as spent, logging_once():
         watch = Watch(on_progress, total, spent)
-        with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
+        with opened_sink(
+            folder, about, resume=resume, on_row=on_row, watch=watch, tally=tally
+        ) as sink:
             feed = Feed(rows, rubrics, sink.has, numbering)
             scoring = Scoring(
                 sink, grader or rubrics.autograder, max_concurrent, exchanges=exchanges
@@ -137,11 +141,14 @@ class Scoring:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for unit in units:
+                    waits = unit[0].way.waits or len(unit) > 1
+                    if waits:
+                        await self._slots.acquire()
+                    # Asked after the wait, or else one more would be begun.
                     if not chunk and stopping is not None and stopping():
                         stopped = True
                         break
-                    if unit[0].way.waits or len(unit) > 1:
-                        await self._slots.acquire()
+                    if waits:
                         tasks.create_task(self._wait_for(unit))
                         continue
                     chunk += unit

@@ -1,59 +1,31 @@
 """Secrets: what must not be written into a run is struck out."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 STRUCK = "***"
 
+SHORTEST_KEY = 8
+"""Characters of the shortest key that is looked for in what others say; less may be a word."""
+
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_ALWAYS = frozenset(
-    {
-        "apikey",
-        "auth",
-        "authorization",
-        "bearer",
-        "cookie",
-        "credential",
-        "credentials",
-        "passphrase",
-    }
-    | {"passwd", "password", "pwd", "secret"}
-)
+_ALWAYS = frozenset({
+    "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "passphrase",
+    "passwd", "password", "pwd", "secret",
+})  # fmt: skip
 _HARMLESS = {
-    "key": frozenset(
-        {"answer", "cache", "column", "data", "dict", "field", "group", "id", "image", "input"}
-        | {
-            "json",
-            "label",
-            "map",
-            "output",
-            "primary",
-            "prompt",
-            "question",
-            "reward",
-            "row",
-            "sort",
-        }
-    ),
-    "token": frozenset(
-        {
-            "bos",
-            "cls",
-            "end",
-            "eos",
-            "first",
-            "last",
-            "mask",
-            "next",
-            "pad",
-            "per",
-            "sep",
-            "special",
-        }
-        | {"start", "stop", "unk"}
-    ),
-}
+    "key": frozenset({
+        "answer", "cache", "column", "data", "dict", "field", "group", "id", "image", "input", "json",
+        "label", "map", "output", "primary", "prompt", "question", "reward", "row", "sort",
+    }),
+    "token": frozenset({
+        "bos", "cls", "end", "eos", "first", "last", "mask", "next", "pad", "per", "sep", "special",
+        "start", "stop", "unk",
+    }),
+}  # fmt: skip
 """What a name may be about that ends in a word for a secret and is none: `sort_key`, `eos_token`."""
 
 _SECRET_VALUE = re.compile(
@@ -89,6 +61,34 @@ def struck(value: Any, name: str = "") -> Any:
     return STRUCK if is_secret_name(name) else value
 
 
+def texts_struck(value: Any) -> Any:
+    """A value of JSON with every secret in its texts struck out, and every key of our environment.
+
+    For what others say, who may repeat a key to whoever sent it.
+    """
+    return _texts_struck(value, _keys_of_environment())
+
+
+def _texts_struck(value: Any, keys: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        for key in keys:
+            value = value.replace(key, STRUCK)
+        return _in_text(value)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return {name: _texts_struck(inner, keys) for name, inner in items}
+    if isinstance(value, list | tuple):
+        return [_texts_struck(inner, keys) for inner in cast("Sequence[Any]", value)]
+    return value
+
+
+def _keys_of_environment() -> list[str]:
+    named = (value for name, value in os.environ.items() if is_secret_name(name))
+    # The longest first, since one may be the beginning of another.
+    return sorted({key for key in named if len(key) >= SHORTEST_KEY}, key=len, reverse=True)
+
+
+@lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
     """Whether a field of that name holds a secret: `OPENAI_API_KEY`, `authToken`; not `max_tokens`."""
     words = [word.lower() for word in _WORDS.findall(name)]

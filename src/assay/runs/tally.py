@@ -162,7 +162,7 @@ class Tally:
         other._settle()
         for name in ("_rollouts", "_scored", "_failed", "_altered", "_spent"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self._elsewhere += other._elsewhere + len(other._places or ())
+        self._elsewhere += other._examples
         self._errors.update(other._errors)
         self._timing.update(other._timing)
         for name, kinds in other._by_criterion.items():
@@ -183,6 +183,10 @@ class Tally:
         for numbers in (self._numbers, *(task.numbers for task in self._tasks.values())):
             numbers.settle()
 
+    @property
+    def _examples(self) -> int:
+        return self._rollouts if self._places is None else len(self._places) + self._elsewhere
+
     def summary(self) -> Summary | None:
         """What the rows so far come to; None when one that should have come once came again."""
         if self._again:
@@ -192,9 +196,7 @@ class Tally:
         bounds = (0.0, 1.0) if self._unit else (-math.inf, math.inf)
         return Summary(
             rollouts=self._rollouts,
-            examples=self._rollouts
-            if self._places is None
-            else len(self._places) + self._elsewhere,
+            examples=self._examples,
             scored=self._scored,
             unscored=self._rollouts - self._scored,
             failed=self._failed,

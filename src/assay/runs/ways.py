@@ -20,7 +20,7 @@ class Way:
     waits: bool = False
     """Whether a model, another process or a network is waited for, so that rows go side by side."""
     asks: bool = False
-    """Whether a model answers anything."""
+    """Whether a model answers anything, here or in a rubric inside."""
     compares: str = ""
     """The criterion that weighs the rollouts of an example against each other; empty when none does."""
 

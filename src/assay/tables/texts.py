@@ -47,6 +47,8 @@ def json_rows(path: Path, name: str) -> Numbered:
 
 def standard_input(name: str) -> Numbered:
     """One object a line, or a list of them."""
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise TableError(f"{name} is closed: open it, or name a file")
     return _either(sys.stdin.buffer, name)
 
 
@@ -76,7 +78,7 @@ def _objects(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
 def _after_mark(line: bytes, name: str) -> object:
     """The first line of a file that starts with a byte order mark; None when it is blank."""
     if line.startswith(_UTF_16):
-        raise TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
+        raise _in_utf_16(name)
     text = line.removeprefix(_BOM)
     try:
         return json.loads(text) if text.strip() else None
@@ -84,11 +86,31 @@ def _after_mark(line: bytes, name: str) -> object:
         raise _no_json(f"{name}:1", error) from None
 
 
+def _in_utf_16(name: str) -> TableError:
+    return TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
+
+
+def _no_text(path: Path, name: str) -> TableError:
+    """Where a file is no UTF-8. It is read again, for decoding runs ahead of the rows."""
+    with _opened(path, name) as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1 and line.startswith(_UTF_16):
+                return _in_utf_16(name)
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return _no_json(f"{name}:{number}", error)
+    return TableError(f"{name}: it is no UTF-8: save it as UTF-8")
+
+
 def _no_json(where: str, error: Exception) -> TableError:
     if isinstance(error, UnicodeDecodeError):
-        return TableError(f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}")
+        what = f"{error.reason} at byte {error.start + 1}"
+        return TableError(f"{where}: no UTF-8: {what}: save it as UTF-8")
     if isinstance(error, json.JSONDecodeError):
-        return TableError(f"{where}: no JSON: {error.msg} at column {error.colno}")
+        # Some of these messages end in "at" already.
+        what = error.msg.removesuffix(" at")
+        return TableError(f"{where}: no JSON: {what} at column {error.colno}")
     if isinstance(error, RecursionError):
         return TableError(f"{where}: its brackets are nested too deep to read")
     return TableError(f"{where}: no JSON: {error}")
@@ -135,8 +157,8 @@ def separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
                     )
         except csv.Error as error:
             raise TableError(f"{name}:{lines.line_num}: {error}") from None
-        except UnicodeDecodeError as error:
-            raise TableError(f"{name}:{lines.line_num + 1}: no UTF-8: {error.reason}") from None
+        except UnicodeDecodeError:
+            raise _no_text(path, name) from None
 
 
 def _header(cells: list[str], name: str) -> list[str]:

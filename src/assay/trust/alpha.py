@@ -38,14 +38,14 @@ def krippendorff_alpha(
         return undefined("nothing was answered twice")
     if level == "interval":
         sums = np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0)
-        return _plain(number_alpha(), sums)
+        return number_alpha().alone(sums)
     seen = {answer for unit in paired for answer in unit}
     listed = list(categories) if categories is not None else sorted(seen, key=_order)
     places = {category: place for place, category in enumerate(listed)}
     table = np.zeros((len(listed), len(listed)))
     for unit in paired:
         table += coincidences([places[answer] for answer in unit], len(listed))
-    return _plain(table_alpha(level), table)
+    return table_alpha(level).alone(table)
 
 
 def coincidences(places: Sequence[int], categories: int) -> Array:
@@ -101,11 +101,6 @@ def _alpha(found: Array, chance: Array, answers: Array) -> Array:
     shape, some = np.shape(chance), np.asarray(chance) > 1e-9
     ratio = np.divide(found, chance, out=np.full(shape, np.nan), where=some)
     return 1 - (answers - 1) * ratio
-
-
-def _plain(statistic: Statistic, sums: Array) -> Estimate:
-    value = float(statistic.of(sums))
-    return Estimate(value) if np.isfinite(value) else undefined(statistic.undefined)
 
 
 def _order(answer: Hashable) -> tuple[bool, Any]:

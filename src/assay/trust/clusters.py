@@ -1,12 +1,12 @@
-"""Clusters: figures whose interval comes from resampling whole examples, never single answers."""
+"""Clusters: figures whose interval takes whole examples for independent, and never single answers."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from assay.trust.estimate import Estimate, undefined
-from assay.trust.numeric import Array, divided, normal_cdf, normal_quantile, np
-from assay.trust.shares import LEVEL, clopper_pearson
+from assay.trust.numeric import Array, divided, normal_cdf, normal_quantile, np, t_quantile
+from assay.trust.shares import ALONE, LEVEL, clustered_wilson
 
 RESAMPLES = 2000
 _CELLS = 4_000_000
@@ -15,6 +15,8 @@ _FEW = 256
 """Distinct rows up to which it is quicker to draw how often each comes than to draw examples."""
 _DEFINED = 0.9
 """The share of resamples that must have the figure for an interval to be given."""
+_DIGITS = 12
+"""Digits in which sums must differ to be others: those of the same numbers in another order do in the last."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,28 @@ class Statistic:
     """Sums of any number of resamples, and the figure of each; NaN where it is not defined."""
     undefined: str
     """What is so when it is not defined."""
-    is_share: bool = False
-    """Whether it is a share of right answers, which has an exact interval when all are alike."""
+    parts: Callable[[Array], tuple[Array, Array]] | None = None
+    """Of a share: how many are counted, of how many. It needs no resampling."""
+
+    def alone(self, sums: Array) -> Estimate:
+        """The figure of these sums, without an interval."""
+        value = float(self.of(sums))
+        return Estimate(value) if np.isfinite(value) else undefined(self.undefined)
 
 
-MEAN = Statistic(lambda sums: divided(sums[..., 0], sums[..., 1]), "nothing was counted")
-"""The first sum over the second: a mean, from the sum of the values and their number."""
-SHARE = Statistic(MEAN.of, MEAN.undefined, is_share=True)
+def share(parts: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
+    """A share, from what is counted and of how many."""
+    return Statistic(lambda sums: divided(*parts(sums)), undefined, parts)
+
+
+def _first_two(sums: Array) -> tuple[Array, Array]:
+    return sums[..., 0], sums[..., 1]
+
+
+SHARE = share(_first_two, "nothing was counted")
+"""The first sum over the second, of values that are 0 or 1."""
+MEAN = Statistic(SHARE.of, SHARE.undefined)
+"""The same of any values."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +69,10 @@ class Clustered:
     @cached_property
     def distinct(self) -> tuple[Array, Array]:
         """The sums that occur, and how often. Yes and no leave few, and equal ones are drawn together."""
-        rows, times = np.unique(self.sums, axis=0, return_counts=True)
-        return rows, times.astype(np.float64)
+        scale = float(np.abs(self.sums).max(initial=0.0)) or 1.0
+        rounded = np.round(self.sums / scale, _DIGITS)
+        _, places, times = np.unique(rounded, axis=0, return_index=True, return_counts=True)
+        return self.sums[places], times.astype(np.float64)
 
     @cached_property
     def drawn(self) -> Array:
@@ -84,40 +103,48 @@ class Clustered:
             yield counts.reshape(size, kinds).astype(np.float64)
 
     def estimate(self, statistic: Statistic) -> Estimate:
-        """The figure over all examples, with a bias-corrected and accelerated bootstrap interval."""
-        value = float(statistic.of(self.total[None])[0])
-        if not np.isfinite(value):
-            return undefined(statistic.undefined)
-        if len(self.sums) < 2:
-            return Estimate(
-                value, reason="one example alone has no spread, so there is no interval"
+        """The figure over all examples: a share with Wilson's interval, others with the bootstrap's.
+
+        That is bias-corrected and accelerated (Efron's BCa). Its ends are moved out as Student's t is, since few
+        examples spread less than all would (Hesterberg 2015, "What teachers should know").
+        """
+        found = statistic.alone(self.total)
+        value = found.value
+        if value is None:
+            return found
+        if statistic.parts is not None:
+            counted, of = statistic.parts(self.sums)
+            return clustered_wilson(
+                list(zip(counted.tolist(), of.tolist(), strict=True)), self.level
             )
+        if len(self.sums) < 2:
+            return Estimate(value, reason=ALONE)
         drawn = statistic.of(self.drawn)
         defined = drawn[np.isfinite(drawn)]
         if len(defined) < _DEFINED * len(drawn):
-            return Estimate(value, reason=f"no interval: in most resamples {statistic.undefined}")
+            return Estimate(value, reason=f"no interval: in many resamples {statistic.undefined}")
         if np.ptp(defined) < 1e-12:
-            return self._without_spread(value, statistic)
+            # Which does not make the figure certain.
+            reason = f"no interval: all {len(self.sums)} examples are alike in this"
+            return Estimate(value, reason=reason)
         rows, times = self.distinct
-        without_one = statistic.of(self.total - rows)
-        low, high = _accelerated(value, defined, _skewness(without_one, times), self.level)
-        return Estimate(value, low, high)
+        skew = _skewness(statistic.of(self.total - rows), times)
+        return Estimate(value, *_accelerated(value, defined, skew, self._reach()))
 
-    def _without_spread(self, value: float, statistic: Statistic) -> Estimate:
-        """Resampling equal examples shows no spread, which does not make the figure certain."""
+    def _reach(self) -> float:
+        """How many standard errors the interval reaches to either side."""
         count = len(self.sums)
-        if statistic.is_share and value in (0.0, 1.0):
-            return clopper_pearson(count if value else 0, count, self.level)
-        return Estimate(value, reason=f"no interval: all {count} examples are alike in this")
+        return t_quantile((1 + self.level) / 2, count - 1) * (count / (count - 1)) ** 0.5
 
 
-def _accelerated(value: float, drawn: Array, skew: float, level: float) -> tuple[float, float]:
+def _accelerated(value: float, drawn: Array, skew: float, reach: float) -> tuple[float, float]:
     """The ends of Efron's BCa interval."""
-    below = float((drawn < value).mean()) + float((drawn == value).mean()) / 2
+    gaps = drawn - value
+    trace = 1e-9 * float(np.abs(gaps).max())
+    below = float((gaps < -trace).mean()) + float((np.abs(gaps) <= trace).mean()) / 2
     edge = 1 / (2 * len(drawn))
     bias = normal_quantile(min(max(below, edge), 1 - edge))
-    tail = normal_quantile((1 - level) / 2)
-    low, high = np.quantile(drawn, [_shifted(bias, skew, z) for z in (tail, -tail)])
+    low, high = np.quantile(drawn, [_shifted(bias, skew, z) for z in (-reach, reach)])
     return float(low), float(high)
 
 

@@ -34,7 +34,8 @@ class Difference:
     worse: int = 0
     """Examples whose value rose, and fell."""
     smallest_effect: float | None = None
-    """The smallest difference that this many examples would show four times out of five."""
+    """The smallest difference that this many examples would show four times out of five, beside
+    as many other criteria; None when they are too few to show any."""
     unanswered: tuple[int, int] = (0, 0)
     """Rollouts without a value in each run, because something went wrong."""
 
@@ -101,7 +102,8 @@ def compare(first: Run, second: Run, *, resampling: Resampling | None = None) ->
     if not paired:
         raise TrustError(_nothing_shared(one, other, len(shared)))
     differences = [
-        _difference(name, one.criteria[name], other.criteria[name], paired, how) for name in same
+        _difference(name, one.criteria[name], other.criteria[name], paired, how, len(same))
+        for name in same
     ]
     flips = flips_between(first, second, same, set(paired))
     return Comparison(
@@ -132,7 +134,7 @@ def _rubric_hash(run: Run) -> str | None:
 
 
 def _difference(
-    name: str, one: Column, other: Column, paired: Sequence[str], how: Resampling
+    name: str, one: Column, other: Column, paired: Sequence[str], how: Resampling, tests: int = 1
 ) -> Difference:
     both = [example for example in paired if example in one.sums and example in other.sums]
     unanswered = (one.unanswered, other.unanswered)
@@ -155,7 +157,7 @@ def _difference(
         examples=len(both),
         better=better,
         worse=worse,
-        smallest_effect=smallest_effect(gaps, level=how.level),
+        smallest_effect=smallest_effect(gaps, tests=tests, level=how.level),
         unanswered=unanswered,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from assay.trust.clusters import Statistic
+from assay.trust.clusters import Statistic, share
 from assay.trust.estimate import Estimate, undefined
 from assay.trust.numeric import Array, divided, np
 
@@ -56,24 +56,20 @@ def confusion_of(
 
 def accuracy() -> Statistic:
     """The share of pairs that agree."""
-    return Statistic(lambda t: divided(_trace(t), _size(t)), "there are no pairs", is_share=True)
+    return share(lambda t: (_trace(t), _size(t)), "there are no pairs")
 
 
 def precision(place: int, name: str) -> Statistic:
     """Of what the judge called so, the share that people call so."""
-    return Statistic(
-        lambda t: divided(t[..., place, place], t[..., :, place].sum(-1)),
-        f"the judge never says {name}",
-        is_share=True,
+    return share(
+        lambda t: (t[..., place, place], t[..., :, place].sum(-1)), f"the judge never says {name}"
     )
 
 
 def recall(place: int, name: str) -> Statistic:
     """Of what people call so, the share that the judge calls so."""
-    return Statistic(
-        lambda t: divided(t[..., place, place], t[..., place, :].sum(-1)),
-        f"people never say {name}",
-        is_share=True,
+    return share(
+        lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}"
     )
 
 
@@ -136,7 +132,7 @@ def cohen_kappa(
     'all verdicts are the same, and chance alone would agree as well'
     """
     table = confusion_of(first, second, categories)
-    return _plain(kappa(len(table.categories), weights), table)
+    return _alone(kappa(len(table.categories), weights), table)
 
 
 def matthews_correlation(first: Iterable[Hashable], second: Iterable[Hashable]) -> Estimate:
@@ -145,14 +141,13 @@ def matthews_correlation(first: Iterable[Hashable], second: Iterable[Hashable]) 
     >>> round(matthews_correlation([1, 1, 0, 0], [1, 0, 0, 0]).value, 3)
     0.577
     """
-    return _plain(matthews(), confusion_of(first, second))
+    return _alone(matthews(), confusion_of(first, second))
 
 
-def _plain(statistic: Statistic, table: Confusion) -> Estimate:
+def _alone(statistic: Statistic, table: Confusion) -> Estimate:
     if not table.categories:
         return undefined("there are no pairs")
-    value = float(statistic.of(np.asarray(table.counts, dtype=np.float64)))
-    return Estimate(value) if np.isfinite(value) else undefined(statistic.undefined)
+    return statistic.alone(np.asarray(table.counts, dtype=np.float64))
 
 
 def _distances(categories: int, weights: Weights) -> Array:

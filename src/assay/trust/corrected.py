@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from assay.trust.estimate import Estimate, undefined
-from assay.trust.means import Observed, mean_of
+from assay.trust.observed import Observed, mean_of
 from assay.trust.numeric import normal_quantile, np
 from assay.trust.prediction_powered import budget as sharpened_budget
 from assay.trust.prediction_powered import correlation, prediction_powered

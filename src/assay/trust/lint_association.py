@@ -4,6 +4,7 @@ from typing import Any
 
 from assay.trust.estimate import Estimate, undefined
 from assay.trust.numeric import Array, normal_quantile, np
+from assay.trust.observed import summed_by_example
 from assay.trust.shares import LEVEL
 
 
@@ -78,7 +79,6 @@ def _standard(values: Array) -> Array:
 
 def _around(value: float, influence: Array, examples: Array, least: float) -> Estimate:
     """A value with the interval that the influence of whole examples gives it."""
-    _, places = np.unique(examples, return_inverse=True)
-    together = np.bincount(places, weights=influence)
+    together = summed_by_example(influence, examples)
     half = normal_quantile((1 + LEVEL) / 2) * float((together**2).sum()) ** 0.5
     return Estimate(value, max(least, value - half), min(1.0, value + half))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from assay.trust.estimate import Estimate
 from assay.trust.label_budget import Budget
-from assay.trust.means import Observed, design_effect
+from assay.trust.observed import Observed, design_effect
 from assay.trust.numeric import Array, np, t_quantile
 from assay.trust.shares import LEVEL
 
@@ -89,10 +89,12 @@ def correlation(observed: Observed) -> float | None:
 
 def _smoothing(observed: Observed) -> float:
     """Answers to make up in each corner, where the ones that are there could hide every error."""
-    if observed.is_binary:
-        return _MADE_UP
     gaps = observed.people[observed.labelled] - observed.judge[observed.labelled]
-    return 0.0 if float(np.ptp(gaps)) > 0 else _MADE_UP
+    if not observed.is_binary and float(np.ptp(gaps)) > 0:
+        return 0.0
+    # More where labels of one example say less than as many others: without, clusters of 8 at a rate of 5 % held
+    # the truth 86 times in 100, and by whole examples too many of them made other rates as bad.
+    return _MADE_UP * (observed.labels / observed.labelled_examples) ** 0.5
 
 
 def _moments(observed: Observed, made_up: float) -> _Moments:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from assay.trust.estimate import Estimate
 from assay.trust.label_budget import Budget
-from assay.trust.means import Observed, design_effect
+from assay.trust.observed import Observed, design_effect
 from assay.trust.numeric import Array, normal_quantile, np
 from assay.trust.shares import LEVEL, share_difference, wilson
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import product
 
-from assay.trust.numeric import Array, binomial_below, normal_quantile, np
+from assay.trust.numeric import Array, binomial_below, np, t_quantile
 
 PERMUTATIONS = 10_000
 _ENUMERABLE = 14
@@ -75,14 +75,17 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def smallest_effect(
-    differences: Sequence[float] | Array, *, power: float = 0.8, level: float = 0.95
+    differences: Sequence[float] | Array, *, tests: int = 1, power: float = 0.8, level: float = 0.95
 ) -> float | None:
     """The smallest mean difference that data like these would show, in `power` of the cases.
 
-    None when there are not two differences, or all are the same.
+    `tests` is how many differences are tested together. None when all are the same, or when they are too
+    few for any difference to be beyond chance: five examples that all rise have a p-value of 0.06.
     """
     given = np.asarray(differences, dtype=np.float64)
-    if len(given) < 2 or float(given.std(ddof=1)) == 0:
+    chance = (1 - level) / tests
+    if len(given) < 2 or 2.0 ** (1 - len(given)) > chance or float(given.std(ddof=1)) == 0:
         return None
     error = float(given.std(ddof=1)) / len(given) ** 0.5
-    return (normal_quantile((1 + level) / 2) + normal_quantile(power)) * error
+    free = len(given) - 1
+    return (t_quantile(1 - chance / 2, free) + t_quantile(power, free)) * error

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from assay.errors import AssayError
 from assay.viewer.files import KINDS, page_file
-from assay.viewer.shelf import NotFoundError, Shelf
+from assay.viewer.shelf import GLANCE, NotFoundError, Shelf
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -44,9 +44,13 @@ def viewer_app(shelf: Shelf, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhos
     @contextlib.asynccontextmanager
     async def living(_: Starlette) -> AsyncGenerator[None]:
         # Built beside the first looks, so that the page is there at once.
-        looking = [asyncio.ensure_future(asyncio.to_thread(b.look)) for b in shelf.books.values()]
+        books = shelf.books.values()
+        reading = [
+            asyncio.ensure_future(asyncio.to_thread(b.read_on, shelf.closing)) for b in books
+        ]
         yield
-        await asyncio.gather(*looking, return_exceptions=True)
+        shelf.closing.set()
+        await asyncio.gather(*reading, return_exceptions=True)
         shelf.close()
 
     return Starlette(
@@ -105,7 +109,7 @@ class _Asked:
     async def changes(self, request: Request) -> Response:
         def now() -> dict[str, Any]:
             book = self._book(request)
-            book.look()
+            book.look(GLANCE)
             return {"rows": book.rows, "live": book.live}
 
         return await _told(now)

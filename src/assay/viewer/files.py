@@ -11,6 +11,9 @@ KINDS: Final = {
     ".svg": "image/svg+xml",
 }
 
+BUNDLE: Final = "page.js"
+"""The name under which all scripts are had as one."""
+
 
 @cache
 def page_file(name: str) -> str | None:
@@ -18,6 +21,9 @@ def page_file(name: str) -> str | None:
     kind = name[name.rfind(".") :]
     if kind not in KINDS or ".." in name.split("/") or name.startswith("/"):
         return None
+    if name == BUNDLE:
+        # Otherwise forty small files would be asked for, each in its own request.
+        return "\n".join(page_file(script) or "" for script in scripts())
     found = files("assay.viewer").joinpath("page", *name.split("/"))
     return found.read_text(encoding="utf-8") if found.is_file() else None
 

@@ -6,8 +6,10 @@ index is extended from where it ended.
 
 import hashlib
 import json
+import math
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +22,11 @@ from assay.runs import Row, Run
 from assay.score import Score
 from assay.viewer.filters import terms_of, where
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Changes when the table does; an index of another format is built anew."""
+
+BINS: Final = 20
+"""Bars of a histogram."""
 
 PREVIEW: Final = 160
 """Characters of a completion that a table shows."""
@@ -39,7 +44,6 @@ _COLUMNS: Final = {
     "seconds": "REAL",
     "cost": "REAL",
     "preview": "TEXT",
-    "text": "TEXT",
     "disagreement": "REAL",
     "labelled": "INTEGER",
 }
@@ -74,18 +78,30 @@ class Index:
     def close(self) -> None:
         self._base.close()
 
-    def extend(self) -> int:
-        """Take in what the run has gained; how many rows there are now."""
+    def extend(self, seconds: float = math.inf) -> bool:
+        """Take in what the run has gained, for so long at most; whether that was all of it."""
+        ends = time.monotonic() + seconds
         with self._lock, self._base:
             start: int = self._one("SELECT place FROM upto")
             marks = ", ".join("?" * (len(_COLUMNS) + len(self.criteria)))
             for some in _chunks(self.run.placed_rows(start)):
                 if self.run.about.resumed or start:
                     self._forget([(row.example, row.sample) for _, _, row in some])
-                filled = [self._filled(begin, row) for begin, _, row in some]
+                texts = [_texts(row) for _, _, row in some]
+                places = [place for place, _, _ in some]
+                filled = [self._filled(*each) for each in zip(some, texts, strict=True)]
                 self._base.executemany(f"INSERT INTO rows VALUES ({marks})", filled)
+                searched = ("\n".join(each).lower() for each in texts)
+                self._base.executemany(
+                    "INSERT OR REPLACE INTO texts VALUES (?, ?)", zip(places, searched, strict=True)
+                )
                 self._base.execute("UPDATE upto SET place = ?", (some[-1][1],))
-            return self._one("SELECT count(*) FROM rows")
+                if time.monotonic() > ends:
+                    return False
+        return True
+
+    def __len__(self) -> int:
+        return self._one("SELECT count(*) FROM rows")
 
     def label(self, keys: Iterable[tuple[str, int]]) -> None:
         """Mark rows that somebody has labelled."""
@@ -131,10 +147,25 @@ class Index:
         """The rows of one example, in the order of their samples."""
         return self._all("SELECT number FROM rows WHERE example = ? ORDER BY sample", example)
 
-    def values(self, column: str) -> list[float]:
-        """`score` or `reward` of every scored row."""
+    def histogram(self, column: str) -> dict[str, list[float]]:
+        """How `score` or `reward` is spread over the scored rows.
+
+        Bins of one width from the least to the most, at least from 0 to 1; and how many are in each.
+        """
         assert column in ("score", "reward")
-        return self._all(f"SELECT {column} FROM rows WHERE scored AND {column} IS NOT NULL")
+        scored = f"FROM rows WHERE scored AND {column} IS NOT NULL"
+        least, most = self._row(f"SELECT min({column}), max({column}) {scored}")
+        if least is None:
+            return {"edges": [], "counts": []}
+        low, high = min(0.0, least), max(1.0, most)
+        width = (high - low) / BINS
+        place = f"min({BINS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
+        with self._lock:
+            found = dict(
+                self._base.execute(f"SELECT {place}, count(*) {scored} GROUP BY 1", (low, width))
+            )
+        edges = [low + width * bar for bar in range(BINS + 1)]
+        return {"edges": edges, "counts": [found.get(bar, 0) for bar in range(BINS)]}
 
     def most(self, column: str, count: int = 5) -> list[dict[str, Any]]:
         """The rows that took the most `seconds`, or had the most `cost`."""
@@ -151,9 +182,12 @@ class Index:
         head = f"{criterion}: "
         return next((line[len(head) :] for line in errors.split("\n") if line.startswith(head)), "")
 
-    def _one(self, sql: str, *values: object) -> Any:
+    def _row(self, sql: str, *values: object) -> Any:
         with self._lock:
-            found = self._base.execute(sql, values).fetchone()
+            return self._base.execute(sql, values).fetchone()
+
+    def _one(self, sql: str, *values: object) -> Any:
+        found = self._row(sql, *values)
         return None if found is None else found[0]
 
     def _all(self, sql: str, *values: object) -> list[Any]:
@@ -164,9 +198,9 @@ class Index:
         """Rows that were done again take the place of what they were."""
         self._base.executemany("DELETE FROM rows WHERE example = ? AND sample = ?", keys)
 
-    def _filled(self, place: int, row: Row) -> list[Any]:
-        completion = completion_text(row.fields.get("completion", ""))
-        prompt = question_text(row.fields.get("prompt", ""))
+    def _filled(self, placed: tuple[int, int, Row], texts: tuple[str, str]) -> list[Any]:
+        place, _, row = placed
+        prompt, completion = texts
         spends = row.spent.calls or row.spent.hits
         return [
             None,
@@ -181,7 +215,6 @@ class Index:
             sum(row.timing.values()) if row.timing else None,
             row.spent.cost if spends else None,
             " ".join((completion or prompt)[: 4 * PREVIEW].split())[:PREVIEW],
-            f"{prompt}\n{completion}",
             _disagreement(row),
             0,
             *self._verdicts(row),
@@ -201,6 +234,12 @@ class Index:
         verdicts = zip(self.criteria, row[len(_SHOWN) :], strict=True)
         shown["verdicts"] = {name: said for name, said in verdicts if said is not None}
         return shown
+
+
+def _texts(row: Row) -> tuple[str, str]:
+    """What was asked, and what was finally said."""
+    fields = row.fields
+    return question_text(fields.get("prompt", "")), completion_text(fields.get("completion", ""))
 
 
 def _answers(row: Row) -> Iterator[tuple[str, str]]:
@@ -263,6 +302,8 @@ def _signature(run: Run) -> str:
 def _opened(path: Path | None, signature: str, criteria: int) -> sqlite3.Connection:
     base = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
     base.execute("PRAGMA synchronous = OFF")  # it can be built again
+    # SQLite's own knows the letters of English only.
+    base.create_function("lower", 1, _lower, deterministic=True)
     try:
         known = base.execute("SELECT signature FROM upto").fetchone()
     except sqlite3.OperationalError:
@@ -272,16 +313,22 @@ def _opened(path: Path | None, signature: str, criteria: int) -> sqlite3.Connect
     return base
 
 
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
+
+
 def _make(base: sqlite3.Connection, signature: str, criteria: int) -> None:
     named = [f"{name} {kind}" for name, kind in _COLUMNS.items()]
     verdicts = [f"v{place} TEXT" for place in range(criteria)]
     base.executescript(
         f"""
         DROP TABLE IF EXISTS rows;
+        DROP TABLE IF EXISTS texts;
         DROP TABLE IF EXISTS upto;
         CREATE TABLE rows ({", ".join(named + verdicts)});
         CREATE INDEX by_score ON rows (score, number);
         CREATE INDEX by_example ON rows (example, sample);
+        CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
         CREATE TABLE upto (place INTEGER, signature TEXT);
         """
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from assay.errors import AssayError
-from assay.viewer.files import page_file, scripts
+from assay.viewer.files import BUNDLE, page_file
 from assay.viewer.shelf import Book, Shelf
 
 CHUNK: Final = 200
@@ -63,7 +63,9 @@ def _table(book: Book) -> dict[str, Any]:
         else {}
     )
     verdicts = {name: [row["verdicts"].get(name) for row in rows] for name in book.index.criteria}
-    return {"columns": columns, "verdicts": verdicts, "tags": book.index.tags}
+    names = list(book.index.criteria)
+    tags = {tag: [names[place] for place in places] for tag, places in book.index.tags.items()}
+    return {"columns": columns, "verdicts": verdicts, "tags": tags}
 
 
 def _compares(shelf: Shelf) -> dict[str, Any]:
@@ -90,7 +92,7 @@ def _frame() -> tuple[str, str]:
     """The page before and after its data."""
     page = page_file("index.html") or ""
     style = page_file("style.css") or ""
-    code = "\n".join(page_file(name) or "" for name in scripts())
+    code = page_file(BUNDLE) or ""
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import threading
 import time
@@ -21,6 +22,8 @@ from assay.viewer.index import Index, Page
 
 FRESH: Final = 1.0
 """Seconds after which a run that grows is looked at again."""
+GLANCE: Final = 0.1
+"""Seconds that somebody waits at most for the index of a large run; the rest is read meanwhile."""
 
 
 class NotFoundError(AssayError, LookupError):
@@ -44,30 +47,46 @@ class Book:
         """Whether somebody is writing the run."""
         return is_held(self.run.path / "run.lock")
 
-    def look(self) -> None:
-        """Take in what the run has gained, unless that was done a moment ago."""
-        with self._looking:
+    def look(self, seconds: float = math.inf) -> bool:
+        """Take in what the run has gained, for so long at most; whether that is all of it."""
+        # Where somebody is at it already, what there is by now will do, unless all of it is wanted.
+        if not self._looking.acquire(timeout=-1 if seconds == math.inf else seconds):
+            return False
+        try:
             if time.monotonic() - self._looked < FRESH:
-                return
-            self.rows = self.index.extend()
+                return True
+            is_whole = self.index.extend(seconds)
+            self.rows = len(self.index)
             self.index.label((label.example, label.sample) for label in self.labels())
-            self._looked = time.monotonic()
+            if is_whole:
+                self._looked = time.monotonic()
+            return is_whole
+        finally:
+            self._looking.release()
+
+    def read_on(self, stopping: threading.Event) -> None:
+        """Read the run to its end, bit by bit, so that whoever asks meanwhile gets an answer."""
+        while not stopping.is_set() and not self.look(GLANCE):
+            time.sleep(0.01)  # or nobody else would get hold of the index
 
     def heading(self) -> dict[str, Any]:
         name = self.run.path.resolve().name
         return shown.heading(self.identity, name, self.run.about, self.rows, live=self.live)
 
     def overview(self) -> dict[str, Any]:
-        self.look()
-        return shown.overview(self.index, self.run.summary())
+        """What the run comes to. `indexed` rows are in the histogram and the table so far."""
+        self.look(GLANCE)
+        return {**shown.overview(self.index, self.run.summary()), "indexed": self.rows}
 
     def page(self, query: str, **options: Any) -> Page:
-        self.look()
+        self.look(GLANCE)
         return self.index.page(query, **options)
 
     def row(self, number: int) -> dict[str, Any]:
-        self.look()
         row = self.index.row(number)
+        if row is None:
+            self.look()
+            row = self.index.row(number)
         if row is None:
             raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
         said = [label for label in self.labels() if (label.example, label.sample) == row.key]
@@ -125,6 +144,7 @@ class Shelf:
     def __init__(self, paths: Sequence[str | Path], cache: Path | None = None) -> None:
         """`cache` is the folder that indices are kept in; None keeps them in memory."""
         self.books: dict[str, Book] = {}
+        self.closing = threading.Event()
         for path in paths:
             run = Run.open(path)
             identity = hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:8]
@@ -149,6 +169,7 @@ class Shelf:
         return found
 
     def close(self) -> None:
+        self.closing.set()
         for book in self.books.values():
             book.index.close()
 

@@ -6,6 +6,7 @@ from typing import Any
 from assay.advantage import advantages
 from assay.lines import CriterionReport
 from assay.messages import completion_text
+from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.runs import Row, RunAbout, Summary
 from assay.runs.exchanges import whole_exchanges
 from assay.runs.means import Estimate
@@ -15,7 +16,7 @@ from assay.trust.evidence import evidence_of
 from assay.trust.labels import Label
 from assay.viewer.index import Index, line_said
 
-BINS = 20
+_TAGS = XMLParser(["answer"])
 
 
 def heading(identity: str, name: str, about: RunAbout, rows: int, *, live: bool) -> dict[str, Any]:
@@ -46,8 +47,8 @@ def overview(index: Index, summary: Summary) -> dict[str, Any]:
         "failed": summary.failed,
         "complete": summary.complete,
         "errors": _errors(index, summary),
-        "score": _estimate(summary.score) | {"histogram": histogram(index.values("score"))},
-        "reward": _estimate(summary.reward) | {"histogram": histogram(index.values("reward"))},
+        "score": _estimate(summary.score) | {"histogram": index.histogram("score")},
+        "reward": _estimate(summary.reward) | {"histogram": index.histogram("reward")},
         "criteria": [
             _criterion(name, found, known.get(name)) for name, found in summary.criteria.items()
         ],
@@ -85,6 +86,7 @@ def whole_row(index: Index, number: int, row: Row, labels: Sequence[Label]) -> d
         "prompt": _messages(fields.pop("prompt", ""), "user"),
         "completion": _messages(completion, "assistant"),
         "text": text,
+        "parsed": _parsed(text),
         "answer": fields.pop("answer", None),
         "info": fields.pop("info", None) or None,
         "columns": {name: value for name, value in fields.items() if name != "task"},
@@ -107,6 +109,18 @@ def whole_row(index: Index, number: int, row: Row, labels: Sequence[Label]) -> d
     }
 
 
+def _parsed(text: str) -> str | None:
+    """The result that an answer marks: by answer tags, in a box, or after ####; None when it marks none.
+
+    A run does not keep the parser that its rubric read with.
+    """
+    if "</answer>" in text:
+        return _TAGS.parse_answer(text)
+    if "boxed" in text:
+        return extract_boxed_answer(text, strict=True) or None
+    return extract_hash_answer(text)
+
+
 def _exchanges(row: Row, about: RubricAbout | None) -> list[dict[str, Any]]:
     """What judges were asked and said, each under the criterion it was about."""
     names = {} if about is None else {asked.question: asked.name for asked in about.criteria}
@@ -127,22 +141,6 @@ def group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for row, advantage in zip(rows, advantages(rewards), strict=True)
         ],
     }
-
-
-def histogram(values: Sequence[float]) -> dict[str, list[float]]:
-    """Bins of one width from the least to the most, at least from 0 to 1; and how many are in each.
-
-    >>> histogram([0.0, 1.0])["counts"][::19]
-    [1, 1]
-    """
-    if not values:
-        return {"edges": [], "counts": []}
-    low, high = min(0.0, *values), max(1.0, *values)
-    width = (high - low) / BINS
-    counts = [0] * BINS
-    for value in values:
-        counts[min(BINS - 1, int((value - low) / width))] += 1
-    return {"edges": [low + width * place for place in range(BINS + 1)], "counts": [*counts]}
 
 
 def _errors(index: Index, summary: Summary) -> list[dict[str, Any]]:
@@ -169,6 +167,7 @@ def _criterion(name: str, found: CriterionSummary, about: CriterionAbout | None)
         "name": name,
         "requirement": None if about is None else about.requirement,
         "choices": [] if about is None else list(about.choices),
+        "allow_na": about is not None and about.allow_na,
         "judged": about is not None and about.judged,
         "weight": found.weight,
         "counted": about is None or about.counts,

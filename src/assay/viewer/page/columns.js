@@ -59,7 +59,7 @@
 
   /** A list of boxes to tick, one a column. */
   function chooser(columns, keys, onchange) {
-    return element("details.chooser", {}, element("summary", { class: "button" }, "Columns"),
+    const made = element("details.chooser", {}, element("summary", { class: "button" }, "Columns"),
       element("fieldset", {}, element("legend.unseen", {}, "Columns of the table"), columns.map((column) => {
         const box = element("input", { type: "checkbox", checked: keys.has(column.key), disabled: column.key === "number" });
         box.addEventListener("change", () => {
@@ -69,6 +69,24 @@
         });
         return element("label", {}, box, " ", foreign(column.title));
       })));
+    closeOutside(made);
+    return made;
+  }
+
+  /** Close what is open when somebody clicks elsewhere, or presses Escape in it. */
+  function closeOutside(details) {
+    const close = (event) => {
+      if (!details.contains(event.target)) details.open = false;
+    };
+    details.addEventListener("toggle", () => {
+      if (details.open) document.addEventListener("pointerdown", close);
+      else document.removeEventListener("pointerdown", close);
+    });
+    details.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      details.open = false;
+      details.querySelector("summary").focus();
+    });
   }
 
   assay.columns = { columnsOf, chosen, choose, chooser };

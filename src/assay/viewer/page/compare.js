@@ -11,7 +11,7 @@
     const names = [named(first), named(second)];
     fill(main, chooser(runs, first, second));
     try {
-      const [told, { criteria }] = await Promise.all([source.compare(first, second), source.overview(second)]);
+      const [told, criteria] = await Promise.all([source.compare(first, second), source.criteria(second)]);
       main.append(...shown(told, first, second, names, new Map(criteria.map((one) => [one.name, one]))));
     } catch (error) {
       main.append(element("p.banner.error", { role: "alert" }, foreign(error.message)));

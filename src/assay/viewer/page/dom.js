@@ -16,8 +16,9 @@
   function filled(made, selector, given, children) {
     const classes = selector.split(".").slice(1);
     if (classes.length) made.classList.add(...classes);
-    for (const [name, value] of Object.entries(given || {})) set(made, name, value);
     made.append(...children.flat(Infinity).filter(isShown));
+    // After the children: under `dir="auto"` each of them would be looked through as it comes in.
+    for (const [name, value] of Object.entries(given || {})) set(made, name, value);
     return made;
   }
 

@@ -28,6 +28,10 @@
       return this.#data.overviews[run];
     }
 
+    async criteria(run) {
+      return this.#data.overviews[run].criteria;
+    }
+
     rows(run, wanted, signal) {
       return this.#runs.get(run).rows(wanted, signal);
     }

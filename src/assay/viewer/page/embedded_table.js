@@ -12,8 +12,7 @@
       this.numbers = columns.number || [];
       this.length = this.numbers.length;
       this.criteria = Object.keys(verdicts);
-      // Tags come with the places of their criteria.
-      this.tags = Object.fromEntries(Object.entries(tags).map(([tag, places]) => [tag, places.map((place) => this.criteria[place])]));
+      this.tags = tags;
     }
 
     /** The places of all rows. */

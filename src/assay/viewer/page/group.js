@@ -5,8 +5,7 @@
   const { score, signed, plural, isNumber } = assay.words;
 
   async function group({ source, run, parts }, main) {
-    const told = await source.group(run.id, parts[0]);
-    const { criteria } = await source.overview(run.id);
+    const [told, criteria] = await Promise.all([source.group(run.id, parts[0]), source.criteria(run.id)]);
     const reach = Math.max(...told.rows.map((row) => Math.abs(row.advantage ?? 0)), 0);
     fill(main,
       element("h1", {}, "Example ", foreign(told.example), element("span.note", {}, meanOf(told))),

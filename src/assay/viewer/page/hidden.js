@@ -23,12 +23,10 @@
 
   /** A text in pieces: strings, and a badge for each hidden character. `all` shows also those that do no harm. */
   function shown(text, all = false) {
-    const pattern = all ? shapeless : turning;
-    pattern.lastIndex = 0;
-    if (!pattern.test(text)) return [text];
+    if (!(all ? SHAPELESS : TURNING).test(text)) return [text];
     const pieces = [];
     let from = 0;
-    for (const found of text.matchAll(pattern)) {
+    for (const found of text.matchAll(all ? shapeless : turning)) {
       pieces.push(text.slice(from, found.index), badge(found[0]));
       from = found.index + found[0].length;
     }

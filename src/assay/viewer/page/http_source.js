@@ -5,13 +5,21 @@
   class HttpSource {
     /** Whether labels are written beside the run, and need no export. */
     savesLabels = true;
+    #criteria = new Map();
 
     runs() {
       return asked("api/runs");
     }
 
-    overview(run) {
-      return asked(`api/runs/${part(run)}/overview`);
+    async overview(run) {
+      const told = await asked(`api/runs/${part(run)}/overview`);
+      this.#criteria.set(run, told.criteria);
+      return told;
+    }
+
+    /** What was asked in a run: the criteria of its overview, which stay the same while it grows. */
+    async criteria(run) {
+      return this.#criteria.get(run) ?? (await this.overview(run)).criteria;
     }
 
     /** Rows that a filter lets through: `{total, rows}`. */

@@ -68,7 +68,8 @@
         assay.verdicts.chip(vote.verdict, { ...line, ...vote, choices: vote.choices || line.choices }),
         element("b", {}, foreign(vote.name)),
         vote.error ? element("p.error-text", {}, foreign(vote.error)) : null,
-        vote.reason ? element("div.reason", {}, assay.messages.textBody(vote.reason, [], false)) : null))));
+        vote.reason ? element("div.reason", {}, assay.messages.textBody(vote.reason, [], false)) : null,
+        missingOf(vote)))));
   }
 
   /** What people said. The judge's verdict above stays as it is. */

@@ -3,6 +3,7 @@
   "use strict";
   const { element, fill } = assay.dom;
   const EVERY = 2000;
+  const SOON = 700;
   const main = document.getElementById("main");
   const top = document.getElementById("header");
   const page = { source: null, runs: [], run: null, shown: {}, turn: 0 };
@@ -21,7 +22,7 @@
     });
     assay.keyboard.listen(ways(), () => page.shown.keys || {});
     await show();
-    if (page.source.savesLabels) setTimeout(watch, EVERY);
+    if (page.source.savesLabels) setTimeout(watch, SOON);
   }
 
   /** Show what the address names; an older answer that comes late is dropped. */
@@ -70,23 +71,28 @@
     };
   }
 
-  /** While a run grows, look every two seconds how far it is. */
+  /** Look every two seconds how far a run is, and sooner while it grows or is being read. */
   async function watch() {
     const { run } = page;
+    let wait = EVERY;
     if (run && !document.hidden) {
       try {
         const { rows, live } = await page.source.changes(run.id, run.rows);
         const hasGrown = rows !== run.rows;
+        if (hasGrown) wait = SOON;
         Object.assign(run, { rows, live });
         if (run === page.run) {
           top.querySelector(".live")?.toggleAttribute("hidden", !live);
+          const started = performance.now();
           if (hasGrown) await page.shown.refresh?.();
+          // What takes long to work out is worked out less often.
+          wait = Math.max(wait, 4 * (performance.now() - started));
         }
       } catch {
         // The server may be gone for a moment; the next look says so if somebody asks for something.
       }
     }
-    setTimeout(watch, EVERY);
+    setTimeout(watch, wait);
   }
 
   start().catch((error) => fill(main, element("p.banner.error", { role: "alert" }, error.message)));

@@ -16,6 +16,7 @@
     return [
       element("h1.unseen", {}, `Overview of ${run.name}`),
       errorBanner(told, run),
+      told.indexed < told.rows ? element("p.banner.quiet", { role: "status" }, `The run is being read: ${count(told.indexed)} of ${count(told.rows)} rows are in the histogram and the table so far.`) : null,
       told.complete === false && !run.live ? element("p.banner.quiet", {}, "The run was stopped before its end: these are the rows that it got to.") : null,
       element("div.tiles", {}, tiles(told)),
       distribution(told, run),
@@ -54,7 +55,7 @@
     const several = examples && examples !== rows;
     return [
       tile("Mean score", score(mean.mean), isNumber(mean.low) ? `95 % interval ${interval(mean.low, mean.high)}` : "no interval"),
-      reward.mean !== mean.mean ? tile("Mean reward", score(reward.mean), interval(reward.low, reward.high)) : null,
+      reward.mean !== mean.mean ? tile("Mean reward", score(reward.mean), isNumber(reward.low) ? `95 % interval ${interval(reward.low, reward.high)}` : "no interval") : null,
       tile("Rollouts", count(rows), [`${count(scored)} scored`, unscored ? `, ${count(unscored)} unscored` : "", several ? `, ${plural(examples, "example")}` : ""].join("")),
       tile("Cost", costOf(spent), spent.unpriced ? `${plural(spent.unpriced, "call")} without a known price` : "of generation and judging"),
       tile("Tokens", amount((spent.prompt || 0) + (spent.completion || 0)), `${amount(spent.prompt || 0)} read, ${amount(spent.completion || 0)} written`),

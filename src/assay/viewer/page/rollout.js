@@ -18,8 +18,12 @@
     }
 
     async load() {
-      const [row] = await Promise.all([this.source.row(this.run.id, this.number), this.neighbours()]);
-      this.row = row;
+      const [criteria] = await Promise.all([this.source.criteria(this.run.id), this.reload(), this.neighbours()]);
+      this.known = new Map(criteria.map((one) => [one.name, one]));
+    }
+
+    async reload() {
+      this.row = await this.source.row(this.run.id, this.number);
     }
 
     /** The rows before and after this one, in the order of the table that it was opened from. */
@@ -81,20 +85,21 @@
       const has = (value) => value !== null && value !== undefined && value !== "";
       if (!has(row.answer) && !has(row.parsed)) return null;
       const side = (name, value) => element("div", {}, element("h3", {}, name), has(value) ? [assay.messages.value(value), formulaOf(value)] : element("p.note", {}, "none"));
-      return section("Answer", {}, element("div.beside", {}, "parsed" in row ? side("Parsed", row.parsed) : null, side("Gold", row.answer)));
+      return section("Answer", {}, element("div.beside", {}, has(row.parsed) ? side("Parsed", row.parsed) : null, side("Gold", row.answer)));
     }
 
     lines() {
       const save = async (label) => {
         await this.source.label(this.run.id, { row: this.number, ...label });
-        this.row = await this.source.row(this.run.id, this.number);
+        await this.reload();
         const { scrollY } = window;
         this.show(this.main);
         scrollTo(0, scrollY);
         const place = this.row.lines.findIndex((line) => line.name === label.criterion);
         this.main.querySelector(`[data-line="${place}"] .overrule`)?.focus();
       };
-      return assay.lines(this.row, { label: (line, _, opener) => assay.labelling.labelForm(line, opener, save), find: (line) => this.find(line) });
+      const known = (line) => ({ choices: this.known.get(line.name)?.choices, allow_na: this.known.get(line.name)?.allow_na, ...line });
+      return assay.lines({ ...this.row, lines: this.row.lines.map(known) }, { label: (line, _, opener) => assay.labelling.labelForm(line, opener, save), find: (line) => this.find(line) });
     }
 
     /** Bring the first words that a line quotes into sight. */
@@ -111,7 +116,7 @@
       const { exchanges } = this.row;
       if (!exchanges?.length) return null;
       return section("Judge exchanges", {}, exchanges.map((one) => element("details", {},
-        element("summary", {}, foreign([one.criterion, one.judge].filter(Boolean).join(" · "))),
+        element("summary", {}, foreign([one.criterion, one.judge, one.source].filter(Boolean).join(" · "))),
         assay.messages.messages(one.messages || [], { raw: true }),
         one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }))));
     }

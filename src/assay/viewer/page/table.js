@@ -7,17 +7,16 @@
 
   /** Show the rows that a filter lets through. The filter, the order and the place are in the address. */
   async function table({ source, run, asked }, main) {
-    const told = await source.overview(run.id);
-    const made = new Table(source, run, told, asked);
+    const made = new Table(source, run, await source.criteria(run.id), asked);
     fill(main, made.parts());
     await made.restart(asked.at === undefined ? null : Number(asked.at));
     return { title: "Rows", refresh: () => made.virtual.restart({ keep: true }), keys: made.keys(), focus: made.scroller };
   }
 
   class Table {
-    constructor(source, run, told, asked) {
-      Object.assign(this, { source, run, told, query: asked.q || "", sort: asked.sort || "number", descending: asked.desc === "1", active: -1 });
-      this.columns = assay.columns.columnsOf(told.criteria);
+    constructor(source, run, criteria, asked) {
+      Object.assign(this, { source, run, query: asked.q || "", sort: asked.sort || "number", descending: asked.desc === "1", active: -1 });
+      this.columns = assay.columns.columnsOf(criteria);
       this.wanted = assay.columns.chosen(this.columns, run.rubric?.hash);
       this.input = this.filterBox();
       this.message = element("p.filter-error", { id: "filter-error", role: "alert" });
@@ -106,7 +105,7 @@
     }
 
     showTotal(total) {
-      const all = this.query ? ` of ${count(this.told.rows)}` : "";
+      const all = this.query ? ` of ${count(this.run.rows)}` : "";
       fill(this.total, `${count(total)}${all} ${total === 1 && !all ? "row" : "rows"}`);
       this.grid.setAttribute("aria-rowcount", String(total + 1));
       this.grid.classList.toggle("empty", total === 0);

@@ -9,6 +9,8 @@
     #pages = new Map();
     #drawn = new Map();
     #asked = null;
+    #isWaiting = false;
+    #isMeasured = false;
     #above = document.createElement("tr");
     #below = document.createElement("tr");
 
@@ -17,7 +19,7 @@
       Object.assign(this, { scroller, body, fetch, draw, ontotal, onfail, total: 0, height: 34 });
       this.#above.className = this.#below.className = "spacer";
       for (const spacer of [this.#above, this.#below]) spacer.setAttribute("aria-hidden", "true");
-      scroller.addEventListener("scroll", () => requestAnimationFrame(() => this.show()), { passive: true });
+      scroller.addEventListener("scroll", () => this.#showSoon(), { passive: true });
       new ResizeObserver(() => this.show()).observe(scroller);
     }
 
@@ -79,7 +81,29 @@
       for (const [index, { element }] of this.#drawn) if (index < first || index >= last) this.#remove(index, element);
       for (let index = first; index < last; index++) this.#drawOne(index);
       this.#space(first, last);
+      this.#measure();
       this.#fetchFor(first, last);
+    }
+
+    /** Show once in a frame, however often the scroll bar moves in it. */
+    #showSoon() {
+      if (this.#isWaiting) return;
+      this.#isWaiting = true;
+      requestAnimationFrame(() => {
+        this.#isWaiting = false;
+        this.show();
+      });
+    }
+
+    /** The style decides how high a row is; all are alike, so one is measured, and only once. */
+    #measure() {
+      const [first] = this.#drawn.values();
+      const height = this.#isMeasured || !first ? 0 : first.element.offsetHeight;
+      if (!height) return;
+      this.#isMeasured = true;
+      if (height === this.height) return;
+      this.height = height;
+      this.show();
     }
 
     #drawOne(index) {
@@ -90,9 +114,6 @@
       if (known) known.element.replaceWith(element);
       else this.#insert(index, element);
       this.#drawn.set(index, { element, row });
-      const height = element.offsetHeight;
-      // The style decides how high a row is; all are alike.
-      if (height && height !== this.height) this.height = height;
     }
 
     #insert(index, element) {

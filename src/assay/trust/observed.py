@@ -1,11 +1,12 @@
-"""Means over rollouts, where rollouts of one example do not count as independent."""
+"""Observed: what a judge says of every rollout, beside what people say of some."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
+from assay.runs.intervals import Spread
 from assay.trust.estimate import Estimate, undefined
-from assay.trust.numeric import Array, np, t_quantile
-from assay.trust.shares import LEVEL, wilson
+from assay.trust.numeric import Array, np
+from assay.trust.shares import LEVEL, estimate_of
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,14 @@ class Observed:
 
 
 def mean_of(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
-    """The mean, with an interval that takes whole examples for independent.
-
-    Shares of yes and no have Wilson's interval, for as many answers as the examples are worth.
-    """
+    """The mean, with an interval that takes whole examples for independent."""
     if not len(values):
         return undefined("there are no values")
-    value, count = float(values.mean()), len(np.unique(examples))
-    effect = design_effect(values - value, examples)
-    if np.isin(values, (0.0, 1.0)).all():
-        answers = len(values) / effect
-        return wilson(value * answers, answers, level)
-    if count < 2:
-        return Estimate(value, reason="one example alone has no spread, so there is no interval")
-    error = (float(values.var(ddof=1)) / len(values) * effect) ** 0.5
-    half = t_quantile((1 + level) / 2, count - 1) * error
-    return Estimate(value, value - half, value + half)
+    mean = float(values.mean())
+    together = summed_by_example(values - mean, examples)
+    is_share = bool(np.isin(values, (0.0, 1.0)).all())
+    squares = float((together**2).sum())
+    return estimate_of(Spread(mean, squares, len(values), len(together), is_share), level)
 
 
 def design_effect(influence: Array, examples: Array) -> float:
@@ -66,6 +59,10 @@ def design_effect(influence: Array, examples: Array) -> float:
     alone = float((influence**2).sum())
     if alone <= 0:
         return 1.0
+    return max(1.0, float((summed_by_example(influence, examples) ** 2).sum()) / alone)
+
+
+def summed_by_example(values: Array, examples: Array) -> Array:
+    """The values added up, a sum an example."""
     _, places = np.unique(examples, return_inverse=True)
-    together = np.bincount(places, weights=influence)
-    return max(1.0, float((together**2).sum()) / alone)
+    return np.bincount(places, weights=values)

@@ -1,0 +1,132 @@
+"""shards_of: files cut into shards, at a glance: ids are looked at only where one shard ends.
+
+JSON Lines are cut between lines, Parquet between row groups, and neither between two rollouts of one
+example that stand next to each other: they may have to be compared, and their mean has one variance.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from assay.backends.shards import LINES, Shard
+from assay.runs.errors import RunRefused
+from assay.tables.columns import parquet_file
+
+ROWS = 10_000
+"""Rows to a shard, unless said otherwise."""
+
+ENDINGS = (*LINES, ".parquet")
+
+Names: TypeAlias = Sequence[str]
+"""What the columns are called that name an example."""
+
+
+def shards_of(
+    paths: Sequence[str | Path], *, rows: int = ROWS, mapping: Mapping[str, str] | None = None
+) -> list[Shard]:
+    """All files in order, cut into shards of so many rows or a few more; `mapping` is that of `rows_of`."""
+    if rows < 1:
+        raise RunRefused(f"a shard of {rows} rows holds nothing: give 1 or more")
+    names = [(mapping or {}).get(name, name) for name in ("example_id", "id")]
+    shards: list[Shard] = []
+    first = 0
+    for path in files_of(paths):
+        cut = _cut_lines if path.name.endswith(LINES) else _cut_groups
+        for piece in cut(path, rows, names):
+            span = (piece.begin, piece.end, piece.line)
+            shards.append(Shard(len(shards), str(path), *span, first, piece.rows))
+            first += piece.rows
+    return shards
+
+
+def files_of(paths: Sequence[str | Path]) -> list[Path]:
+    """The files that are named, and those in folders that are named, in the order of their names."""
+    files: list[Path] = []
+    for path in (Path(path).absolute() for path in paths):
+        found = [path]
+        if path.is_dir():
+            found = sorted(each for each in path.iterdir() if each.name.endswith(ENDINGS))
+            if not found:
+                raise RunRefused(f"{path} holds no {', '.join(ENDINGS)} file: name another folder")
+        files += found
+    for path in files:
+        if not path.is_file():
+            raise RunRefused(f"there is no file {path}: name JSON Lines or Parquet files")
+        if not path.name.endswith(ENDINGS):
+            raise RunRefused(
+                f"{path} is neither JSON Lines (.jsonl) nor Parquet, and nothing else can be cut "
+                "into shards: convert it"
+            )
+    return files
+
+
+@dataclass
+class _Piece:
+    begin: int
+    line: int = 0
+    end: int = 0
+    rows: int = 0
+
+
+def _cut_lines(path: Path, rows: int, names: Names) -> Iterator[_Piece]:
+    piece = _Piece(0, 1)
+    last = b""
+    end = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            begin, end = end, end + len(line)
+            if not line.strip():
+                continue
+            if piece.rows >= rows and not _same_example(last, line, names):
+                yield piece
+                piece = _Piece(begin, number)
+            piece.rows += 1
+            piece.end = end
+            last = line
+    if piece.rows:
+        yield piece
+
+
+def _cut_groups(path: Path, rows: int, names: Names) -> Iterator[_Piece]:
+    with parquet_file(path) as file:
+        piece = _Piece(0)
+        for group in range(file.num_row_groups):
+            if piece.rows >= rows and not _spans(file, group, names):
+                yield piece
+                piece = _Piece(group)
+            piece.rows += file.metadata.row_group(group).num_rows
+            piece.end = group + 1
+        if piece.rows:
+            yield piece
+
+
+def _same_example(one: bytes, other: bytes, names: Names) -> bool:
+    example = _example(_loaded(one), names)
+    return example is not None and example == _example(_loaded(other), names)
+
+
+def _spans(file: Any, group: int, names: Names) -> bool:
+    """Whether an example goes on from the row group before into this one."""
+    there = [name for name in names if name in file.schema_arrow.names]
+    if not there:
+        return False
+    before, after = (
+        file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group)
+    )
+    example = _example(before[-1], there) if before and after else None
+    return example is not None and example == _example(after[0], there)
+
+
+def _example(row: Mapping[str, Any], names: Names) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _loaded(line: bytes) -> Mapping[str, Any]:
+    """A row; an empty one for a line that is none, which whoever reads the shard says more about."""
+    try:
+        row: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", row) if isinstance(row, dict) else {}

@@ -1,0 +1,94 @@
+"""Plan: all that is decided before the first shard is scored."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from assay.backends.cutting import files_of, shards_of
+from assay.backends.job import Make
+from assay.backends.shards import Shard
+from assay.identity import hash_of
+from assay.runs.about import RunAbout, judge_of
+from assay.runs.data import data_about
+from assay.runs.row_rubrics import RowRubrics
+from assay.runs.rubrics import RubricAbout
+from assay.runs.ways import Way
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run, on which shards."""
+
+    make: Make
+    about: RunAbout
+    shards: Sequence[Shard]
+    mapping: Mapping[str, str]
+    may_ask: bool
+    """Whether somebody outside may be asked, so that there are limits to share."""
+    compares: str
+    """The criterion that weighs the rollouts of an example against each other; empty when none does."""
+
+    @classmethod
+    def of(
+        cls,
+        make: Make,
+        paths: Sequence[str | Path],
+        *,
+        rows: int,
+        mapping: Mapping[str, str],
+        about: RunAbout | None,
+    ) -> "Plan":
+        rubric, grader = make()
+        shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
+        way = Way(waits=True) if shared is None else Way.of(shared)
+        about = about or RunAbout.of(
+            "score", config={"map": dict(mapping)}, data=files_about(paths)
+        )
+        if about.rubric is None and shared is not None:
+            about = about.with_fields(rubric=RubricAbout.of(shared))
+        if about.judge is None:
+            about = about.with_fields(judge=judge_of(shared, grader))
+        return cls(
+            make,
+            about,
+            shards_of(paths, rows=rows, mapping=mapping),
+            mapping,
+            may_ask=way.waits or grader is not None,
+            compares=way.compares,
+        )
+
+    @cached_property
+    def spec(self) -> str:
+        """The hash of what decides the results: rubric, judge, settings, data, and how it is cut."""
+        about, data = self.about, self.about.data
+        known = {name: getattr(about, name) for name in ("kind", "model", "judge", "config")}
+        paths = list(dict.fromkeys(shard.path for shard in self.shards))
+        return hash_of(
+            {
+                **known,
+                "rubric": None if about.rubric is None else about.rubric.hash,
+                "data": data.get("fingerprint", data),
+                "cuts": [[paths.index(s.path), s.begin, s.end] for s in self.shards],
+            }
+        )
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+
+def files_about(paths: Sequence[str | Path]) -> dict[str, Any]:
+    """What several files, or the files of folders, go by: as one file would."""
+    files = files_of(paths)
+    if len(files) == 1:
+        return data_about(files[0])
+    each = [data_about(path) for path in files]
+    digest = hashlib.sha256("".join(data["fingerprint"] for data in each).encode())
+    return {
+        "source": [str(path) for path in files],
+        "bytes": sum(data["bytes"] for data in each),
+        "fingerprint": digest.hexdigest(),
+    }

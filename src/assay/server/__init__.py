@@ -1,0 +1,69 @@
+"""The reward server: one rubric over HTTP, for every trainer that can call a URL.
+
+settings    where it listens, what it allows, who judges
+app         one request: key, admission, body, scoring, reply; pages, what is not scoring
+native      `POST /v1/score`; openrlhf, slime and nemo_gym, the routes of trainers
+reading     a body, read and decoded; refusals, what is said instead of a reply
+served      the rubric that is served, and scoring with a deadline; unscored, what goes where a number must
+gate        how much is under way at once, and what becomes of it at the end
+board       counts that worker processes share; metrics, which ones, as Prometheus reads them
+openapi     the document that describes all of it
+supervisor  the listening socket and the worker processes; worker, one of them; control, how they talk
+watch       the rubric file, looked at again and again; sources, from its text to a rubric
+thread      `RewardServer`, for programs and tests; client, `RemoteRubric`
+
+It needs the extra `server`; `RemoteRubric` needs `models`. Nothing is loaded before it is used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import MissingExtraError
+from assay.lazy import lazily
+
+if TYPE_CHECKING:
+    from assay.server.app import RewardApp as RewardApp
+    from assay.server.client import RemoteRubric as RemoteRubric
+    from assay.server.refusals import ServerRefused as ServerRefused
+    from assay.server.settings import Bounds as Bounds
+    from assay.server.settings import Judge as Judge
+    from assay.server.settings import Settings as Settings
+    from assay.server.supervisor import serve as serve
+    from assay.server.thread import RewardServer as RewardServer
+
+_HOMES = {
+    "app": ("RewardApp",),
+    "client": ("RemoteRubric",),
+    "refusals": ("ServerRefused",),
+    "settings": ("Bounds", "Judge", "Settings"),
+    "supervisor": ("serve",),
+    "thread": ("RewardServer",),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Bounds",
+    "Judge",
+    "RemoteRubric",
+    "RewardApp",
+    "RewardServer",
+    "ServerRefused",
+    "Settings",
+    "serve",
+]
+
+
+_named = lazily(__name__, _MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _named(name)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("msgspec", "starlette", "uvicorn"):
+            raise
+        raise MissingExtraError("the reward server", package=package, extra="server") from None
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,85 @@
+"""What a server tells about its rubric, and what it found, as a rubric's doors need it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assay.lines import CriterionReport
+from assay.report import EvaluationReport, aggregate
+from assay.server.refusals import ServerRefused
+
+AROUND: Final = 64
+"""Bytes of a request around its rollouts."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A rubric as its server describes it."""
+
+    hash: str
+    lines: tuple[CriterionReport, ...]
+    """One a criterion, without an answer."""
+    compares: tuple[str, ...]
+    """The criteria that weigh the rollouts of a request against each other."""
+    max_batch: int
+    max_bytes: int
+
+    @classmethod
+    def of(cls, data: Any) -> "Description":
+        """The description in a reply."""
+        try:
+            lines = (
+                CriterionReport(name=c["name"], weight=c["weight"], counted=c["counts"])
+                for c in data["criteria"]
+            )
+            compares = tuple(data["compares"])
+            return cls(data["rubric"], tuple(lines), compares, data["max_batch"], data["max_bytes"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServerRefused(f"that is no reward server of ours: {error!r}") from None
+
+    def failed(self, error: str) -> EvaluationReport:
+        """The report on a rollout that could not be scored at all."""
+        return aggregate([line.model_copy(update={"error": error}) for line in self.lines])
+
+    def cuts(self, rows: Sequence[bytes], most: int) -> list[int]:
+        """Where to cut rows into requests that the server takes; rows that compare stay together."""
+        size = sum(map(len, rows)) + len(rows) + AROUND
+        if self.compares:
+            if len(rows) > self.max_batch or size > self.max_bytes:
+                raise ValueError(
+                    f"{self.compares[0]!r} compares rollouts with each other, and {len(rows)} of "
+                    f"{size} bytes are more than the server takes at once ({self.max_batch}, "
+                    f"{self.max_bytes}): score group by group"
+                )
+            return [0, len(rows)]
+        cuts, size = [0], AROUND
+        for place, row in enumerate(rows):
+            size += len(row) + 1
+            is_full = place - cuts[-1] >= min(most, self.max_batch) or size > self.max_bytes
+            if is_full and place > cuts[-1]:
+                cuts.append(place)
+                size = AROUND + len(row) + 1
+        return [*cuts, len(rows)]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Findings that came as reports."""
+
+    reports: Sequence[EvaluationReport]
+
+    def rewards(self) -> list[float]:
+        return [report.raw_score or 0.0 for report in self.reports]
+
+    def metrics(self) -> list[dict[str, float]]:
+        return [report.metrics for report in self.reports]
+
+    def errors(self) -> list[dict[str, str]] | None:
+        errors = [report.errors for report in self.reports]
+        return errors if any(errors) else None
+
+    def scored(self) -> list[bool] | None:
+        return [report.scored for report in self.reports]
+
+    def report(self, place: int) -> EvaluationReport:
+        return self.reports[place]

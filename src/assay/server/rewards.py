@@ -1,0 +1,45 @@
+"""Rewards: the number that a trainer gets for a report, or what stands in its place."""
+
+from collections.abc import Sequence
+
+from assay.report import EvaluationReport
+from assay.rollout import Rollout
+from assay.server.refusals import Refusal
+from assay.unscored import Fallback, Policy, UnscoredError
+
+Numbers = list[float | None]
+
+
+def reward_of(report: EvaluationReport) -> float | None:
+    """The reward; None when the rollout is unscored, or nothing in the rubric applies to it."""
+    return report.raw_score if report.scored and report.score is not None else None
+
+
+def errors_of(report: EvaluationReport) -> dict[str, str]:
+    """Why there is no reward, by criterion."""
+    return report.errors or {"rubric": "GradingError: no criterion that counts applies to it"}
+
+
+def filled(numbers: Numbers, rollouts: Sequence[Rollout], unscored: Policy) -> Numbers:
+    """The numbers, with something in the place of each that is missing; a prompt makes a group."""
+    if None not in numbers:
+        return numbers
+    groups = [repr(rollout.prompt) for rollout in rollouts]
+    try:
+        return Fallback(unscored).fill(numbers, groups)
+    except UnscoredError as error:
+        raise Refusal(422, str(error)) from None
+
+
+def refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
+    """Refuse to give numbers for rollouts that have none, and say why they have none."""
+    missing = [place for place, report in enumerate(reports) if reward_of(report) is None]
+    if missing:
+        errors = errors_of(reports[missing[0]])
+        listed = "; ".join(f"{name}: {error}" for name, error in list(errors.items())[:3])
+        raise Refusal(
+            422,
+            f"{len(missing)} of {len(reports)} rollouts have no score, and this route takes numbers "
+            f"only (rollout {missing[0]}: {listed}): ask again, or start the server with --unscored "
+            "zero, group_mean or drop",
+        )

@@ -1,0 +1,129 @@
+"""Settings: where the server listens, what it allows, and who judges."""
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final, Literal
+
+from assay.errors import AssayError
+from assay.unscored import POLICIES, Policy
+from assay.wording import meant, shown
+
+KEY: Final = "ASSAY_SERVER_KEY"
+"""The environment variable that holds the key."""
+
+
+class SettingsError(AssayError, ValueError):
+    """The server cannot run as it was told to."""
+
+
+def _refuse_below_one(name: str, value: int) -> None:
+    if not value >= 1:
+        raise SettingsError(f"{name} is {value}: give 1 or more")
+
+
+def _refuse_no_time(name: str, value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise SettingsError(f"{name} is {value}: give a number of seconds above 0")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much one worker process takes on, and how long it may take."""
+
+    at_once: int = 1024
+    """Scoring requests under way at once; more are refused with 429."""
+    max_bytes: int = 16 << 20
+    """Size of one request. Together, those under way may take eight times as much."""
+    max_batch: int = 1024
+    """Rollouts in one request."""
+    item_seconds: float = 60.0
+    """How long one rollout may take to score; then it is unscored. What waits for nobody is not stopped."""
+    body_seconds: float = 30.0
+    """How long a client may take to send a request."""
+    drain_seconds: float = 30.0
+    """How long requests under way may go on once the server is told to stop."""
+
+    def __post_init__(self) -> None:
+        for name in ("at_once", "max_bytes", "max_batch"):
+            _refuse_below_one(name, getattr(self, name))
+        for name in ("item_seconds", "body_seconds", "drain_seconds"):
+            _refuse_no_time(name, getattr(self, name))
+
+    @property
+    def all_bytes(self) -> int:
+        """Bytes of the requests under way together."""
+        return 8 * self.max_bytes
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Who answers the criteria that a model judges."""
+
+    model: str | None = None
+    """A name as `model_of` takes it; None is the default model."""
+    grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
+    guard: bool = False
+    """Ask first whether a text tries to sway its judge."""
+    cache: str | None = None
+    """Where verdicts are kept; None is nowhere."""
+    money: float | None = None
+    """Dollars that all workers together may spend; None is no limit."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the server listens, and what it allows.
+
+    >>> Settings(port=9000).url
+    'http://127.0.0.1:9000'
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0 takes any that is free."""
+    workers: int = 1
+    unscored: Policy = "raise"
+    """What goes where a trainer takes a number only, and there is none.
+
+    `raise` answers with an error, `zero` with 0, `group_mean` with the mean of the scored rollouts that have
+    the same prompt in the same request, `drop` with null (for NeMo-Gym, with a row marked as failed).
+    """
+    key: str = field(default="", repr=False)
+    """What every request but health and readiness must carry; may be empty on loopback only."""
+    bounds: Bounds = Bounds()
+
+    def __post_init__(self) -> None:
+        _refuse_below_one("workers", self.workers)
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"port is {self.port}: give one from 0 to 65535")
+        if self.unscored not in POLICIES:
+            raise SettingsError(
+                f"unscored is {shown(self.unscored)}: {meant(self.unscored, POLICIES)}"
+            )
+        if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
+            raise SettingsError("the key holds spaces or signs that no header can: make a new one")
+        if not self.key and not is_loopback(self.host):
+            raise SettingsError(
+                f"on {self.host} others can reach the server, and no key is set: set {KEY}, name a "
+                "key file, or listen on 127.0.0.1"
+            )
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,321 @@
+"""Shards give the run that one process would give, however often it was broken off."""
+
+import json
+import os
+from collections import Counter
+
+import pytest
+
+from assay import Rubric
+from assay.backends import given, score_shards
+from assay.models import budget
+from assay.runs import Run, RunError, score_rows
+from assay.tables import rows_of
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class TestSameRun:
+    async def test_it_is_the_run_of_one_process(
+        self, maker, table, tmp_path, here, alone, rows_of_run
+    ):
+        """Row for row, in the same order, with the same summary."""
+        path = table(95)
+        folder, expected = await alone(path)
+        seen = []
+        found = score_shards(
+            maker, [path], tmp_path / "many", engine=here(), rows=10, on_progress=seen.append
+        )
+        assert rows_of_run(tmp_path / "many") == rows_of_run(folder)
+        keys = [row.key for row in Run.open(tmp_path / "many").rows()]
+        assert keys == [(str(n), 0) for n in range(95)]
+        assert found == expected == Run.open(tmp_path / "many").summary()
+        assert (seen[-1].done, seen[-1].total, seen[-1].errors) == (95, 95, 9)
+        left = {path.name for path in (tmp_path / "many").iterdir()}
+        assert left >= {"run.json", "rollouts.jsonl", "summary.json", "manifest.jsonl"}
+
+    @pytest.mark.parametrize(
+        "columns",
+        [
+            {"id": lambda n: f"q-{n}"},
+            {"example_id": lambda n: n // 4},
+            {"id": lambda n: n % 7},
+            {"id": lambda n: ["a", 'b"sample":0,', "ü\n"][n % 3]},
+            {"id": lambda n: n % 4, "sample": lambda n: n // 4},
+            {"sample": lambda n: 3},
+        ],
+        ids=["alone", "together", "apart", "odd", "sampled", "unnamed"],
+    )
+    async def test_rows_have_the_keys_of_the_whole(
+        self, maker, table, tmp_path, here, alone, rows_of_run, columns
+    ):
+        """Also where the rollouts of an example are in several shards, and the summary knows it."""
+        path = table(40, **columns)
+        folder, expected = await alone(path)
+        found = score_shards(maker, [path], tmp_path / "many", engine=here(), rows=6)
+        assert rows_of_run(tmp_path / "many") == rows_of_run(folder)
+        assert found == expected
+        failures = lines_of(tmp_path / "many" / "failures.jsonl")
+        failed = {key for key, row in rows_of_run(folder).items() if row[2]}
+        assert {(line["example"], line["sample"]) for line in failures} == failed
+
+    def test_some_rows_with_an_id_and_others_without_are_refused(self, maker, tmp_path, here):
+        """As in one process, where they would be told apart within a file."""
+        path = tmp_path / "rows.jsonl"
+        rows = [{"completion": "a", "answer": 1}, {"id": 0, "completion": "b", "answer": 1}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        with pytest.raises(RunError, match="shard 1 have an `id` .* shard 0 have no own one"):
+            score_shards(maker, [path], tmp_path / "run", engine=here(), rows=1)
+
+    def test_a_sample_that_comes_twice_is_refused(self, maker, table, tmp_path, here):
+        path = table(6, id=lambda n: n % 3, sample=lambda n: 0)
+        with pytest.raises(
+            RunError, match="example '0', sample 0, is in shard 1 and in one before"
+        ):
+            score_shards(maker, [path], tmp_path / "run", engine=here(), rows=3)
+
+    def test_rollouts_to_compare_have_to_stand_together(self, table, tmp_path, here):
+        """A group function sees all of an example; what lies in two shards it would not."""
+
+        def longest(completions) -> list[float]:
+            most = max(map(len, completions))
+            return [len(completion) / most for completion in completions]
+
+        make = given(Rubric([longest]))
+        together = table(8, example_id=lambda n: n // 4)
+        found = score_shards(make, [together], tmp_path / "one", engine=here(), rows=2)
+        assert found.examples == 2
+        apart = table(8, example_id=lambda n: n % 2)
+        with pytest.raises(RunError, match="'longest' compares .* sort the rows by example"):
+            score_shards(make, [apart], tmp_path / "two", engine=here(), rows=1)
+
+    def test_an_empty_file_is_an_empty_run(self, maker, tmp_path, here):
+        (tmp_path / "rows.jsonl").write_text("")
+        found = score_shards(maker, [tmp_path / "rows.jsonl"], tmp_path / "run", engine=here())
+        assert (found.rollouts, found.complete) == (0, True)
+
+
+class TestGoingOn:
+    def test_stopped_and_resumed_it_is_the_same_run(
+        self, maker, table, tmp_path, here, rows_of_run
+    ):
+        """Stopped after two of six shards; only the others are begun again."""
+        path = table(60)
+        whole = score_shards(maker, [path], tmp_path / "whole", engine=here(), rows=10)
+        engine = here()
+        first = score_shards(
+            maker, [path], tmp_path / "run", engine=engine, rows=10,
+            stopping=lambda: len(engine.begun) == 2,
+        )  # fmt: skip
+        assert (first.complete, first.rollouts) == (False, 20)
+        rest, seen = here(), []
+        again = score_shards(
+            maker, [path], tmp_path / "run", engine=rest, rows=10, resume=True,
+            on_progress=seen.append,
+        )  # fmt: skip
+        assert rows_of_run(tmp_path / "run") == rows_of_run(tmp_path / "whole")
+        assert again == whole
+        # Shards 0 and 1 have a row that failed, so they are gone on with as well.
+        assert rest.begun == [0, 1, 2, 3, 4, 5]
+        assert seen[-1].done == 60
+
+    def test_only_what_failed_is_done_again(self, table, tmp_path, here, rows_of_run):
+        """The judge was away for 7 and 17; when it is back, two rows are scored and no other."""
+        path, calls, is_away = table(30), Counter(), [True]
+
+        def judge(completion):
+            calls[completion] += 1
+            if is_away and completion.endswith("7"):
+                raise ConnectionError("away")
+            return 1.0
+
+        make = given(Rubric([judge]))
+        options = {"rows": 10, "resume": True}
+        found = score_shards(make, [path], tmp_path / "run", engine=here(make=make), **options)
+        assert (found.unscored, found.complete) == (3, True)
+        assert len(lines_of(tmp_path / "run" / "failures.jsonl")) == 3
+        is_away.clear()
+        found = score_shards(make, [path], tmp_path / "run", engine=here(make=make), **options)
+        assert (found.rollouts, found.unscored) == (30, 0)
+        assert calls.total() == 33
+        assert len(rows_of_run(tmp_path / "run")) == 30
+        assert not (tmp_path / "run" / "failures.jsonl").exists()
+        assert not (tmp_path / "run" / "parts").exists()
+
+    def test_what_is_finished_is_not_begun_again(self, table, tmp_path, here):
+        """Nothing failed, so there is nothing to do."""
+        make, path = given(Rubric([len_of])), table(9)
+        whole = score_shards(make, [path], tmp_path / "run", engine=here(), rows=3)
+        (tmp_path / "run" / "summary.json").unlink()  # as if it had been killed right then
+        engine = here()
+        again = score_shards(make, [path], tmp_path / "run", engine=engine, rows=3, resume=True)
+        assert (again, engine.begun) == (whole, [])
+
+    async def test_a_finished_run_goes_on_in_one_process_too(
+        self, maker, table, tmp_path, here, rows_of_run
+    ):
+        """It is a run like any other; then it is no longer one of shards."""
+        path, folder = table(20), tmp_path / "run"
+        score_shards(maker, [path], folder, engine=here(), rows=10)
+        before = rows_of_run(folder)
+        about = Run.open(folder).about
+        summary = await score_rows(
+            maker()[0], rows_of(path), folder=folder, about=about, resume=True
+        )
+        assert summary.rollouts == 20
+        assert rows_of_run(folder) == before
+        with pytest.raises(RunError, match="gone on with by one process"):
+            score_shards(maker, [path], folder, engine=here(), rows=10, resume=True)
+
+    def test_the_data_may_have_moved(self, maker, table, tmp_path, here):
+        """It is known by what is in it."""
+        path = table(20)
+        with pytest.raises(KeyboardInterrupt):
+            score_shards(maker, [path], tmp_path / "run", engine=here(1), rows=5)
+        moved = path.rename(tmp_path / "moved.jsonl")
+        found = score_shards(maker, [moved], tmp_path / "run", engine=here(), rows=5, resume=True)
+        assert found.rollouts == 20
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"make": given(Rubric([lambda completion: 1]))}, "the rubric is another"),
+            ({"rows": 7}, "cut into 4 shards, and is cut into 3"),
+            ({"mapping": {"completion": "prompt"}}, "map was {}, and is {'completion': 'prompt'}"),
+            ({"resume": False}, "holds a run already"),
+        ],
+    )
+    def test_another_run_cannot_go_on(self, maker, table, tmp_path, here, change, why):
+        path = table(20)
+        with pytest.raises(KeyboardInterrupt):
+            score_shards(maker, [path], tmp_path / "run", engine=here(0), rows=5)
+        options = {"make": maker, "rows": 5, "resume": True, "engine": here(), **change}
+        with pytest.raises(RunError, match=why):
+            score_shards(paths=[path], folder=tmp_path / "run", **options)
+
+    def test_a_run_without_shards_cannot_go_on(self, maker, tmp_path, table, here, alone):
+        import asyncio
+
+        path = table(3)
+        folder, _ = asyncio.run(alone(path))
+        with pytest.raises(RunError, match="is not in shards: go on with it without them"):
+            score_shards(maker, [path], folder, engine=here(), resume=True)
+
+
+class TestMishaps:
+    def test_rows_that_a_killed_worker_finished_are_kept(self, table, tmp_path, here, rows_of_run):
+        """Killed at row 15, in the second shard: rows 10 to 14 are not scored again."""
+        path, calls = table(30), Counter()
+
+        def count(completion):
+            calls[completion] += 1
+            if completion == "it is 15" and calls[completion] == 1:
+                raise KeyboardInterrupt
+            return len(completion)
+
+        make = given(Rubric([count]))
+        with pytest.raises(KeyboardInterrupt):
+            score_shards(make, [path], tmp_path / "run", engine=here(make=make), rows=10)
+        again = calls.copy()
+        engine = here(make=make)
+        score_shards(make, [path], tmp_path / "run", engine=engine, rows=10, resume=True)
+        assert len(rows_of_run(tmp_path / "run")) == 30
+        saved = [n for n in range(30) if calls[f"it is {n}"] == again[f"it is {n}"]]
+        # Rows are written in chunks of 1, 2, 4, …: 10, then 11 and 12; 13 to 16 were under way.
+        assert saved[:13] == list(range(13))
+
+    def test_a_part_whose_driver_was_killed_is_not_scored_again(self, table, tmp_path, here):
+        """It was renamed into place, and no line of the manifest tells of it."""
+        path, calls = table(20), []
+        make = given(Rubric([calls_of(calls)]))
+
+        class Killed(here):
+            def result(self, job, shard):
+                super().result(job, shard)
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            score_shards(make, [path], tmp_path / "run", engine=Killed(make=make), rows=10)
+        engine = here(make=make)
+        found = score_shards(make, [path], tmp_path / "run", engine=engine, rows=10, resume=True)
+        assert (found.rollouts, len(calls)) == (20, 20)
+
+    def test_half_a_line_of_the_manifest_is_no_line(self, maker, table, tmp_path, here):
+        path, folder = table(20), tmp_path / "run"
+        with pytest.raises(KeyboardInterrupt):
+            score_shards(maker, [path], folder, engine=here(2), rows=5)
+        manifest = folder / "manifest.jsonl"
+        manifest.write_bytes(manifest.read_bytes()[:-9])
+        found = score_shards(maker, [path], folder, engine=here(), rows=5, resume=True)
+        assert found.rollouts == 20
+        assert all(map(json.loads, manifest.read_text().splitlines()))
+
+    def test_a_broken_manifest_is_named(self, maker, table, tmp_path, here):
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "manifest.jsonl").write_text('{"format": "assay.shards/9"}\n')
+        with pytest.raises(
+            RunError, match=r"manifest\.jsonl:1 is no line of a manifest \(its format"
+        ):
+            score_shards(maker, [table(1)], tmp_path / "run", engine=here(), resume=True)
+
+    def test_a_part_that_is_not_what_was_written_is_done_again(self, maker, table, tmp_path, here):
+        """A disk that changes a byte is found out by the hash."""
+        path, folder = table(20), tmp_path / "run"
+        with pytest.raises(KeyboardInterrupt):
+            score_shards(maker, [path], folder, engine=here(2), rows=5)
+        part = sorted((folder / "parts").glob("*.jsonl"))[0]
+        part.write_bytes(part.read_bytes().replace(b"it is 0", b"it is 9"))
+        with pytest.raises(RunError, match="shard 0 is not what its worker wrote: resume"):
+            score_shards(maker, [path], folder, engine=here(), rows=5, resume=True)
+        score_shards(maker, [path], folder, engine=here(), rows=5, resume=True)
+        assert Run.open(folder).row("0").fields["completion"] == "it is 0"
+
+    def test_data_that_shrinks_meanwhile_is_found_out(self, maker, table, tmp_path, here):
+        path = table(20)
+
+        class Truncating(here):
+            def result(self, job, shard):
+                os.truncate(path, 5)
+                return super().result(job, shard)
+
+        with pytest.raises(RunError, match="4 of 4 shards could not be scored"):
+            score_shards(maker, [path], tmp_path / "run", engine=Truncating(), rows=5)
+
+    def test_a_bad_line_stops_its_shard_alone(self, maker, tmp_path, here):
+        path = tmp_path / "rows.jsonl"
+        good = json.dumps({"completion": "it is 1", "answer": 1})
+        path.write_text("\n".join([good] * 10 + ["{"] + [good] * 9) + "\n")
+        with pytest.raises(
+            RunError, match=r"1 of 2 shards .* shard 1: .*rows\.jsonl:11 is no JSON"
+        ):
+            score_shards(maker, [path], tmp_path / "run", engine=here(), rows=10)
+
+    def test_a_rubric_that_cannot_travel_says_so(self, table, tmp_path):
+        file = (tmp_path / "open").open("w")
+
+        def writes(completion):
+            return file.write(completion)
+
+        with file, pytest.raises(ValueError, match="cannot be sent .* in a function of a module"):
+            score_shards(given(Rubric([writes])), [table(1)], tmp_path / "run")
+
+
+def test_a_budget_around_it_counts_what_workers_ask(table, tmp_path, here):
+    """Here nobody is asked."""
+    with budget() as spent:
+        score_shards(given(Rubric([len_of])), [table(3)], tmp_path / "run", engine=here())
+    assert spent.calls == 0
+
+
+def len_of(completion):
+    return len(completion)
+
+
+def calls_of(calls):
+    def count(completion):
+        calls.append(completion)
+        return 1.0
+
+    return count

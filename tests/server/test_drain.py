@@ -1,0 +1,83 @@
+"""The end: what is under way is finished or refused, and nothing is dropped."""
+
+import http.client
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+WAITS = '- {check: "steered:when_told"}'
+
+
+def begun(folder, count):
+    return len(list(folder.glob("*.began-*"))) >= count
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_requests_under_way_are_finished_and_new_ones_refused(start, until, tmp_path, number):
+    """Three wait when the signal comes; they are answered, one that comes then is told to go away."""
+    server = start(WAITS, workers=2)
+    place = urlsplit(server.url)
+    idle = http.client.HTTPConnection(place.netloc, timeout=30)
+    idle.request("GET", "/health")
+    idle.getresponse().read()
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(server.score, str(tmp_path / f"go{i}")) for i in range(3)]
+        until(lambda: begun(tmp_path, 3))
+        server.process.send_signal(number)
+        until(lambda: server.ask("/ready", method="GET").status == 503)
+        refused = server.score("4")
+        assert refused.status == 503
+        assert (refused.headers["retry-after"], refused.headers["connection"]) == ("1", "close")
+        assert "the server is stopping" in refused.error
+        assert server.ask("/health", method="GET").status == 200
+        for i in range(3):
+            (tmp_path / f"go{i}").touch()
+        answers = [future.result() for future in asked]
+    assert [answer.data["items"][0]["reward"] for answer in answers] == [1.0, 1.0, 1.0]
+    assert all(answer.headers["connection"] == "close" for answer in answers)
+    assert server.process.wait(30) == 0
+    idle.close()
+
+
+def test_what_takes_too_long_is_refused_at_the_end(start, until, tmp_path):
+    """It never ends by itself, and gets 503 when the time to finish is over."""
+    server = start(WAITS, bounds={"drain_seconds": 0.2})
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(server.score, str(tmp_path / "never"))
+        until(lambda: begun(tmp_path, 1))
+        server.process.send_signal(signal.SIGTERM)
+        assert asked.result().status == 503
+    assert server.process.wait(30) == 0
+
+
+def test_an_idle_connection_is_told_before_it_is_closed(start):
+    """A request on a connection that was open when the signal came is refused, and not cut."""
+    server = start()
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
+    connection.request("GET", "/health")
+    connection.getresponse().read()
+    body = b'{"rollouts": [{"completion": "4", "answer": "4"}]}'
+    server.process.send_signal(signal.SIGTERM)
+    connection.request("POST", "/v1/score", body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    assert response.status in (200, 503)
+    response.read()
+    connection.close()
+    assert server.process.wait(30) == 0
+
+
+def test_told_twice_it_ends_at_once(start, until, tmp_path):
+    """Whatever is under way."""
+    server = start(WAITS)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(server.score, str(tmp_path / "never"))
+        until(lambda: begun(tmp_path, 1))
+        server.process.send_signal(signal.SIGINT)
+        until(lambda: server.ask("/ready", method="GET").status == 503)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(30) == 0
+        assert isinstance(asked.exception(), OSError | http.client.HTTPException)

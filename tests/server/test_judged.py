@@ -1,0 +1,79 @@
+"""A rubric that a model judges: the server asks, keeps, counts, and never takes an outage for a zero."""
+
+import pytest
+
+from assay.testing import Fault, ModelServer
+
+pytestmark = pytest.mark.slow
+
+JUDGED = "- {requirement: Names the capital, weight: 2}\n- check: {max_words: 3}\n"
+
+
+def by_the_text(system, user):
+    return "MET" if "Paris" in user else "UNMET"
+
+
+@pytest.fixture
+def judge():
+    with ModelServer(by_the_text) as server:
+        yield server
+
+
+def test_a_judge_is_asked_and_its_verdicts_are_kept(start, judge, tmp_path):
+    """2 + 1 for Paris, 0 + 1 for Lyon; asked again, nobody is asked."""
+    place = str(tmp_path / "verdicts")
+    server = start(JUDGED, judge={"model": judge.model, "cache": place})
+    for _ in range(2):
+        items = server.score("Paris", "Lyon").data["items"]
+        assert [item["reward"] for item in items] == [3.0, 1.0]
+    assert judge.calls == 2
+    said = server.stop()
+    assert "Traceback" not in said
+    again = start(JUDGED, judge={"model": judge.model, "cache": place})
+    assert again.score("Paris").data["items"][0]["reward"] == 3.0
+    assert judge.calls == 2
+
+
+def test_what_is_asked_is_counted(start, judge, until):
+    """Calls and tokens, for Prometheus."""
+    server = start(JUDGED, judge={"model": judge.model})
+    server.score("Paris", "Lyon")
+    until(lambda: server.metrics()["assay_judge_calls_total"] == 2)
+    metrics = server.metrics()
+    assert metrics['assay_judge_tokens_total{kind="prompt"}'] == judge.prompt_tokens
+    assert metrics['assay_judge_tokens_total{kind="completion"}'] == judge.completion_tokens
+
+
+def test_an_outage_leaves_rollouts_without_a_score(start):
+    """Null and the error on the native route, an error status where only numbers go."""
+    with ModelServer(faults=lambda number: Fault.refusing("no such model")) as judge:
+        server = start(JUDGED, judge={"model": judge.model})
+        [item] = server.score("Paris").data["items"]
+        refused = server.ask("/slime", {"response": "Paris"})
+    assert (item["reward"], item["score"]) == (None, None)
+    assert "no such model" in item["errors"]["names_the_capital"]
+    assert refused.status == 422
+    assert "no such model" in refused.error
+
+
+def test_a_judge_that_hangs_ends_at_the_deadline(start):
+    """Of two rollouts, the one whose judge answers has its score."""
+
+    def faults(number):
+        return Fault.hanging() if number == 0 else None
+
+    with ModelServer(by_the_text, faults=faults) as judge:
+        server = start(JUDGED, judge={"model": judge.model}, bounds={"item_seconds": 1})
+        items = server.score("Paris", "Paris, too").data["items"]
+        server.stop()
+    assert sorted(item["reward"] or 0 for item in items) == [0, 3.0]
+    assert sum("errors" in item for item in items) == 1
+
+
+def test_a_judged_rubric_without_a_judge_does_not_start(rubric_file, running_kind, monkeypatch):
+    """It says what to do."""
+    monkeypatch.delenv("ASSAY_MODEL", raising=False)
+    server = running_kind(rubric_file(JUDGED))
+    said = server.stop()
+    assert server.process.returncode == 1
+    assert "ASSAY_MODEL" in said

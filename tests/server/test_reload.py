@@ -1,0 +1,108 @@
+"""The rubric file may change while it is served; a half-written one never counts."""
+
+import os
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ONE = '- {check: {contains: "4"}, weight: 1}\n'
+TWO = '- {check: {contains: "4"}, weight: 1}\n- {check: {max_words: 3}, weight: 4}\n'
+
+
+def reward(server):
+    return server.score("4").data["items"][0]["reward"]
+
+
+def replace(path, text):
+    """Write a file beside it, then put it in its place: all at once."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def test_a_changed_file_is_served_by_all_workers(start, until):
+    """1 point becomes 1 + 4, under another hash; no request is refused meanwhile."""
+    server = start(ONE, workers=2)
+    before = server.ready()["rubric"]
+    replace(server.rubric, TWO)
+    seen = set()
+
+    def all_new():
+        answers = [server.score("4") for _ in range(8)]
+        assert all(answer.status == 200 for answer in answers)
+        pairs = {(a.data["rubric"], a.data["items"][0]["reward"]) for a in answers}
+        seen.update(pairs)
+        return {points for _, points in pairs} == {5.0}
+
+    until(all_new)
+    assert len({number for _, number in seen}) == len({digest for digest, _ in seen})
+    assert server.ready()["rubric"] != before
+    assert server.metrics()["assay_rubric_reloads_total"] == 1
+
+
+def test_a_file_that_cannot_be_read_leaves_the_old_one_in_place(start, until):
+    """What is wrong stands in readiness and metrics, until it is mended."""
+    server = start(ONE)
+    replace(server.rubric, "- {check: exakt_match}\n")
+    failed = until(lambda: server.ready() if server.ready()["reload_failed"] else None)
+    assert failed["ready"] is True
+    assert "rubric.yaml:1: Invalid criterion at index 0" in failed["reload_error"]
+    assert "exakt_match" in failed["reload_error"]
+    assert server.metrics()["assay_rubric_reload_failed"] == 1
+    assert reward(server) == 1.0
+    replace(server.rubric, TWO)
+    until(lambda: reward(server) == 5.0)
+    assert server.ready()["reload_failed"] is False
+    metrics = server.metrics()
+    assert metrics["assay_rubric_reload_failed"] == 0
+    assert metrics["assay_rubric_reload_failures_total"] == 1
+
+
+def test_a_file_that_is_still_being_written_is_left_alone(start, until):
+    """Its first half is a rubric too, of 1 point; only the whole, of 1 + 4, is ever served."""
+    server = start("- {check: {max_words: 3}, weight: 9}\n")
+    with server.rubric.open("w") as file:
+        file.write(ONE)
+        file.flush()
+        server.process.send_signal(signal.SIGHUP)
+        seen = {reward(server) for _ in range(200)}
+        server.process.send_signal(signal.SIGHUP)
+        seen |= {reward(server) for _ in range(200)}
+        file.write(TWO.removeprefix(ONE))
+    until(lambda: seen.add(reward(server)) or 5.0 in seen)
+    assert seen == {9.0, 5.0}
+
+
+def test_sighup_has_it_read_at_once(start, until):
+    """Without waiting for a second look."""
+    server = start(ONE)
+    replace(server.rubric, TWO)
+    server.process.send_signal(signal.SIGHUP)
+    until(lambda: reward(server) == 5.0)
+
+
+def test_a_worker_that_is_replaced_serves_what_the_others_do(start, until):
+    """Also while the file is broken: the last good one counts."""
+    server = start(ONE, workers=2)
+    replace(server.rubric, TWO)
+    until(lambda: server.metrics()["assay_rubric_reloads_total"] == 1)
+    server.rubric.write_text("nonsense: [")
+    until(lambda: server.ready()["reload_failed"])
+    for worker in server.workers():
+        os.kill(worker, signal.SIGKILL)
+    until(lambda: server.metrics()["assay_worker_restarts_total"] == 2)
+    until(lambda: server.ready()["ready"])
+    assert {reward(server) for _ in range(10)} == {5.0}
+    assert server.ready()["reload_failed"] is True
+
+
+def test_a_file_that_is_gone_for_a_moment_is_no_news(start, until):
+    """As when an editor saves under another name first."""
+    server = start(ONE)
+    server.rubric.unlink()
+    server.process.send_signal(signal.SIGHUP)
+    assert reward(server) == 1.0
+    server.rubric.write_text(TWO)
+    until(lambda: reward(server) == 5.0)

@@ -1,0 +1,132 @@
+"""Worker processes: several, replaced when they die, and ended with their supervisor."""
+
+import http.client
+import os
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from assay.server import RemoteRubric, Settings, serve
+from assay.server.settings import SettingsError
+
+pytestmark = pytest.mark.slow
+
+WAITS = '- {check: "steered:when_told"}'
+
+
+def is_gone(pid):
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_server_is_ready_when_all_of_its_workers_are(start, until):
+    """Not while one of two is being replaced; what comes meanwhile is scored all the same."""
+    server = start(workers=2)
+    assert server.ready() | {"rubric": ""} == {
+        "ready": True,
+        "workers": 2,
+        "workers_ready": 2,
+        "draining": False,
+        "rubric": "",
+        "reload_failed": False,
+    }
+    first, second = server.workers()
+    os.kill(first, signal.SIGKILL)
+    until(lambda: server.ask("/ready", method="GET").status == 503)
+    assert server.score("4").data["items"][0]["reward"] == 3.5
+    until(lambda: server.ready()["ready"])
+    assert second in server.workers()
+    assert first not in server.workers()
+    assert server.metrics()["assay_worker_restarts_total"] == 1
+    said = server.stop()
+    assert "was ended by SIGKILL: a new one is started" in said
+
+
+def test_a_worker_killed_in_the_middle_breaks_its_requests_alone(start, until, tmp_path):
+    """The client sees a broken connection; `RemoteRubric` asks again, and gets its answer."""
+    server = start(WAITS)
+    [worker] = server.workers()
+    with ThreadPoolExecutor(2) as pool:
+        plain = pool.submit(server.score, str(tmp_path / "plain"))
+        remote = RemoteRubric(server.url)
+        patient = pool.submit(remote.score_rollout_sync, completion=str(tmp_path / "patient"))
+        until(lambda: len(list(tmp_path.glob(f"*.began-{worker}"))) == 2)
+        os.kill(worker, signal.SIGKILL)
+        assert isinstance(plain.exception(), OSError | http.client.HTTPException)
+        (tmp_path / "patient").touch()
+        assert patient.result() == {"when_told": 1.0, "reward": 1.0}
+
+
+def test_with_every_worker_dead_connections_wait_for_the_next(start):
+    """The socket is the supervisor's, so nobody is turned away."""
+    server = start()
+    [worker] = server.workers()
+    os.kill(worker, signal.SIGKILL)
+    assert server.score("4").data["items"][0]["reward"] == 3.5
+
+
+def test_a_worker_that_hangs_is_killed(start, until):
+    """A check that never returns holds up its whole process; at the deadline and a while, that ends."""
+    server = start('- {check: "steered:hangs"}', bounds={"item_seconds": 0.1})
+    [worker] = server.workers()
+    with pytest.raises((OSError, http.client.HTTPException)):
+        server.score("hang")
+    until(lambda: is_gone(worker))
+    assert server.score("4").data["items"][0]["reward"] == 1.0
+    assert "does not move: it is killed" in server.stop()
+
+
+def test_workers_end_when_their_supervisor_is_gone(start, until):
+    """However it went."""
+    server = start(workers=2)
+    workers = server.workers()
+    server.process.kill()
+    until(lambda: all(map(is_gone, workers)))
+
+
+def test_connections_are_shared(start):
+    """Forty that come at once: each worker has a good part of them."""
+    server = start(workers=2)
+    place = urlsplit(server.url)
+    with ExitStack() as stack:
+        address = (place.hostname, place.port)
+        made = [stack.enter_context(socket.create_connection(address)) for _ in range(40)]
+        for connection in made:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        for connection in made:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        held = [_connections(worker) for worker in server.workers()]
+    assert min(held) >= 10
+
+
+def _connections(pid):
+    """Sockets that a process has open, beside the one that listens, its channel and its loop's own."""
+    files = Path(f"/proc/{pid}/fd").iterdir()
+    return sum(str(file.readlink()).startswith("socket:") for file in files) - 4
+
+
+def test_a_rubric_that_cannot_be_read_is_said_at_once(rubric_file, running_kind):
+    """And the server does not start."""
+    server = running_kind(rubric_file("- {check: exakt_match}"), workers=2)
+    said = server.stop()
+    assert server.process.returncode == 1
+    assert "there is no built-in check 'exakt_match'" in said
+    assert server.url == ""
+
+
+def test_a_rubric_may_be_made_by_python_code(rubric_file, running_kind):
+    """A function that makes one, named by its module."""
+    server = running_kind(rubric_file(), where="steered:made")
+    assert server.score("4").data["items"] == [{"reward": 1.0, "score": 1.0}]
+    assert server.ask("/v1/rubric", method="GET").data["name"] == "made"
+    server.stop()
+
+
+def test_a_port_that_is_taken_is_said_at_once(server):
+    """With what to do."""
+    with pytest.raises(SettingsError, match="is another server there"):
+        serve(str(server.rubric), Settings(port=urlsplit(server.url).port))

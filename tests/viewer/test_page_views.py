@@ -1,0 +1,219 @@
+"""Every view of the page, opened in a real browser over a real server."""
+
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture
+def run(serve, site, browser_thread, page):
+    """The address of the run of the site, before what a view adds to it."""
+    listed = browser_thread.submit(lambda: page.request.get(f"{site}api/runs").json()).result()
+    return f"{site}#/run/{listed[0]['id']}"
+
+
+def test_the_overview_says_first_what_went_wrong(look, site):
+    """One rollout broke the judges and one has nothing to score: 2 of 40, and four errors in all."""
+    page = look(site)
+    banner = page.get_by_role("alert", name="Errors")
+    expect(banner).to_contain_text(
+        "2 rollouts of 40 have no score, 1 of them because there was nothing to score"
+    )
+    expect(banner.get_by_role("listitem")).to_have_count(4)
+    expect(banner).to_contain_text("ConnectionError")
+    tops = page.evaluate("[...document.querySelectorAll('.view > *')].map(part => part.className)")
+    assert tops.index("banner error") < tops.index("tiles")
+
+
+def test_the_banner_leads_to_the_rows_without_a_score(look, site):
+    page = look(site)
+    page.get_by_role("link", name="See the unscored rows").click()
+    expect(page.locator(".total")).to_have_text("2 of 40 rows")
+    expect(page.locator("table.rows tbody a")).to_have_text(["7", "12"])
+
+
+def test_the_overview_shows_shares_apart(look, site):
+    """Of 38 scored rollouts 10 are polite, 28 are not; where the judges broke is an error, not UNMET."""
+    page = look(site)
+    polite = page.get_by_role("group", name="polite")
+    expect(polite).to_contain_text("met 26 %")
+    expect(polite).to_contain_text("unmet 72 %")
+    expect(polite).to_contain_text("error 3 %")
+    expect(page.get_by_role("group", name="cites")).to_contain_text("N/A")
+
+
+def test_charts_have_words_for_those_who_cannot_see_them(look, site):
+    page = look(site)
+    label = page.locator(".plot").get_attribute("aria-label")
+    assert label.startswith("Histogram of score over 38 rollouts, from 0.000 to 1.000.")
+    page.get_by_text("The same as a table").click()
+    expect(page.get_by_role("button", name="0.650 to 0.700")).to_be_visible()
+    expect(page.locator(".mean-bar").first).to_have_attribute("aria-label")
+
+
+def test_a_bar_of_the_histogram_leads_to_its_rows(look, site):
+    """Ten rollouts have a score of 2/3."""
+    page = look(site)
+    page.get_by_text("The same as a table").click()
+    page.get_by_role("button", name="0.650 to 0.700").click()
+    expect(page.locator("#filter")).to_have_value("score>=0.65 score<0.7")
+    expect(page.locator(".total")).to_have_text("10 of 40 rows")
+
+
+def test_a_filter_narrows_the_table(look, run):
+    """28 rollouts are not polite."""
+    page = look(f"{run}/rows")
+    page.locator("#filter").fill("criterion:polite verdict:UNMET")
+    expect(page.locator(".total")).to_have_text("28 of 40 rows")
+    assert "verdict%3AUNMET" in page.url
+
+
+def test_a_filter_that_cannot_be_read_says_why_below_it(look, run):
+    page = look(f"{run}/rows")
+    page.locator("#filter").fill("verdct:MET")
+    expect(page.locator("#filter-error")).to_have_text(
+        "there is no 'verdct' to filter by: did you mean 'verdict'?"
+    )
+    expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
+    page.locator("#filter").fill("verdict:MET")
+    expect(page.locator("#filter-error")).to_be_hidden()
+
+
+def test_a_column_sorts_both_ways(look, run):
+    """The dearest row is the last; rows without a score come at the end either way."""
+    page = look(f"{run}/rows")
+    first = page.locator("table.rows tbody tr:not(.spacer)").first.locator("a")
+    page.get_by_role("button", name="Cost").click()
+    expect(first).to_have_text("1")
+    page.get_by_role("button", name="Cost").click()
+    expect(first).to_have_text("40")
+    expect(page.get_by_role("columnheader", name="Cost")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+
+
+def test_columns_can_be_chosen_and_are_remembered(look, run):
+    page = look(f"{run}/rows")
+    expect(page.get_by_role("columnheader", name="Reward")).to_have_count(0)
+    page.get_by_text("Columns", exact=True).click()
+    page.get_by_label("Reward").check()
+    expect(page.get_by_role("columnheader", name="Reward")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("columnheader", name="Reward")).to_be_visible()
+
+
+def test_only_rows_in_sight_are_in_the_page(look, run):
+    page = look(f"{run}/rows")
+    page.set_viewport_size({"width": 1000, "height": 500})
+    drawn = page.locator("table.rows tbody tr:not(.spacer)")
+    assert drawn.count() < 40
+    page.locator(".scroller").evaluate("scroller => scroller.scrollTop = 1e6")
+    expect(drawn.last.locator("a")).to_have_text("40")
+    expect(page.locator("table.rows")).to_have_attribute("aria-rowcount", "41")
+
+
+def test_a_rollout_shows_what_was_said_and_found(look, run):
+    page = look(f"{run}/row/1")
+    expect(page.locator("main")).to_contain_text("Question 0")
+    expect(page.locator(".said math")).to_have_count(1)
+    expect(page.locator(".line")).to_have_count(4)
+    expect(page.locator(".row-score")).to_contain_text("0.667")
+    expect(page.get_by_role("region", name="Answer")).to_contain_text("7")
+    expect(page.get_by_role("region", name="Facts")).to_contain_text("$0.001")
+
+
+def test_quoted_words_are_marked_in_the_answer(look, run):
+    """The reason quotes "could you please", which stands in the answer; a click leads there."""
+    page = look(f"{run}/row/1")
+    mark = page.locator(".said mark").first
+    expect(mark).to_have_text("could you please")
+    page.locator(".reason mark").first.click()
+    expect(page.locator(".said mark.found").first).to_have_text("could you please")
+
+
+def test_words_that_are_not_in_the_answer_are_flagged(look, run):
+    page = look(f"{run}/row/2")
+    expect(page.locator(".evidence .missing").first).to_contain_text(
+        "not in the answer “as everybody knows”"
+    )
+
+
+def test_votes_are_open_where_judges_disagree(look, run):
+    page = look(f"{run}/row/2")
+    votes = page.locator(".line").first.locator(".votes")
+    expect(votes).to_have_attribute("open", "")
+    expect(votes).to_contain_text("2 votes, 100 % apart")
+    expect(votes.get_by_role("listitem")).to_have_text(["✓METlenient", "✗UNMETstrict"])
+
+
+def test_raw_text_is_one_click_away(look, run):
+    page = look(f"{run}/row/4")
+    expect(page.locator(".said .code code")).to_have_text("print(7)\n")
+    page.get_by_role("button", name="Raw text").click()
+    expect(page.locator(".said pre.raw").last).to_contain_text("```python")
+    page.get_by_role("button", name="Rendered").click()
+    expect(page.locator(".said .code")).to_be_visible()
+
+
+def test_what_failed_says_so(look, run):
+    page = look(f"{run}/row/12")
+    expect(page.locator(".row-head [role=alert]")).to_contain_text(
+        "ConnectionError: the endpoint is gone"
+    )
+    expect(page.locator(".row-score")).to_contain_text("unscored")
+
+
+def test_a_row_that_is_not_there_is_said_to_be_missing(look, run):
+    page = look(f"{run}/row/4000")
+    expect(page.get_by_role("alert")).to_contain_text("there is no row 4000")
+    assert [trouble for trouble in page.troubles if "404" in trouble]
+    page.troubles.clear()
+
+
+def test_a_group_has_its_advantages(look, run):
+    """Rewards 2 and 0: a mean of 1, so one is 1 above and one 1 below."""
+    page = look(f"{run}/group/e0")
+    expect(page.locator("h1")).to_contain_text("2 rollouts, mean reward 1.000")
+    expect(page.locator(".advantage").first).to_contain_text("advantage +1.000")
+    expect(page.locator(".advantage").last).to_contain_text("advantage −1.000")
+    page.get_by_role("link", name="Sample 1", exact=True).click()
+    expect(page.locator("h1")).to_contain_text("Row 2")
+
+
+def test_several_runs_can_be_picked_and_compared(look, two_runs):
+    """Every answer of the second run has a score of 0.75, more than any of the first."""
+    page = look(two_runs)
+    page.get_by_role("link", name="politer").click()
+    expect(page.locator(".tile").first).to_contain_text("0.750")
+    page.get_by_role("link", name="Compare").click()
+    expect(page.get_by_role("region", name="Result")).to_contain_text("The score rose by")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("20 examples in both runs")
+    page.locator(".flips tbody tr").first.get_by_role("link").first.click()
+    expect(page.locator("h1")).to_contain_text("Row")
+
+
+def test_one_run_is_chosen_from_the_header(look, two_runs):
+    page = look(two_runs)
+    page.get_by_role("link", name="manners", exact=True).first.click()
+    page.get_by_label("Run", exact=True).select_option(label="politer")
+    expect(page.locator("h1")).to_have_text("Overview of politer")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_being_written_grows_in_the_page(look, serve, tmp_path, make_run, run_folder):
+    """Ten rows, and then ten more while somebody looks."""
+    from assay.runs import Journal, Run
+
+    whole = Run.open(run_folder)
+    kept = list(whole.rows())
+    with Journal.open(tmp_path / "live", whole.about) as journal:
+        for row in kept[:10]:
+            journal.write(row)
+        page = look(f"{serve(tmp_path / 'live')}#/")
+        expect(page.get_by_text("live", exact=True).locator("visible=true").first).to_be_visible()
+        page.get_by_role("link", name="Rows", exact=True).click()
+        expect(page.locator(".total")).to_have_text("10 rows")
+        for row in kept[10:20]:
+            journal.write(row)
+        expect(page.locator(".total")).to_have_text("20 rows")
+        journal.finish()
+    expect(page.locator("#header .live")).to_be_hidden()

@@ -1,0 +1,76 @@
+"""Runs on the shelf of a page: a large one can be looked at before it is read to its end."""
+
+import threading
+
+import pytest
+
+from assay import Criterion, Rubric
+from assay.runs import score_rows
+from assay.viewer.shelf import Shelf
+
+
+def is_long(completion):
+    return len(completion) > 3
+
+
+@pytest.fixture
+async def book(tmp_path):
+    """2,500 rows, of which an index takes a thousand at a time; the half of them are met."""
+    rubric = Rubric([Criterion(check=is_long, name="long")])
+    rows = [{"completion": "long enough" if number % 2 else "no"} for number in range(2500)]
+    await score_rows(rubric, rows, folder=tmp_path / "run")
+    shelf = Shelf([tmp_path / "run"])
+    yield next(iter(shelf.books.values()))
+    shelf.close()
+
+
+async def test_a_glance_takes_in_what_there_is_time_for(book):
+    """No time at all is enough for one piece of the run; the next look goes on from there."""
+    assert not book.look(0)
+    assert book.rows == 1000
+    assert not book.look(0)
+    assert book.look()
+    assert book.rows == 2500
+
+
+async def test_an_overview_does_not_wait_for_the_index(book):
+    """The means are of all rows, and it says how many rows the table has so far."""
+    book.look(0)
+    told = book.overview()
+    assert told["rows"] == 2500
+    assert told["score"]["mean"] == 0.5
+    assert 1000 <= told["indexed"] <= 2500
+
+
+async def test_a_row_that_is_not_read_yet_is_found(book):
+    book.look(0)
+    assert book.row(2400)["text"] == "long enough"
+
+
+async def test_reading_on_comes_to_the_end_and_can_be_stopped(book):
+    stopped = threading.Event()
+    stopped.set()
+    book.read_on(stopped)
+    assert book.rows == 0
+    book.read_on(threading.Event())
+    assert book.rows == 2500
+
+
+async def test_a_histogram_has_twenty_bars_of_one_width(book):
+    """Half of the rows have 0, and half have 1, which is in the last bar."""
+    book.look()
+    drawn = book.index.histogram("score")
+    assert (len(drawn["edges"]), drawn["edges"][0], drawn["edges"][-1]) == (21, 0.0, 1.0)
+    assert (drawn["counts"][0], drawn["counts"][-1], sum(drawn["counts"])) == (1250, 1250, 2500)
+
+
+async def test_a_result_is_taken_from_where_an_answer_marks_it(tmp_path):
+    """By answer tags, in a box, after ####; a run does not keep its parser."""
+    said = [r"So <answer> 7 </answer>.", r"So \boxed{\frac12}.", "So\n#### 42", "So 9."]
+    rubric = Rubric([Criterion(check=is_long, name="long")])
+    await score_rows(rubric, [{"completion": text} for text in said], folder=tmp_path / "run")
+    shelf = Shelf([tmp_path / "run"])
+    [book] = shelf.books.values()
+    book.look()
+    assert [book.row(number)["parsed"] for number in (1, 2, 3, 4)] == ["7", r"\frac12", "42", None]
+    shelf.close()
