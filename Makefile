@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test test-trl browser fast check fix docs picture bench bench-runs bench-trust bench-math clean
+.PHONY: help demo test test-trl browser fast check fix docs picture pictures vendor bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is
@@ -58,6 +58,12 @@ fix: $(INSTALLED)  ## Format, and mend what ruff can mend
 docs: $(INSTALLED)  ## Run every fenced example and rewrite its printed output
 	$(BIN)/python -m pytest tests/test_docs.py -q --update-examples
 
+vendor:  ## Fetch the two libraries of the run page again
+	$(PYTHON) tools/page/vendor.py
+
+pictures: $(INSTALLED) browser  ## Take the pictures of the run page anew
+	$(BIN)/python tools/page/pictures.py
+
 picture: $(INSTALLED)  ## Draw docs/demo.svg anew from the demo
 	$(BIN)/python docs/picture.py
 
@@ -69,6 +75,7 @@ bench-runs: $(INSTALLED)  ## The same for runs, environments, the server and sha
 	$(BIN)/python benchmarks/runs.py
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/page.py
 
 bench-trust: $(INSTALLED)  ## What recorded judges are worth; needs the data named in benchmarks/README.md
 	$(BIN)/python benchmarks/trust.py

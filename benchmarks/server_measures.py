@@ -18,6 +18,7 @@ from server_processes import (
     fastapi_server,
     figures,
     has_httptools,
+    is_ready,
 )
 from server_rubric import CAPACITY, SECONDS
 
@@ -138,13 +139,13 @@ def measure_kills(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
 
 
 def _kill_now_and_then(server: Server, asking: Any) -> int:
+    """Kill one of the workers, at random, soon after all are up."""
     chance = random.Random(7)
     kills = 0
     while asking.poll() is None:
-        time.sleep(chance.uniform(0.2, 1.0))
-        workers = server.workers()
-        if workers and asking.poll() is None:
-            os.kill(chance.choice(workers), signal.SIGKILL)
+        time.sleep(chance.uniform(0.1, 0.5))
+        if is_ready(server):
+            os.kill(chance.choice(server.workers()), signal.SIGKILL)
             kills += 1
     return kills
 

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,6 +115,15 @@ def figures(asking: "subprocess.Popen[str]") -> dict[str, Any]:
     if asking.returncode:
         raise RuntimeError(f"the client ended with {asking.returncode}")
     return json.loads(printed.splitlines()[-1])
+
+
+def is_ready(server: Server) -> bool:
+    """Whether all of its workers take requests."""
+    try:
+        with urllib.request.urlopen(f"{server.url}/ready", timeout=5):
+            return True
+    except OSError:  # an answer other than 200 is one, too
+        return False
 
 
 def has_httptools(interpreter: Path) -> bool:

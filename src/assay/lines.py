@@ -43,6 +43,13 @@ class CriterionReport(BaseModel):
     def applies(self) -> bool:
         return self.verdict != NOT_APPLICABLE
 
+    @property
+    def said(self) -> str:
+        """The answer in a word: the verdict or number, `error`, or `not asked`."""
+        if self.error is None and not self.asked:
+            return "not asked"
+        return _word(self.value, self.verdict, self.error)
+
 
 class Lines(Sequence[CriterionReport]):
     """The lines of a report, made when somebody looks: a trainer that wants numbers never does."""
@@ -110,6 +117,25 @@ class Lines(Sequence[CriterionReport]):
     def __reduce__(self) -> tuple[Any, ...]:
         # As plain lines: a criterion may hold a function that cannot be pickled.
         return list, (self._all(),)
+
+
+def answer_said(criterion: Criterion, answer: float | Score) -> str:
+    """What the line of an answer says in a word, found without making it.
+
+    >>> answer_said(Criterion(requirement="Is polite"), True), answer_said(Criterion(requirement="Is polite"), 0.25)
+    ('MET', '0.25')
+    """
+    if isinstance(answer, Score):
+        return _word(answer.value, answer.verdict, answer.error)
+    if isinstance(answer, bool):
+        return criterion.choices[-1 if answer else 0]
+    return _word(answer, None, None)
+
+
+def _word(value: float | None, verdict: str | None, error: str | None) -> str:
+    if error is not None:
+        return "error"
+    return verdict or ("" if value is None else f"{value:.4g}")
 
 
 def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:

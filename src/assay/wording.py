@@ -74,6 +74,15 @@ def meant(word: object, words: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"use {', '.join(known)}"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """So many of something.
+
+    >>> counted(1, "text"), counted(2000, "text"), counted(2, "criterion", "criteria")
+    ('1 text', '2,000 texts', '2 criteria')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def described(error: BaseException) -> str:
     """The kind and message of an error, whatever its own `__str__` does.
 

@@ -66,7 +66,7 @@ class TestSameRun:
         path = tmp_path / "rows.jsonl"
         rows = [{"completion": "a", "answer": 1}, {"id": 0, "completion": "b", "answer": 1}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        with pytest.raises(RunError, match="shard 1 have an `id` .* shard 0 have no own one"):
+        with pytest.raises(RunError, match=r"shard 1 have an `id` .* shard 0 have no own one"):
             score_shards(maker, [path], tmp_path / "run", engine=here(), rows=1)
 
     def test_a_sample_that_comes_twice_is_refused(self, maker, table, tmp_path, here):
@@ -88,7 +88,7 @@ class TestSameRun:
         found = score_shards(make, [together], tmp_path / "one", engine=here(), rows=2)
         assert found.examples == 2
         apart = table(8, example_id=lambda n: n % 2)
-        with pytest.raises(RunError, match="'longest' compares .* sort the rows by example"):
+        with pytest.raises(RunError, match=r"'longest' compares .* sort the rows by example"):
             score_shards(make, [apart], tmp_path / "two", engine=here(), rows=1)
 
     def test_an_empty_file_is_an_empty_run(self, maker, tmp_path, here):
@@ -298,7 +298,7 @@ class TestMishaps:
         def writes(completion):
             return file.write(completion)
 
-        with file, pytest.raises(ValueError, match="cannot be sent .* in a function of a module"):
+        with file, pytest.raises(ValueError, match=r"cannot be sent .* in a function of a module"):
             score_shards(given(Rubric([writes])), [table(1)], tmp_path / "run")
 
 

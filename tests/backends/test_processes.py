@@ -38,7 +38,7 @@ def test_a_shard_that_kills_its_workers_is_given_up(table, tmp_path, monkeypatch
 
     engine = Processes(2)
     with pytest.raises(
-        RunError, match="1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"
+        RunError, match=r"1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"
     ):
         score_shards(given(Rubric([deadly])), [table(30)], tmp_path / "run", engine=engine, rows=10)
     assert len(list((tmp_path / "run" / "parts").glob("*.jsonl"))) == 2

@@ -134,7 +134,7 @@ def test_a_body_in_pieces_is_as_good_as_any(server):
         "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
     pieces = b"".join(b"%x\r\n%b\r\n" % (1, body[i : i + 1]) for i in range(len(body)))
-    assert b'"reward":3.5' in raw(server, head.encode() + pieces + b"0\r\n\r\n")
+    assert b'"reward":3.5' in raw(server, head.encode() + pieces + b"0\r\n\r\n", wait=False)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Intervals by resampling whole examples."""
 
 import pytest
-from scipy.stats import bootstrap
+from scipy.stats import bootstrap, norm, t
 
 from assay.trust.clusters import MEAN, SHARE, Clustered
 from assay.trust.numeric import np
@@ -12,11 +12,17 @@ def sums_of(values):
 
 
 def test_the_interval_is_that_of_scipy():
-    """Bias-corrected and accelerated, on a skewed sample."""
-    values = np.random.default_rng(5).exponential(size=60)
-    found = Clustered(sums_of(values), resamples=20_000).estimate(MEAN)
+    """Bias-corrected and accelerated, on a skewed sample, for ends moved out as Student's t is."""
+    values = np.random.default_rng(5).exponential(size=30)
+    found = Clustered(sums_of(values), resamples=40_000).estimate(MEAN)
+    reach = t.ppf(0.975, 29) * (30 / 29) ** 0.5
     theirs = bootstrap(
-        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(6)
+        (values,),
+        np.mean,
+        n_resamples=40_000,
+        method="BCa",
+        confidence_level=2 * norm.cdf(reach) - 1,
+        rng=np.random.default_rng(6),
     ).confidence_interval
     assert found.value == pytest.approx(values.mean())
     assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=0.02)
@@ -47,6 +53,24 @@ def test_examples_that_are_all_alike_are_not_certain():
     assert (share.value, share.high) == (1.0, 1.0)
     assert share.low == pytest.approx(10 / (10 + 1.959964**2))
     assert (other.low, other.reason) == (None, "no interval: all 10 examples are alike in this")
+
+
+def test_a_share_of_few_is_that_of_few():
+    """3 of 3, among a hundred examples of which the others have none to count: Wilson for 3 of 3."""
+    sums = np.zeros((100, 2))
+    sums[:3] = 1.0
+    found = Clustered(sums).estimate(SHARE)
+    assert (found.low, found.high) == pytest.approx((3 / (3 + 1.959964**2), 1.0))
+
+
+def test_the_order_of_rollouts_changes_nothing():
+    """0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1 in the last digit, and the same to us."""
+    parts = [[0.1, 0.2, 0.3], [0.7, 0.1, 0.4], [0.2, 0.9, 0.3], [0.5, 0.1, 0.1]] * 5
+    there = np.array([[sum(each), 3.0] for each in parts])
+    mixed = np.array([[sum(each[:: 1 if n < 10 else -1]), 3.0] for n, each in enumerate(parts)])
+    assert len(np.unique(there)) < len(np.unique(mixed))
+    one, other = Clustered(there).estimate(MEAN), Clustered(mixed).estimate(MEAN)
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-12)
 
 
 def test_one_example_has_a_value_and_no_interval():

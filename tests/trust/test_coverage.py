@@ -6,10 +6,10 @@ hold the truth are counted; a run whose labels do not show a judge better than c
 
 import pytest
 
-from assay.trust.observed import Observed
 from assay.trust.numeric import np
+from assay.trust.observed import Observed, mean_of
 from assay.trust.prediction_powered import prediction_powered
-from assay.trust.rogan_gladen import ErrorRates, clustered_rogan_gladen, rogan_gladen
+from assay.trust.rogan_gladen import beats_chance, clustered_rogan_gladen
 
 RUNS = 800
 ROLLOUTS = 600
@@ -30,11 +30,12 @@ def coverage(prevalence, sensitivity, specificity, labels):
     held, kept = np.zeros(2), 0
     for _ in range(RUNS):
         found = drawn(draw, prevalence, sensitivity, specificity, labels)
-        rates = ErrorRates.of(found)
-        if not rates.beats_chance():
+        if not beats_chance(found):
             continue
         kept += 1
-        for place, estimate in enumerate((prediction_powered(found), rogan_gladen(rates))):
+        for place, estimate in enumerate(
+            (prediction_powered(found), clustered_rogan_gladen(found))
+        ):
             held[place] += estimate.low <= prevalence <= estimate.high
     assert kept > RUNS / 4
     return held / kept
@@ -79,6 +80,31 @@ def test_repeated_rollouts_are_covered_too():
         ignoring += alone.low <= 0.5 <= alone.high
     assert (held / 300 >= 0.90).all()
     assert ignoring / 300 < 0.90
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [240, 640])
+@pytest.mark.parametrize("prevalence", [0.05, 0.95])
+def test_what_is_rare_is_covered_where_rollouts_are_many_and_examples_few(prevalence, labels):
+    """Eight rollouts an example that are mostly alike: labels alone, and both corrections."""
+    draw = np.random.default_rng(77)
+    alone, held, kept, runs = 0, np.zeros(2), 0, 400
+    examples = np.arange(200.0).repeat(8)
+    for _ in range(runs):
+        rate = draw.beta(prevalence / 2, (1 - prevalence) / 2, size=200).repeat(8)
+        people = (draw.random(1600) < rate).astype(float)
+        judge = np.where(draw.random(1600) < 0.9, people, 1 - people)
+        labelled = np.arange(1600) < labels
+        found = Observed(judge, np.where(labelled, people, np.nan), examples)
+        by_labels = mean_of(people[labelled], examples[labelled])
+        alone += by_labels.low <= prevalence <= by_labels.high
+        if beats_chance(found):
+            kept += 1
+            estimates = prediction_powered(found), clustered_rogan_gladen(found)
+            held += [estimate.low <= prevalence <= estimate.high for estimate in estimates]
+    assert alone / runs >= 0.87
+    assert kept > runs / 2
+    assert (held / kept >= 0.90).all()
 
 
 @pytest.mark.slow

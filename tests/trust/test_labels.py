@@ -54,6 +54,19 @@ def test_columns_may_go_by_other_names():
     assert (label.example, label.verdict, label.rater) == ("3", "MET", "ann")
 
 
+def test_columns_are_known_however_they_are_spelled():
+    """As spreadsheets write them."""
+    [label] = read_labels([{" Example": 3, "Criterion": "polite", "VERDICT ": "MET"}])
+    assert (label.example, label.criterion, label.verdict) == ("3", "polite", "MET")
+
+
+def test_our_own_name_of_a_column_goes_before_another():
+    """A row may have an id of its own, and the label of something else."""
+    row = {"example": 3, "id": "row 17", "criterion": "polite", "verdict": "MET", "label": "train"}
+    [label] = read_labels([row])
+    assert (label.example, label.verdict) == ("3", "MET")
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [

@@ -3,8 +3,8 @@
 import pytest
 import statsmodels.api as sm
 
-from assay.trust.observed import Observed, mean_of
 from assay.trust.numeric import np
+from assay.trust.observed import Observed, mean_of
 from assay.trust.prediction_powered import budget, correlation, power_tuning, prediction_powered
 
 

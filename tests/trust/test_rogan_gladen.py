@@ -4,9 +4,16 @@ import math
 
 import pytest
 
-from assay.trust.observed import Observed
 from assay.trust.numeric import np
-from assay.trust.rogan_gladen import ErrorRates, budget, clustered_rogan_gladen, rogan_gladen
+from assay.trust.observed import Observed
+from assay.trust.rogan_gladen import (
+    ErrorRates,
+    beats_chance,
+    clustered_rogan_gladen,
+    rogan_gladen,
+    sensitivity,
+    specificity,
+)
 
 
 def rates(positives, rollouts, hits, people_yes, false_alarms, people_no, apart=False):
@@ -54,18 +61,31 @@ def test_labels_inside_the_run_are_not_counted_twice():
 
 
 @pytest.mark.parametrize(
-    ("counts", "better"),
+    ("hits", "yes", "alarms", "no", "better"),
     [
-        ((0, 1, 45, 50, 5, 50), True),
-        ((0, 1, 25, 50, 25, 50), False),
-        ((0, 1, 28, 50, 22, 50), False),
-        ((0, 1, 10, 50, 40, 50), False),
-        ((0, 1, 3, 3, 0, 0), False),
+        (45, 50, 5, 50, True),
+        (25, 50, 25, 50, False),
+        (28, 50, 22, 50, False),
+        (10, 50, 40, 50, False),
+        (3, 3, 0, 0, False),
     ],
 )
-def test_better_than_chance_has_to_be_clear(counts, better):
+def test_better_than_chance_has_to_be_clear(hits, yes, alarms, no, better):
     """56 % against 44 % of fifty could be chance; below it is no better; without a no, nobody knows."""
-    assert rates(*counts).beats_chance() is better
+    judge = [1] * hits + [0] * (yes - hits) + [1] * alarms + [0] * (no - alarms)
+    labelled = observed(judge, [1] * yes + [0] * no, range(yes + no))
+    assert beats_chance(labelled) is better
+
+
+def test_copies_of_labels_make_no_judge_better():
+    """34 of 50 hits and 26 of 50 alarms: of 100 examples it could be chance; so it is of each four times."""
+    judge, people = [1] * 34 + [0] * 16 + [1] * 26 + [0] * 24, [1] * 50 + [0] * 50
+    once = observed(judge, people, range(100))
+    apart = observed(judge * 4, people * 4, range(400))
+    together = observed(judge * 4, people * 4, list(range(100)) * 4)
+    assert [beats_chance(each) for each in (once, apart, together)] == [False, True, False]
+    assert sensitivity(together).low == pytest.approx(sensitivity(once).low, abs=0.01)
+    assert specificity(together).low == pytest.approx(specificity(once).low, abs=0.01)
 
 
 def observed(judge, people, examples):
@@ -83,12 +103,3 @@ def test_repeated_rollouts_widen_the_interval():
     found = clustered_rogan_gladen(together).half_width
     assert found > 1.8 * clustered_rogan_gladen(apart).half_width
     assert found == pytest.approx(clustered_rogan_gladen(once).half_width, rel=0.1)
-
-
-def test_four_times_the_labels_halve_an_interval_that_hangs_on_labels_alone():
-    """With a million rollouts: 300 more than 100; and then it is half as long."""
-    few, many = (40, 50, 10, 50), (160, 200, 40, 200)
-    more = budget(rates(500_000, 1_000_000, *few)).to_halve(100, 1_000_000)
-    assert more == pytest.approx(300, abs=5)
-    now, then = (rogan_gladen(rates(500_000, 1_000_000, *labels)) for labels in (few, many))
-    assert then.half_width == pytest.approx(now.half_width / 2, rel=0.05)

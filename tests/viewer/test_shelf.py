@@ -56,6 +56,20 @@ async def test_reading_on_comes_to_the_end_and_can_be_stopped(book):
     assert book.rows == 2500
 
 
+async def test_an_index_that_is_broken_is_built_anew(book, tmp_path):
+    """One that was kept is read again; one that is no base is thrown away."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for text in (None, b"", b"SQLite format 3\0 and then something else" * 200):
+        if text is not None:
+            next(cache.iterdir()).write_bytes(text)
+        shelf = Shelf([book.run.path], cache)
+        [kept] = shelf.books.values()
+        assert kept.look()
+        assert kept.rows == 2500
+        shelf.close()
+
+
 async def test_a_histogram_has_twenty_bars_of_one_width(book):
     """Half of the rows have 0, and half have 1, which is in the last bar."""
     book.look()

@@ -4,6 +4,7 @@ JSON Lines are cut between lines, Parquet between row groups, and neither betwee
 example that stand next to each other: they may have to be compared, and their mean has one variance.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from assay.backends.shards import LINES, Shard
+from assay.runs.data import data_about
 from assay.runs.errors import RunRefused
 from assay.tables.columns import parquet_file
 
@@ -47,7 +49,7 @@ def files_of(paths: Sequence[str | Path]) -> list[Path]:
     for path in (Path(path).absolute() for path in paths):
         found = [path]
         if path.is_dir():
-            found = sorted(each for each in path.iterdir() if each.name.endswith(ENDINGS))
+            found = tables_in(path)
             if not found:
                 raise RunRefused(f"{path} holds no {', '.join(ENDINGS)} file: name another folder")
         files += found
@@ -60,6 +62,24 @@ def files_of(paths: Sequence[str | Path]) -> list[Path]:
                 "into shards: convert it"
             )
     return files
+
+
+def tables_in(folder: Path) -> list[Path]:
+    """The files in a folder that can be cut, in the order of their names."""
+    return sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
+
+
+def files_about(files: Sequence[str | Path]) -> dict[str, Any]:
+    """What several files go by, as if they were one."""
+    each = [data_about(path) for path in files]
+    if len(each) == 1:
+        return each[0]
+    prints = [str(data.get("fingerprint")) for data in each]
+    return {
+        "source": [str(path) for path in files],
+        "bytes": sum(data.get("bytes", 0) for data in each),
+        "fingerprint": hashlib.sha256(" ".join(prints).encode()).hexdigest(),
+    }
 
 
 @dataclass

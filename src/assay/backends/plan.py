@@ -1,18 +1,16 @@
 """Plan: all that is decided before the first shard is scored."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from assay.backends.cutting import files_of, shards_of
+from assay.backends.cutting import files_about, files_of, shards_of
 from assay.backends.job import Make
 from assay.backends.shards import Shard
 from assay.identity import hash_of
 from assay.runs.about import RunAbout, judge_of
-from assay.runs.data import data_about
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.rubrics import RubricAbout
 from assay.runs.ways import Way
@@ -45,7 +43,7 @@ class Plan:
         shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
         way = Way(waits=True) if shared is None else Way.of(shared)
         about = about or RunAbout.of(
-            "score", config={"map": dict(mapping)}, data=files_about(paths)
+            "score", config={"map": dict(mapping)}, data=files_about(files_of(paths))
         )
         if about.rubric is None and shared is not None:
             about = about.with_fields(rubric=RubricAbout.of(shared))
@@ -78,17 +76,3 @@ class Plan:
     @property
     def rows(self) -> int:
         return sum(shard.rows for shard in self.shards)
-
-
-def files_about(paths: Sequence[str | Path]) -> dict[str, Any]:
-    """What several files, or the files of folders, go by: as one file would."""
-    files = files_of(paths)
-    if len(files) == 1:
-        return data_about(files[0])
-    each = [data_about(path) for path in files]
-    digest = hashlib.sha256("".join(data["fingerprint"] for data in each).encode())
-    return {
-        "source": [str(path) for path in files],
-        "bytes": sum(data["bytes"] for data in each),
-        "fingerprint": digest.hexdigest(),
-    }

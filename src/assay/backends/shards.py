@@ -43,9 +43,11 @@ class Shard:
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """Its rows, with columns renamed as in `rows_of`."""
         raw = self._lines() if self.path.endswith(LINES) else self._groups()
+        if not mapping:
+            return raw
         return rows_of(raw, mapping=mapping, where=f"{self.path}, shard {self.number}")
 
-    def _lines(self) -> Iterator[Mapping[str, Any]]:
+    def _lines(self) -> Iterator[dict[str, Any]]:
         with Path(self.path).open("rb") as file:
             file.seek(self.begin)
             place = self.begin
@@ -56,15 +58,19 @@ class Shard:
                 if place >= self.end:
                     return
 
-    def _groups(self) -> Iterator[Mapping[str, Any]]:
+    def _groups(self) -> Iterator[dict[str, Any]]:
         with parquet_file(self.path) as file:
             for batch in file.iter_batches(row_groups=list(range(self.begin, self.end))):
                 yield from batch.to_pylist()
 
 
+_decode = json.JSONDecoder().decode
+_MARK = b"\xef\xbb\xbf"
+
+
 def _row(line: bytes, where: str) -> dict[str, Any]:
     try:
-        row: object = json.loads(line)
+        row: object = _decode(line.removeprefix(_MARK).decode())
     except (ValueError, RecursionError) as error:
         raise RunRefused(f"{where} is no JSON ({error}): mend it") from None
     if not isinstance(row, dict):

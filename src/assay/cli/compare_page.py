@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.cli.overview import Section
 from assay.cli.pages import Page, chance, figure
-from assay.cli.showing import counted
+from assay.cli.showing import counted, shortened
 from assay.trust import Comparison
 from assay.trust.comparison import Difference
 from assay.trust.flips import Flip
@@ -44,13 +44,8 @@ def _flips(flips: Sequence[Flip]) -> Section:
         for place, change in enumerate(flip.changes):
             turn = f"{change.before} → {change.after}"
             head = (name, scores) if place == 0 else ("", "")
-            rows.append((*head, change.criterion, turn, _short(change.reason_after)))
+            rows.append((*head, change.criterion, turn, shortened(change.reason_after, _REASON)))
     return Section(("flipped", "score", "criterion", "verdict", "why now"), rows)
-
-
-def _short(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _REASON else f"{words[:_REASON]}…"
 
 
 def _notes(found: Comparison, flips: int) -> Iterator[str]:

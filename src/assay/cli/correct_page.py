@@ -91,7 +91,7 @@ def _notes(found: Correction) -> Iterator[str]:
         if each.warning:
             yield f"{each.name}: {each.warning}"
         if each.unanswered:
-            yield f"{each.name}: {counted(each.unanswered, 'rollout')} without an answer of the judge are left out"
+            yield f"{each.name}: left out {counted(each.unanswered, 'rollout')} without an answer of the judge"
     for name, count in found.other_wording.items():
         yield f"left out: {counted(count, 'label')} on {name}, made for another wording (--any-wording takes them)"
     for what, count in found.skipped.items():

@@ -16,6 +16,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FORMATS = ("table", "json", "jsonl", "csv", "junit", "markdown")
 GRADERS = ("per-criterion", "one-shot", "holistic")
+BACKENDS = ("processes", "ray")
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,36 @@ class Rubrics:
 class Input:
     """Rows to work on."""
 
-    data: str
-    """A table, `-` for standard input, or the folder of a run."""
+    files: tuple[str, ...]
+    """Tables, `-` for standard input, a folder of tables or the folder of a run."""
     mapping: tuple[tuple[str, str], ...]
     """Our names of columns, and theirs."""
     limit: int | None
+
+    @property
+    def data(self) -> str:
+        """The file, or what to call several of them."""
+        more = len(self.files) - 1
+        return f"{self.files[0]} and {more} more" if more else self.files[0]
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who does the work."""
+
+    backend: str | None
+    """None is this process."""
+    workers: int | None
+    shard_rows: int | None
+    ray_address: str | None
+
+    def __post_init__(self) -> None:
+        named = {"--workers": self.workers, "--shard-rows": self.shard_rows}
+        needless = [name for name, value in named.items() if value is not None]
+        if self.backend is None and needless:
+            raise click.UsageError(f"{needless[0]} goes with --backend: say which")
+        if self.backend != "ray" and self.ray_address is not None:
+            raise click.UsageError("--ray-address goes with --backend ray")
 
 
 @dataclass(frozen=True)
@@ -116,18 +142,45 @@ def rubric_options(*, required: bool = True) -> Decorator:
     )  # fmt: skip
 
 
-def input_options(metavar: str) -> Decorator:
+def _alone(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    return (value,)
+
+
+def input_options(metavar: str, *, several: bool = False) -> Decorator:
     """The rows to work on: an argument of that name, and what is done to them first."""
+    how: dict[str, Any] = {"nargs": -1, "required": True} if several else {"callback": _alone}
     return bundled(
         "given",
         Input,
-        click.argument("data", metavar=metavar, shell_complete=files),
+        click.argument("files", metavar=metavar, shell_complete=files, **how),
         click.option(
             "--map", "mapping", type=pair, multiple=True, metavar="OURS=THEIRS",
             help="What a column is called there: completion=output. May be given again.",
         ),
         click.option("--limit", type=count(1), metavar="N", help="Only the first N rows."),
     )  # fmt: skip
+
+
+crew_options = bundled(
+    "crew",
+    Crew,
+    click.option(
+        "--backend", type=click.Choice(BACKENDS),
+        help="Have many workers do it: processes of this machine, or tasks of a Ray cluster.",
+    ),
+    click.option(
+        "--workers", type=count(1), metavar="N",
+        help="How many; by default as many as there are processors.",
+    ),
+    click.option(
+        "--shard-rows", type=count(1), metavar="N",
+        help="Rows that a worker is given at a time; 10,000 by default.",
+    ),
+    click.option(
+        "--ray-address", metavar="ADDRESS",
+        help="Of the cluster; by default what RAY_ADDRESS says, and without that one is started here.",
+    ),
+)  # fmt: skip
 
 
 save_options = bundled(

@@ -38,18 +38,8 @@ class Page:
 
 
 def figure(estimate: "Estimate", digits: int = 2) -> str:
-    """A figure with its interval, to so many digits.
-
-    >>> from assay.trust import Estimate
-    >>> figure(Estimate(0.5, 0.25, 0.75)), figure(Estimate(0.5), 3), figure(Estimate())
-    ('0.50 [0.25, 0.75]', '0.500', '–')
-    """
-    if estimate.value is None:
-        return "–"
-    shown = f"{estimate.value:.{digits}f}"
-    if estimate.low is None or estimate.high is None:
-        return shown
-    return f"{shown} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+    """A figure with its interval, to so many digits."""
+    return estimate.to_digits(digits)
 
 
 def point(estimate: "Estimate") -> str:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from assay.cli.colours import painted
+from assay.wording import counted as counted
 
 if TYPE_CHECKING:  # which a command's help does not need
     from assay.lines import CriterionReport
@@ -25,7 +26,7 @@ def shown_report(name: str, report: "EvaluationReport", *, coloured: bool = Fals
     if report.vetoed_by:
         head += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
     if report.report is None and report.reason:
-        head += f"  {_short(report.reason)}"
+        head += f"  {shortened(report.reason)}"
     return "\n".join([head, *_lines(report.lines, "  ", coloured)])
 
 
@@ -43,9 +44,9 @@ def _lines(lines: "Sequence[CriterionReport]", indent: str, coloured: bool) -> I
     for line in lines:
         said = line.error or line.reason
         words = line.requirement or line.name
-        told = f": {_short(said)}" if said else ""
+        told = f": {shortened(said)}" if said else ""
         mark, colour = _mark(line)
-        mark = f"{mark:<7}"
+        mark = f"{mark:<6} "
         mark = painted(mark, colour) if coloured and colour else mark
         yield f"{indent}{mark}{line.weight:+g}  {on_one_line(words)}{told}"
         if line.requirement is None:
@@ -55,15 +56,20 @@ def _lines(lines: "Sequence[CriterionReport]", indent: str, coloured: bool) -> I
 def _mark(line: "CriterionReport") -> tuple[str, str]:
     """The answer in a word, and the colour of that."""
     if line.error is not None:
-        return "error", "red"
+        return line.said, "red"
     if line.verdict is not None:
-        return line.verdict, "green" if line.passed else "yellow"
-    return "–" if line.value is None else f"{line.value:.3g}", ""
+        return line.said, "green" if line.passed else "yellow"
+    return line.said or "–", ""
 
 
-def _short(text: str) -> str:
+def shortened(text: str, most: int = REASON) -> str:
+    """The text on one line, cut where that grows too long.
+
+    >>> shortened("as long\nas it is", 7)
+    'as long…'
+    """
     words = on_one_line(text)
-    return words if len(words) <= REASON else f"{words[:REASON]}…"
+    return words if len(words) <= most else f"{words[:most]}…"
 
 
 def printable(text: str) -> str:
@@ -101,15 +107,6 @@ def shown_money(spent: "Spending") -> str:
     if not spent.unpriced:
         return dollars
     return f"{dollars} and {counted(spent.unpriced, 'call')} whose price is not known"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """So many of something.
-
-    >>> counted(1, "text"), counted(2000, "text"), counted(2, "criterion", "criteria")
-    ('1 text', '2,000 texts', '2 criteria')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def shown_time(seconds: float) -> str:

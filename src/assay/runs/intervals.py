@@ -10,7 +10,8 @@ would have this error. Theirs holds where one in twenty is met, and the plain on
 """
 
 import math
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 Z = 1.959963984540054
 """95 % of a normal distribution lie within so many standard deviations."""
@@ -20,7 +21,8 @@ Bounds: TypeAlias = tuple[float, float] | tuple[None, None]
 _SMALL = (12.706204736432095, 4.302652729696142, 3.182446305284263, 2.7764451051977987)
 
 
-class Spread(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spread:
     """How far values are apart, between the examples that they are of."""
 
     mean: float
@@ -41,11 +43,11 @@ class Spread(NamedTuple):
         """
         if self.is_share and self.examples == self.count:
             return wilson(self.mean, self.count, z)
-        if self.examples < 2:
-            return None, None
-        if self.is_share and self.mean in (0, 1):
+        if self.is_share and (self.examples < 2 or self.mean in (0, 1)):
             # All alike: then only how many examples there are says how sure that is.
             return wilson(self.mean, self.examples, z)
+        if self.examples < 2:
+            return None, None
         free = self.examples - 1
         reach = student(free) if t is None else t
         variance = max(0.0, self.squares) * self.examples / free / self.count**2

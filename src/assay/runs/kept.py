@@ -12,6 +12,7 @@ from assay.graders.model import question_of
 from assay.graders.views import View
 from assay.group import RubricGroup
 from assay.lines import CriterionReport
+from assay.models import Model
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs.rubrics import CriterionAbout
@@ -42,6 +43,9 @@ class Kept(Autograder):
     @property
     def title(self) -> str:
         return "nobody" if self._inner is None else self._inner.title
+
+    def models(self) -> tuple[Model, ...]:
+        return () if self._inner is None else self._inner.models()
 
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
         return await self.answer(to_grade, rubric, query, on_error="raise")

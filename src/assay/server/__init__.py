@@ -4,15 +4,17 @@ settings    where it listens, what it allows, who judges
 app         one request: key, admission, body, scoring, reply; pages, what is not scoring
 native      `POST /v1/score`; openrlhf, slime and nemo_gym, the routes of trainers
 reading     a body, read and decoded; refusals, what is said instead of a reply
-served      the rubric that is served, and scoring with a deadline; unscored, what goes where a number must
-gate        how much is under way at once, and what becomes of it at the end
+served      the rubric that is served; gathering, small requests scored together; rewards, numbers and none
+gate        how much is under way at once; patience, how long anybody waits for a body; keys, who may ask
 board       counts that worker processes share; metrics, which ones, as Prometheus reads them
 openapi     the document that describes all of it
-supervisor  the listening socket and the worker processes; worker, one of them; control, how they talk
-watch       the rubric file, looked at again and again; sources, from its text to a rubric
-thread      `RewardServer`, for programs and tests; client, `RemoteRubric`
+listening   uvicorn on a socket of ours, and its end; accepting, who takes which connection
+supervisor  the socket and the worker processes; handle, worker, both ends of one; control, what they say
+watch       the rubric file, looked at again and again; sources, from its text to a rubric and its judge
+thread      `RewardServer`, for programs and tests
+client      `RemoteRubric`; remote, packing, sending, what it needs
 
-It needs the extra `server`; `RemoteRubric` needs `models`. Nothing is loaded before it is used.
+It needs the extra `server`; `RemoteRubric` needs none. Nothing is loaded before it is used.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -73,7 +73,7 @@ class RewardApp:
 
     def serve(self, rubric: Rubric) -> None:
         """Score with this rubric from the next request on."""
-        self.served = Served.of(rubric)
+        self.served = Served(rubric)
 
     def drain(self) -> None:
         """Finish what is under way, and refuse what comes in."""

@@ -1,8 +1,7 @@
-"""Served: the rubric that requests are scored with, and how: all at once, or each with its deadline."""
+"""Served: the rubric that requests are scored with, and how: together, or each with its deadline."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from assay.call import Call
@@ -13,58 +12,58 @@ from assay.report import EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.score import Score
+from assay.server.gathering import FEW, Gathering
 from assay.wording import described
 
 LATE = "DeadlineExceeded: not scored within"
 """How the error of a rollout begins that was not scored in time."""
 
 
-@dataclass(frozen=True)
 class Served:
     """A rubric, and what is known about it from the start."""
 
-    rubric: Rubric
-    hash: str
-    compares: tuple[str, ...]
-    """The criteria that weigh the rollouts of a request against each other."""
-    waits: bool
-    """Whether a criterion waits for somebody, a judge or another process, so that a deadline can hold."""
-    steady: tuple[str, ...]
-    """The criteria that have a value whenever a rollout is scored."""
-
-    @classmethod
-    def of(cls, rubric: Rubric) -> "Served":
+    def __init__(self, rubric: Rubric) -> None:
         criteria = _all(rubric)
+        self.rubric = rubric
+        self.hash = rubric.content_hash
+        self.compares = tuple(c.name for c in criteria if (call := _call(c)) and call.compares)
+        """The criteria that weigh the rollouts of a request against each other."""
+        self.waits = any(map(_waits, criteria))
+        """Whether a criterion waits for somebody, a judge or another process, so that a deadline can hold."""
         steady = (c.name for c in rubric.criteria if c.counts and not c.when and not c.allow_na)
-        return cls(
-            rubric,
-            rubric.content_hash,
-            tuple(criterion.name for criterion in criteria if _compares(criterion)),
-            any(map(_waits, criteria)),
-            tuple(dict.fromkeys(steady)),
+        self.steady = tuple(dict.fromkeys(steady))
+        """The criteria that have a value whenever a rollout is scored."""
+        is_prompt = all((call := _call(c)) and not call.is_async for c in criteria)
+        self._gathering = (
+            Gathering(rubric.score, self._score)
+            if is_prompt and not self.waits and not self.compares
+            else None
         )
 
     async def reports(self, rollouts: Sequence[Rollout], seconds: float) -> list[EvaluationReport]:
         """One report a rollout. Where there could be none, every line of it says why."""
-        if not self.waits or self.compares:
-            return await self._together(rollouts, seconds)
+        if self._gathering is not None and len(rollouts) <= FEW:
+            return await self._gathering.reports(rollouts)
+        if not self.waits:
+            return await self._score(rollouts)
+        if self.compares:
+            return await self._in_time(rollouts, seconds)
         # Each by itself: one that takes too long must not take the others with it.
-        each = await side_by_side(lambda r: self._together([r], seconds), rollouts)
+        each = await side_by_side(lambda r: self._in_time([r], seconds), rollouts)
         return [report for [report] in each]
 
-    async def _together(
-        self, rollouts: Sequence[Rollout], seconds: float
-    ) -> list[EvaluationReport]:
+    async def _in_time(self, rollouts: Sequence[Rollout], seconds: float) -> list[EvaluationReport]:
         try:
-            if not self.waits:
-                return await self.rubric.score(rollouts)
             async with asyncio.timeout(seconds):
-                return await self.rubric.score(rollouts)
+                return await self._score(rollouts)
         except TimeoutError:
-            error = f"{LATE} {seconds:g} s"
-        except Exception as exception:  # noqa: BLE001 - whatever it is, it is an error on the lines
-            error = described(exception)
-        return [self._failed(error)] * len(rollouts)
+            return [self._failed(f"{LATE} {seconds:g} s")] * len(rollouts)
+
+    async def _score(self, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
+        try:
+            return await self.rubric.score(rollouts)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is an error on the lines
+            return [self._failed(described(error))] * len(rollouts)
 
     def _failed(self, error: str) -> EvaluationReport:
         criteria = self.rubric.criteria
@@ -80,11 +79,6 @@ def _all(rubric: Any) -> list[Criterion]:
         if is_scorer(criterion.check):
             found += _all(criterion.check)
     return found
-
-
-def _compares(criterion: Criterion) -> bool:
-    call = _call(criterion)
-    return call is not None and call.compares
 
 
 def _waits(criterion: Criterion) -> bool:

@@ -5,13 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from assay.trust.estimate import Estimate, undefined
-from assay.trust.observed import Observed, mean_of
 from assay.trust.numeric import normal_quantile, np
-from assay.trust.prediction_powered import budget as sharpened_budget
-from assay.trust.prediction_powered import correlation, prediction_powered
-from assay.trust.rogan_gladen import DOUBT, ErrorRates, clustered_rogan_gladen
-from assay.trust.rogan_gladen import budget as rate_budget
-from assay.trust.shares import LEVEL, share_difference
+from assay.trust.observed import Observed, mean_of
+from assay.trust.prediction_powered import budget, correlation, prediction_powered
+from assay.trust.rogan_gladen import (
+    DOUBT,
+    beats_chance,
+    clustered_rogan_gladen,
+    sensitivity,
+    specificity,
+)
+from assay.trust.shares import LEVEL, difference_of
 
 Method: TypeAlias = Literal["prediction_powered", "rogan_gladen"]
 
@@ -84,21 +88,19 @@ def corrected_mean(
     0.75 [0.69, 0.80] 0.50 [0.39, 0.62]
     """
     observed = _observed(judge, people, examples)
-    rates = ErrorRates.of(observed) if observed.is_binary else None
-    known: dict[str, Any] = {**_known(observed, rates, level), "unanswered": unanswered}
-    refusal = _refusal(observed, rates)
+    known: dict[str, Any] = {**_known(observed, level), "unanswered": unanswered}
+    refusal = _refusal(observed)
     if refusal:
         return Corrected(name, refusal=refusal, **known)
     found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed, level)}
-    budget = sharpened_budget(observed)
-    if rates is not None:
+    if observed.is_binary:
         found["rogan_gladen"] = clustered_rogan_gladen(observed, level)
-        budget = min(budget, rate_budget(rates), key=lambda b: b.variance(observed.labels))
+    more = budget(observed)
     return Corrected(
         name,
         corrected=found,
-        more_labels=budget.to_halve(observed.labels, len(observed.judge)),
-        left_at_most=budget.left_at_most(observed.labels, len(observed.judge)),
+        more_labels=more.to_halve(observed.labels, len(observed.judge)),
+        left_at_most=more.left_at_most(observed.labels, len(observed.judge)),
         warning=_warning(observed),
         **known,
     )
@@ -120,7 +122,7 @@ def _observed(
     return Observed(np.array(judge, dtype=np.float64), np.array(labels), places)
 
 
-def _known(observed: Observed, rates: ErrorRates | None, level: float) -> dict[str, Any]:
+def _known(observed: Observed, level: float) -> dict[str, Any]:
     """What can be said with or without a correction."""
     labelled = observed.labelled
     known: dict[str, Any] = {
@@ -129,12 +131,13 @@ def _known(observed: Observed, rates: ErrorRates | None, level: float) -> dict[s
         "rollouts": len(observed.judge),
         "labels": observed.labels,
     }
-    if rates is not None:
-        known |= {"sensitivity": rates.sensitivity, "specificity": rates.specificity}
+    if observed.is_binary:
+        rates = {"sensitivity": sensitivity, "specificity": specificity}
+        known |= {name: rate(observed, level) for name, rate in rates.items()}
     return known
 
 
-def _refusal(observed: Observed, rates: ErrorRates | None) -> str:
+def _refusal(observed: Observed) -> str:
     """Why the labels do not allow a correction; empty when they do."""
     count = observed.labelled_examples
     if count < FEWEST:
@@ -142,18 +145,19 @@ def _refusal(observed: Observed, rates: ErrorRates | None) -> str:
             f"{count} labelled examples are too few for an interval that holds: label "
             f"{FEWEST - count} more, drawn at random"
         )
-    if rates is None:
+    if not observed.is_binary:
         return _unrelated(observed)
-    if not rates.people_yes or not rates.people_no:
+    people = observed.people[observed.labelled]
+    if people.max() == 0 or people.min() == 1:
         return (
-            f"all labels say {'met' if rates.people_yes else 'not met'}, so nothing shows what the "
-            "judge makes of the rest: label more"
+            f"all labels say {'met' if people.min() else 'not met'}, so nothing shows what the judge "
+            "makes of the rest: label more"
         )
-    if not rates.beats_chance():
+    if not beats_chance(observed):
         return (
-            f"the judge is not clearly better than chance (sensitivity {rates.sensitivity}, "
-            f"specificity {rates.specificity}): trust the labels alone, mend the criterion or change "
-            "the judge"
+            f"the judge is not clearly better than chance (sensitivity {sensitivity(observed)}, "
+            f"specificity {specificity(observed)}): trust the labels alone, mend the criterion or "
+            "change the judge"
         )
     return ""
 
@@ -177,15 +181,17 @@ def _unrelated(observed: Observed) -> str:
 
 def _warning(observed: Observed) -> str:
     """Whether the labelled rollouts look drawn at random, as far as the judge can tell."""
-    labelled, others = observed.judge[observed.labelled], observed.judge[~observed.labelled]
-    if not observed.is_binary or not len(others):
+    if not observed.is_binary or observed.labelled.all():
         return ""
-    sums = (float(labelled.sum()), len(labelled)), (float(others.sum()), len(others))
-    gap = share_difference(*sums, level=0.99)
+    labelled, others = (
+        mean_of(observed.judge[which], observed.examples[which], level=0.99)
+        for which in (observed.labelled, ~observed.labelled)
+    )
+    gap = difference_of(labelled, others)
     if gap.low is None or gap.high is None or gap.low <= 0 <= gap.high:
         return ""
     return (
-        f"the judge says yes to {labelled.mean():.0%} of what was labelled and to "
-        f"{others.mean():.0%} of the rest: if the labelled were picked, and not drawn at random, take "
+        f"the judge says yes to {labelled.value:.0%} of what was labelled and to "
+        f"{others.value:.0%} of the rest: if the labelled were picked, and not drawn at random, take "
         "rogan_gladen"
     )

@@ -19,11 +19,20 @@ class Estimate:
     reason: str = ""
 
     def __str__(self) -> str:
+        return self.to_digits(2)
+
+    def to_digits(self, digits: int) -> str:
+        """The figure with its interval, to so many digits after the point; a dash when there is none.
+
+        >>> Estimate(0.52, 0.31, 0.7).to_digits(1), Estimate(0.52).to_digits(3), Estimate().to_digits(3)
+        ('0.5 [0.3, 0.7]', '0.520', '–')
+        """
         if self.value is None:
             return "–"
+        shown = f"{self.value:.{digits}f}"
         if self.low is None or self.high is None:
-            return f"{self.value:.2f}"
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+            return shown
+        return f"{shown} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
     @property
     def half_width(self) -> float | None:

@@ -4,7 +4,6 @@ from collections.abc import Container, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from assay.lines import CriterionReport
 from assay.runs import Run
 from assay.runs.row import Row
 
@@ -65,22 +64,12 @@ def _flip(before: Row, after: Row, names: Container[str]) -> Flip:
     changes = [
         Change(
             line.name,
-            _said(line),
-            _said(later[line.name]),
+            line.said,
+            later[line.name].said,
             line.error or line.reason,
             later[line.name].error or later[line.name].reason,
         )
         for line in before.report.lines
-        if line.name in names and line.name in later and _said(line) != _said(later[line.name])
+        if line.name in names and line.name in later and line.said != later[line.name].said
     ]
     return Flip(*before.key, before.score, after.score, tuple(changes))
-
-
-def _said(line: CriterionReport) -> str:
-    if line.error is not None:
-        return "error"
-    if not line.asked:
-        return "not asked"
-    if line.verdict is not None:
-        return line.verdict
-    return "–" if line.value is None else f"{line.value:.4g}"

@@ -10,7 +10,7 @@ from assay.trust.error import LabelError
 from assay.trust.labels import Label
 from assay.trust.questions import Answer, Question
 from assay.trust.voting import members
-from assay.wording import shown
+from assay.wording import counted, shown
 
 _SHOWN = 3
 """Wrong labels of a kind that a message quotes."""
@@ -158,20 +158,21 @@ class _Complaints:
 
     def message(self) -> str:
         """What is wrong, how often, and what to do."""
-        lines = [f"{_labels(self.count)} do not fit this run:"]
+        do = "does" if self.count == 1 else "do"
+        lines = [f"{counted(self.count, 'label')} {do} not fit this run:"]
         if self._strangers:
             lines.append(
-                f"  {_labels(len(self._strangers))} about criteria it does not have: {_names(self._strangers)}"
+                f"  {counted(len(self._strangers), 'label')} about criteria it does not have: {_names(self._strangers)}"
             )
         if self._nowhere:
             keys = dict.fromkeys(_rollout(label) for label in self._nowhere)
             lines.append(
-                f"  {_labels(len(self._nowhere))} about examples it does not have: {_some(keys)}"
+                f"  {counted(len(self._nowhere), 'label')} about examples it does not have: {_some(keys)}"
             )
         if self._verdicts:
             told = _some(dict.fromkeys(self._verdicts))
             lines.append(
-                f"  {_labels(len(self._verdicts))} with a verdict that is not on offer: {told}"
+                f"  {counted(len(self._verdicts), 'label')} with a verdict that is not on offer: {told}"
             )
         lines.append("mend them, or leave them out with skip_unknown=True (--skip-unknown)")
         return "\n".join(lines)
@@ -180,15 +181,11 @@ class _Complaints:
 def _nothing_joined(other_wording: Counter[str], complaints: _Complaints) -> str:
     if other_wording:
         return (
-            f"all {_labels(sum(other_wording.values()))} were made for another wording of their criteria: label "
-            "anew, or take them with any_wording=True (--any-wording)"
+            f"{counted(sum(other_wording.values()), 'label')}, all made for another wording of their "
+            "criteria: label anew, or take them with any_wording=True (--any-wording)"
         )
     skipped = ", ".join(f"{count} × {what}" for what, count in complaints.counts().items())
     return f"no label fits this run ({skipped or 'there are none'})"
-
-
-def _labels(count: int) -> str:
-    return f"{count:,} label{'' if count == 1 else 's'}"
 
 
 def _rollout(label: Label) -> str:

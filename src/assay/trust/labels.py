@@ -46,7 +46,7 @@ class Label:
         >>> Label.of({"example": 7, "criterion": "polite", "verdict": "MET"}).key
         ('7', 0, 'polite', 'human')
         """
-        fields = {_OTHER_NAMES.get(name, name): value for name, value in row.items()}
+        fields = _named(row)
         for name in ("example", "criterion", "verdict"):
             if name not in fields or (name != "verdict" and fields[name] in (None, "")):
                 raise LabelError(f"it has no {name!r}: {_known(row)}")
@@ -96,6 +96,13 @@ def _labels(source: object, mapping: Mapping[str, str] | None) -> Iterator[Label
 
 def _name(source: object) -> str:
     return str(source) if isinstance(source, str | Path) else "what was given"
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields by our names for them, however they are spelled. Our own name goes before another."""
+    spelled = {str(name).strip().casefold(): value for name, value in row.items()}
+    others = {ours: spelled[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in spelled}
+    return others | spelled
 
 
 def _known(row: Mapping[str, Any]) -> str:

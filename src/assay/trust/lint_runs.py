@@ -14,6 +14,7 @@ from assay.trust.lint_finding import RULES, Finding, Hit
 from assay.trust.lint_place import Asked
 from assay.trust.numeric import Array, np
 from assay.trust.shares import wilson
+from assay.wording import counted
 
 FEWEST_EXAMPLES: Final = 30
 """Examples from which verdicts can be told to be constant, redundant or about length."""
@@ -82,7 +83,7 @@ def hits_of(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tup
             "",
             Hit(
                 "R100",
-                f"the run has {_counted(columns.example_count, 'example')}, and R101, R102, R103 and "
+                f"the run has {counted(columns.example_count, 'example')}, and R101, R102, R103 and "
                 f"R105 need {FEWEST_EXAMPLES}",
                 "score more examples",
             ),
@@ -108,7 +109,7 @@ def constant(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tu
             name,
             Hit(
                 "R101",
-                f"all {_counted(count, 'example')} have the verdict {_verdict(criterion, value)}; {rest}",
+                f"all {counted(count, 'example')} have the verdict {_verdict(criterion, value)}; {rest}",
                 "drop it, ask for more, or keep it as a guard",
                 severity="note" if guards else None,
             ),
@@ -248,7 +249,3 @@ def _rarer(values: Array) -> int:
 def _verdict(criterion: Criterion, value: float) -> str:
     named: Any = next((v for v, worth in criterion.values.items() if worth == value), None)
     return f"{value:g}" if named is None or not criterion.judged else str(named)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

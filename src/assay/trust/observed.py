@@ -65,4 +65,4 @@ def design_effect(influence: Array, examples: Array) -> float:
 def summed_by_example(values: Array, examples: Array) -> Array:
     """The values added up, a sum an example."""
     _, places = np.unique(examples, return_inverse=True)
-    return np.bincount(places, weights=values)
+    return np.bincount(places, weights=values).astype(float)

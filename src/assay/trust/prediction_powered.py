@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from assay.trust.estimate import Estimate
 from assay.trust.label_budget import Budget
-from assay.trust.observed import Observed, design_effect
 from assay.trust.numeric import Array, np, t_quantile
+from assay.trust.observed import Observed, design_effect
 from assay.trust.shares import LEVEL
 
 _MADE_UP = 0.5

@@ -9,10 +9,9 @@ uncertain about both is not counted twice.
 from dataclasses import dataclass
 
 from assay.trust.estimate import Estimate
-from assay.trust.label_budget import Budget
-from assay.trust.observed import Observed, design_effect
 from assay.trust.numeric import Array, normal_quantile, np
-from assay.trust.shares import LEVEL, share_difference, wilson
+from assay.trust.observed import Observed, design_effect, summed_by_example
+from assay.trust.shares import LEVEL, clustered_wilson, difference_of
 
 DOUBT = 0.9
 """The level of the two-sided interval of the judge's quality that must lie above chance."""
@@ -49,21 +48,35 @@ class ErrorRates:
             people_no=float((1 - people).sum()),
         )
 
-    @property
-    def sensitivity(self) -> Estimate:
-        """Of what people call met, the share that the judge calls met."""
-        return wilson(self.hits, self.people_yes)
 
-    @property
-    def specificity(self) -> Estimate:
-        """Of what people call unmet, the share that the judge calls unmet."""
-        return wilson(self.people_no - self.false_alarms, self.people_no)
+def sensitivity(observed: Observed, level: float = LEVEL) -> Estimate:
+    """Of what people call met, the share that the judge calls met."""
+    return _said_yes(observed, observed.people, level)
 
-    def beats_chance(self) -> bool:
-        """Whether sensitivity + specificity - 1 lies clearly above 0."""
-        yes, no = (self.hits, self.people_yes), (self.false_alarms, self.people_no)
-        low = share_difference(yes, no, DOUBT).low
-        return low is not None and low > 0
+
+def specificity(observed: Observed, level: float = LEVEL) -> Estimate:
+    """Of what people call unmet, the share that the judge calls unmet."""
+    alarms = _said_yes(observed, 1 - observed.people, level)
+    ends = (None if end is None else 1 - end for end in (alarms.value, alarms.high, alarms.low))
+    return Estimate(*ends, reason=alarms.reason)
+
+
+def beats_chance(observed: Observed) -> bool:
+    """Whether sensitivity + specificity - 1 lies clearly above 0."""
+    hits, alarms = (
+        _said_yes(observed, weights, DOUBT) for weights in (observed.people, 1 - observed.people)
+    )
+    low = difference_of(hits, alarms).low
+    return low is not None and low > 0
+
+
+def _said_yes(observed: Observed, weights: Array, level: float) -> Estimate:
+    """The share of labelled rollouts that the judge says yes to, each with its weight."""
+    labelled = observed.labelled
+    examples, weight = observed.examples[labelled], weights[labelled]
+    yes = summed_by_example(observed.judge[labelled] * weight, examples)
+    clusters = zip(yes.tolist(), summed_by_example(weight, examples).tolist(), strict=True)
+    return clustered_wilson(list(clusters), level)
 
 
 def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0, level: float = LEVEL) -> Estimate:
@@ -81,14 +94,6 @@ def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0, level: float = LEVEL
     half = z * (adjusted.variance() * effect) ** 0.5
     low, high = (min(max(end, 0.0), 1.0) for end in (centre - half, centre + half))
     return Estimate(value, min(low, value), max(high, value))
-
-
-def budget(rates: ErrorRates) -> Budget:
-    """How the interval would shrink with more labels like these."""
-    adjusted = _adjusted(rates, normal_quantile((1 + LEVEL) / 2))
-    labels = rates.people_yes + rates.people_no
-    falling = (adjusted.from_hits + adjusted.from_alarms) * labels
-    return Budget(falling / adjusted.gap**2, adjusted.from_rollouts / adjusted.gap**2)
 
 
 def influence(observed: Observed, rates: ErrorRates, rate: float) -> Array:

@@ -21,11 +21,8 @@ def wilson(successes: float, trials: float, level: float = LEVEL) -> Estimate:
     """
     if not trials:
         return undefined(_NOTHING)
-    return Estimate(successes / trials, *_ends((successes, trials), level))
-
-
-def _ends(share: tuple[float, float], level: float) -> tuple[float, float]:
-    return intervals.wilson(share[0] / share[1], share[1], normal_quantile((1 + level) / 2))
+    share, z = successes / trials, normal_quantile((1 + level) / 2)
+    return Estimate(share, *intervals.wilson(share, trials, z))
 
 
 def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEVEL) -> Estimate:
@@ -70,21 +67,20 @@ def clopper_pearson(successes: int, trials: int, level: float = LEVEL) -> Estima
     return Estimate(successes / trials, low, high)
 
 
-def share_difference(
-    first: tuple[float, float], second: tuple[float, float], level: float = LEVEL
-) -> Estimate:
-    """The first share less the second, each given as (successes, trials), from separate trials.
+def difference_of(first: Estimate, second: Estimate) -> Estimate:
+    """The first share less the second, from separate trials.
 
-    The interval is Newcombe's, which joins two Wilson intervals and stays within -1 and 1.
+    The interval is Newcombe's, which joins those of the two and stays within -1 and 1.
 
-    >>> print(share_difference((9, 10), (3, 10)))
+    >>> print(difference_of(wilson(9, 10), wilson(3, 10)))
     0.60 [0.17, 0.81]
     """
-    if not first[1] or not second[1]:
+    one, one_low, one_high = first.value, first.low, first.high
+    other, other_low, other_high = second.value, second.low, second.high
+    if one is None or other is None:
         return undefined("one of the two shares counts nothing")
-    one, other = first[0] / first[1], second[0] / second[1]
-    one_low, one_high = _ends(first, level)
-    other_low, other_high = _ends(second, level)
+    if one_low is None or one_high is None or other_low is None or other_high is None:
+        return Estimate(one - other, reason="one of the two shares has no interval")
     below = ((one - one_low) ** 2 + (other_high - other) ** 2) ** 0.5
     above = ((one_high - one) ** 2 + (other - other_low) ** 2) ** 0.5
     return Estimate(one - other, one - other - below, one - other + above)

@@ -13,7 +13,7 @@ from assay.graders.views import View
 from assay.models.base import has_room
 from assay.score import Score
 from assay.trust.estimate import Estimate, undefined
-from assay.trust.probe_shares import clustered_wilson
+from assay.trust.shares import clustered_wilson
 from assay.trust.suggest_pairs import Pair
 
 Text: TypeAlias = tuple[str, str]

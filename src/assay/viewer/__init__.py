@@ -2,6 +2,7 @@
 
 filters   what to show, in a line
 index     the rows as a table in SQLite
+base      the tables of an index
 shown     what the page shows, as plain data
 shelf     Shelf: the runs of a page, with what people said about them
 app       the page over HTTP

@@ -4,10 +4,7 @@ The run is not touched: the index is a file in a folder for caches, or in memory
 index is extended from where it ended.
 """
 
-import hashlib
-import json
 import math
-import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,38 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.criterion import Criterion
-from assay.lines import CriterionReport, Lines
+from assay.lines import Lines, answer_said
 from assay.messages import completion_text, question_text
 from assay.runs import Row, Run
 from assay.score import Score
+from assay.viewer.base import COLUMNS, opened_base
 from assay.viewer.filters import terms_of, where
-
-FORMAT: Final = 2
-"""Changes when the table does; an index of another format is built anew."""
 
 BINS: Final = 20
 """Bars of a histogram."""
 
 PREVIEW: Final = 160
 """Characters of a completion that a table shows."""
-
-_COLUMNS: Final = {
-    "number": "INTEGER PRIMARY KEY",
-    "place": "INTEGER",
-    "example": "TEXT",
-    "sample": "INTEGER",
-    "task": "TEXT",
-    "score": "REAL",
-    "reward": "REAL",
-    "scored": "INTEGER",
-    "errors": "TEXT",
-    "seconds": "REAL",
-    "cost": "REAL",
-    "preview": "TEXT",
-    "disagreement": "REAL",
-    "labelled": "INTEGER",
-}
-"""And after these a column a criterion, `v0`, `v1`, …, with its verdict."""
 
 _SHOWN: Final = (
     "number", "example", "sample", "task", "score", "reward", "scored", "errors", "seconds", "cost", "preview",
@@ -73,7 +50,7 @@ class Index:
         self.criteria = _places(run.about.criteria)
         self.tags = _tagged(run.about.criteria)
         self._lock = threading.RLock()
-        self._base = _opened(path, _signature(run), len(self.criteria))
+        self._base = opened_base(run, path, len(self.criteria))
 
     def close(self) -> None:
         self._base.close()
@@ -83,7 +60,7 @@ class Index:
         ends = time.monotonic() + seconds
         with self._lock, self._base:
             start: int = self._one("SELECT place FROM upto")
-            marks = ", ".join("?" * (len(_COLUMNS) + len(self.criteria)))
+            marks = ", ".join("?" * (len(COLUMNS) + len(self.criteria)))
             for some in _chunks(self.run.placed_rows(start)):
                 if self.run.about.resumed or start:
                     self._forget([(row.example, row.sample) for _, _, row in some])
@@ -247,27 +224,10 @@ def _answers(row: Row) -> Iterator[tuple[str, str]]:
     lines = row.report.report
     if isinstance(lines, Lines):
         for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
-            yield criterion.name, _answer_said(criterion, answer)
+            yield criterion.name, answer_said(criterion, answer)
     else:
         for line in lines or ():
-            yield line.name, line_said(line)
-
-
-def _answer_said(criterion: Criterion, answer: float | Score) -> str:
-    if isinstance(answer, bool):
-        return criterion.choices[-1 if answer else 0]
-    if not isinstance(answer, Score):
-        return f"{answer:.4g}"
-    if answer.error is not None:
-        return "error"
-    return answer.verdict or ("" if answer.value is None else f"{answer.value:.4g}")
-
-
-def line_said(line: CriterionReport) -> str:
-    """What a line comes to, in a word."""
-    if line.error is not None or not line.asked:
-        return "error" if line.error is not None else "not asked"
-    return line.verdict or ("" if line.value is None else f"{line.value:.4g}")
+            yield line.name, line.said
 
 
 def _disagreement(row: Row) -> float:
@@ -290,50 +250,6 @@ def _tagged(criteria: Sequence[Criterion]) -> dict[str, list[int]]:
         for tag in criterion.tags:
             tags.setdefault(tag, []).append(places[criterion.name])
     return tags
-
-
-def _signature(run: Run) -> str:
-    """What an index is known by: another run in the same folder needs another one."""
-    about: dict[str, Any] = {**run.about.to_dict(), "resumed": 0, "options": None}
-    told = json.dumps(about, sort_keys=True, default=str)
-    return hashlib.sha256(f"{FORMAT} {run.path.resolve()} {told}".encode()).hexdigest()
-
-
-def _opened(path: Path | None, signature: str, criteria: int) -> sqlite3.Connection:
-    base = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
-    base.execute("PRAGMA synchronous = OFF")  # it can be built again
-    # SQLite's own knows the letters of English only.
-    base.create_function("lower", 1, _lower, deterministic=True)
-    try:
-        known = base.execute("SELECT signature FROM upto").fetchone()
-    except sqlite3.OperationalError:
-        known = None
-    if known is None or known[0] != signature:
-        _make(base, signature, criteria)
-    return base
-
-
-def _lower(text: str | None) -> str | None:
-    return None if text is None else text.lower()
-
-
-def _make(base: sqlite3.Connection, signature: str, criteria: int) -> None:
-    named = [f"{name} {kind}" for name, kind in _COLUMNS.items()]
-    verdicts = [f"v{place} TEXT" for place in range(criteria)]
-    base.executescript(
-        f"""
-        DROP TABLE IF EXISTS rows;
-        DROP TABLE IF EXISTS texts;
-        DROP TABLE IF EXISTS upto;
-        CREATE TABLE rows ({", ".join(named + verdicts)});
-        CREATE INDEX by_score ON rows (score, number);
-        CREATE INDEX by_example ON rows (example, sample);
-        CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
-        CREATE TABLE upto (place INTEGER, signature TEXT);
-        """
-    )
-    base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))
-    base.commit()
 
 
 def _chunks(rows: Iterable[Any], size: int = 1000) -> Iterator[list[Any]]:

@@ -14,7 +14,7 @@ from assay.runs.rubrics import CriterionAbout, RubricAbout
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
 from assay.trust.labels import Label
-from assay.viewer.index import Index, line_said
+from assay.viewer.index import Index
 
 _TAGS = XMLParser(["answer"])
 
@@ -195,7 +195,7 @@ def _line(line: CriterionReport, text: str, labels: Iterable[Label]) -> dict[str
         "name": line.name,
         "requirement": line.requirement,
         "weight": line.weight,
-        "verdict": line_said(line),
+        "verdict": line.said,
         "value": line.value,
         "reason": line.reason,
         "evidence": evidence_of(line.reason, text) if line.requirement is not None else [],

@@ -58,8 +58,8 @@
   function endOfPiece(text, from) {
     const until = Math.min(text.length, from + PIECE);
     if (until === text.length) return until;
-    const line = text.lastIndexOf("\n", until - 1);
-    if (line > from + PIECE / 2) return line + 1;
+    const line = text.slice(from, until).lastIndexOf("\n");
+    if (line > PIECE / 2) return from + line + 1;
     // Not between the halves of one character.
     return /[\udc00-\udfff]/.test(text[until]) ? until + 1 : until;
   }

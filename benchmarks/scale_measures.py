@@ -1,0 +1,211 @@
+"""What is measured of many workers: the gain of a second one, the cost of an engine, and the turns at a judge.
+
+Every run is in a fresh process of its own, with workers that are started for it. CPU seconds are those of
+all processes; where two are compared they take turns, and the least of the rounds counts.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from rows import Check, Limit, Row, Table, Target
+
+HERE = Path(__file__).parent
+SHARD = 10_000
+APART = (
+    "unshare", "-rnpf", "--mount-proc", "--kill-child", "sh", "-c", 'ip link set lo up && exec "$0" "$@"',
+)  # fmt: skip
+"""A network that has only the loopback: Ray listens on all interfaces."""
+WORDS = (
+    "the", "heat", "pump", "pays", "for", "itself", "in", "seven", "to", "nine", "years", "where",
+    "winters", "are", "mild", "and", "power", "is", "cheap",
+)  # fmt: skip
+
+Say: TypeAlias = Callable[[str], None]
+Taken: TypeAlias = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much; the defaults are what the targets speak of."""
+
+    rows: int = 1_000_000
+    """Cheap rollouts, for the gain of a second worker."""
+    few: int = 20_000
+    many: int = 120_000
+    """Mathematical ones, for what a shard costs beside its work."""
+    rounds: int = 3
+    turns: int = 20_000
+    """That each of two clients takes."""
+
+
+QUICK = Sizes(rows=20_000, few=10_000, many=20_000, rounds=1, turns=1_000)
+
+
+@dataclass
+class Found:
+    """What a measure comes to."""
+
+    rows: list[Row | Check] = field(default_factory=list[Row | Check])
+    tables: list[Table] = field(default_factory=list[Table])
+    notes: list[str] = field(default_factory=list[str])
+
+
+def gain(sizes: Sizes, say: Say) -> Found:
+    """Two workers against one, and what each engine takes for the same rollouts."""
+    found = Found()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), say)
+        engines = ("processes:1", "processes:2", "alone", "ray:2")
+        taken: dict[str, Taken] = {}
+        for engine in engines:
+            try:
+                taken[engine] = bench.run(engine, "cheap", sizes.rows)
+            except RuntimeError as error:
+                found.notes.append(f"{engine} was not measured: {error}")
+    rate = {engine: sizes.rows / took["wall"] for engine, took in taken.items()}
+    found.rows.append(
+        Row(
+            f"{sizes.rows:,} cheap rollouts, two workers",
+            rate["processes:2"],
+            rate["processes:1"],
+            "rollouts/s",
+            against="one worker",
+            target=Target(1.7, "at least"),
+        )
+    )
+    driver = taken["processes:2"]["driver"] / sizes.rows * 1e6
+    found.rows.append(
+        Row("the driver alone, cutting and joining, CPU", driver, None, "µs a rollout")
+    )
+    found.tables.append(_engines(taken, sizes.rows))
+    return found
+
+
+def _engines(taken: Mapping[str, Taken], rows: int) -> Table:
+    lines: list[tuple[str, ...]] = []
+    for engine, took in taken.items():
+        cpu = took["driver"] + took["workers"]
+        figures = (took["wall"], took["driver"], took["workers"])
+        lines.append(
+            (
+                engine,
+                *(f"{figure:.2f}" for figure in figures),
+                f"{1e6 * cpu / rows:.1f}",
+                f"{took['start']:.2f}" if "start" in took else "in the others",
+            )
+        )
+    headings = (
+        "engine",
+        "wall s",
+        "CPU s driver",
+        "CPU s workers",
+        "CPU µs a rollout",
+        "CPU s start",
+    )
+    return Table(f"What {rows:,} cheap rollouts take, by engine:", headings, tuple(lines))
+
+
+def overhead(sizes: Sizes, say: Say) -> Found:
+    """What a shard of mathematics costs beside the work, start left out: by the difference of two sizes."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), say)
+        least: dict[tuple[str, int], float] = {}
+        for _ in range(sizes.rounds):
+            for engine in ("alone", "processes:1"):
+                for rows in (sizes.few, sizes.many):
+                    took = bench.run(engine, "math", rows)
+                    cpu = took["driver"] + took["workers"]
+                    least[engine, rows] = min(cpu, least.get((engine, rows), cpu))
+    shards = (sizes.many - sizes.few) / SHARD
+    work, whole = (
+        (least[engine, sizes.many] - least[engine, sizes.few]) / shards
+        for engine in ("alone", "processes:1")
+    )
+    share = 100 * (whole - work) / work
+    limit = Limit(10, "at most", "%")
+    return Found(
+        rows=[
+            Row(f"a shard of {SHARD:,} mathematical rollouts, the work alone", work, None, "CPU s"),
+            Row("the same by a worker, part written and joined", whole, None, "CPU s"),
+            Row("engine overhead a shard", share, None, "%", target=limit),
+        ]
+    )
+
+
+def permits(sizes: Sizes, say: Say) -> Found:
+    """How many turns at a judge one driver can hand out."""
+    told = _told([sys.executable, str(HERE / "scale_permits_worker.py"), str(sizes.turns)], say)
+    return Found(
+        rows=[
+            Row("turns at a judge, handed out", 1e6 / told["server"], None, "turns/CPU s"),
+            Row("a turn, CPU of the driver", told["server"], None, "µs"),
+            Row("a turn, CPU of the worker", told["client"], None, "µs"),
+        ]
+    )
+
+
+MEASURES: Mapping[str, Callable[[Sizes, Say], Found]] = {
+    "gain": gain,
+    "overhead": overhead,
+    "permits": permits,
+}
+
+
+class Bench:
+    """Files of rollouts, and runs of them."""
+
+    def __init__(self, folder: Path, say: Say) -> None:
+        self._folder = folder
+        self._say = say
+        self._number = 0
+
+    def run(self, engine: str, rubric: str, rows: int) -> Taken:
+        """What scoring so many rollouts takes. Raises `RuntimeError` when it cannot be done."""
+        self._number += 1
+        run = self._folder / f"run-{self._number}"
+        command = [sys.executable, str(HERE / "scale_worker.py"), engine, rubric]
+        command += [str(self._file(rows)), str(run)]
+        took = _told([*APART, *command] if engine.startswith("ray") else command, self._say)
+        if took["rows"] != rows:
+            raise RuntimeError(f"{took['rows']} rows came of {rows}")
+        subprocess.run(["rm", "-r", str(run)], check=True)
+        return took
+
+    def _file(self, rows: int) -> Path:
+        path = self._folder / f"{rows}.jsonl"
+        if not path.exists():
+            _write(path, rows)
+        return path
+
+
+def _told(command: Sequence[str], say: Say) -> Taken:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
+    if done.returncode:
+        last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+        raise RuntimeError(f"exit code {done.returncode}: {last}")
+    said = done.stdout.splitlines()[-1]
+    say(f"{' '.join(command[command.index(sys.executable) + 1 :][:3])}: {said}")
+    return json.loads(said)
+
+
+def _write(path: Path, rows: int) -> None:
+    """Rollouts of about 450 bytes with an id each, the same each time."""
+    drawn = random.Random(rows)
+    words = partial(drawn.choices, WORDS)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(rows):
+            answer = drawn.randrange(1000)
+            said = answer if drawn.random() < 0.6 else answer + 1
+            prompt = f"{' '.join(words(k=15))}: what is {answer} + 0?"
+            completion = f"{' '.join(words(k=40))}. The answer is \\boxed{{{said}}}."
+            row = {"id": f"q-{number}", "prompt": prompt, "completion": completion}
+            file.write(json.dumps({**row, "answer": str(answer)}) + os.linesep)

@@ -1,0 +1,65 @@
+"""Gathering: small requests that come in the same turn of the event loop are scored as one batch.
+
+Trainers send one rollout a request, and scoring sixteen at once costs little more than scoring one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from assay.report import EvaluationReport
+from assay.rollout import Rollout
+
+FEW: Final = 32
+"""Rollouts of a request that is gathered with others; a larger one gains nothing."""
+
+Reports = list[EvaluationReport]
+Score = Callable[[Sequence[Rollout]], Awaitable[Reports]]
+
+
+class _Waiting(NamedTuple):
+    rollouts: Sequence[Rollout]
+    reports: "asyncio.Future[Reports]"
+
+
+class Gathering:
+    """Scores rollouts together with those of other requests.
+
+    Only for what waits for nobody and compares nothing: then nobody waits longer for it, and nobody's
+    score depends on who else was there. When scoring together raises, `alone` is asked for each request.
+    """
+
+    def __init__(self, score: Score, alone: Score) -> None:
+        self._score = score
+        self._alone = alone
+        self._waiting: list[_Waiting] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def reports(self, rollouts: Sequence[Rollout]) -> Reports:
+        """The reports on these rollouts, in order."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._begin)
+        waiting = _Waiting(rollouts, loop.create_future())
+        self._waiting.append(waiting)
+        return await waiting.reports
+
+    def _begin(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._task = asyncio.get_running_loop().create_task(self._answer(waiting))
+
+    async def _answer(self, waiting: Sequence[_Waiting]) -> None:
+        try:
+            together = [rollout for one in waiting for rollout in one.rollouts]
+            reports = iter(await self._score(together))
+        except Exception:  # noqa: BLE001 - whose fault it is comes out below
+            for one in waiting:
+                _tell(one, await self._alone(one.rollouts))
+            return
+        for one in waiting:
+            _tell(one, [next(reports) for _ in one.rollouts])
+
+
+def _tell(one: _Waiting, reports: Reports) -> None:
+    if not one.reports.done():  # it may have been cancelled
+        one.reports.set_result(reports)

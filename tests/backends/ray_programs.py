@@ -1,0 +1,66 @@
+"""What is done in Ray by the tests: `python ray_programs.py score|judged|stage ROWS FOLDER`."""
+
+import json
+import sys
+import time
+
+from assay import PerCriterionGrader, Rubric
+from assay.backends import RayTasks, RubricStage, score_shards
+from assay.models import Limits, model_of
+from assay.testing import ModelServer
+
+
+def slow(completion):
+    time.sleep(0.05)
+    if completion.endswith("7"):
+        raise ConnectionError("away")
+    return len(completion) / 8
+
+
+def make():
+    return Rubric([slow]), None
+
+
+class Judged:
+    """A rubric that a server judges, three calls at once."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def __call__(self):
+        model = model_of(self.url, limits=Limits(concurrency=3))
+        return Rubric.from_dict([{"requirement": "x"}]), PerCriterionGrader(model=model)
+
+
+def score(rows, folder):
+    """Shards as tasks, gone on with where it was broken off."""
+    summary = score_shards(make, [rows], folder, engine=RayTasks(), rows=4, resume=True)
+    return {"rollouts": summary.rollouts}
+
+
+def judged(rows, folder):
+    """A judge that all tasks ask."""
+    with ModelServer("MET", latency=0.02) as judge:
+        summary = score_shards(Judged(judge.model), [rows], folder, engine=RayTasks(), rows=10)
+        return {"scored": summary.scored, "most": judge.most_at_once}
+
+
+def stage(rows, folder):
+    """A pipeline of Ray Data."""
+    import ray.data
+
+    ray.init(log_to_driver=False)
+    data = ray.data.read_json(rows, lines=True).map_batches(
+        RubricStage,
+        fn_constructor_args=(make,),
+        batch_format="pyarrow",
+        batch_size=10,
+        num_cpus=0.5,
+        concurrency=2,
+    )
+    return {"rows": data.take_all()}
+
+
+if __name__ == "__main__":
+    kind, *arguments = sys.argv[1:]
+    sys.stdout.write(json.dumps(globals()[kind](*arguments)))
