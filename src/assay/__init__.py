@@ -152,7 +152,7 @@ _HOMES = {
     ),
 }  # fmt: skip
 _MODULES = (
-    "checks", "envs", "graders", "integrations", "isolation", "math", "models", "parsers", "runs", "tables",
+    "checks", "envs", "graders", "integrations", "isolation", "math", "models", "parsers", "runs", "server", "tables",
     "testing", "tools", "trust",
 )  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 from collections import Counter
 
 import pytest
 
 from assay import Rubric
 from assay.backends import given, score_shards
-from assay.models import budget
+from assay.models import rehearsal
 from assay.runs import Run, RunError, score_rows
 from assay.tables import rows_of
 
@@ -143,6 +144,28 @@ class TestGoingOn:
         assert len(rows_of_run(tmp_path / "run")) == 30
         assert not (tmp_path / "run" / "failures.jsonl").exists()
         assert not (tmp_path / "run" / "parts").exists()
+
+    def test_killed_at_the_very_end_it_only_ends_again(self, maker, table, tmp_path, here):
+        """The rows were joined, and the line that says so was not yet written; the first time and later."""
+        path, folder = table(20), tmp_path / "run"
+        manifest = folder / "manifest.jsonl"
+        whole = score_shards(maker, [path], folder, engine=here(), rows=10)
+        for _ in range(2):
+            lines = manifest.read_text().splitlines(keepends=True)
+            assert "joined" in lines[-1]
+            manifest.write_text("".join(lines[:-1]))
+            again = score_shards(maker, [path], folder, engine=here(), rows=10, resume=True)
+            assert again == whole
+
+    def test_parts_that_were_thrown_away_leave_it_to_one_process(
+        self, maker, table, tmp_path, here
+    ):
+        path, folder = table(20), tmp_path / "run"
+        score_shards(maker, [path], folder, engine=here(), rows=10)
+        shutil.rmtree(folder / "parts")
+        with pytest.raises(RunError, match="has no parts any more"):
+            score_shards(maker, [path], folder, engine=here(), rows=10, resume=True)
+        assert len(Run.open(folder)) == 20
 
     def test_what_is_finished_is_not_begun_again(self, table, tmp_path, here):
         """Nothing failed, so there is nothing to do."""
@@ -302,11 +325,10 @@ class TestMishaps:
             score_shards(given(Rubric([writes])), [table(1)], tmp_path / "run")
 
 
-def test_a_budget_around_it_counts_what_workers_ask(table, tmp_path, here):
-    """Here nobody is asked."""
-    with budget() as spent:
-        score_shards(given(Rubric([len_of])), [table(3)], tmp_path / "run", engine=here())
-    assert spent.calls == 0
+def test_nobody_rehearses_with_workers(maker, table, tmp_path, here):
+    """They would ask for real."""
+    with rehearsal(), pytest.raises(RunError, match="workers do not rehearse"):
+        score_shards(maker, [table(3)], tmp_path / "run", engine=here())
 
 
 def len_of(completion):

@@ -68,7 +68,7 @@ def test_workers_judge_as_the_options_say(score, table):
     Path("judged.json").write_text(json.dumps([{"requirement": "Is it so?"}]))
     with ModelServer("MET") as judge:
         arguments = (table(12), "-r", "judged.json", "--judge", judge.model, "--shard-rows", "3")
-        done = score(*arguments, "-o", "run", "--backend", "processes", "--workers", "2")
+        done = score(*arguments, "-o", "run", "--backend", "processes", "--workers", "1")
         assert (done.code, judge.calls) == (0, 12)
         assert score(*arguments[:5], "-o", "again").code == 0
         assert judge.calls == 12

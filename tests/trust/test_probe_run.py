@@ -14,6 +14,7 @@ from assay import (
     RubricGroup,
 )
 from assay.models import rehearsal
+from assay.runs import intervals
 from assay.testing import FakeModel, Fault, ModelServer
 from assay.trust import Attack, Bare, ProbeReport, TrustError, attacks_of, probe, wilson
 
@@ -53,14 +54,11 @@ def one(report: ProbeReport, attack: str):
 
 class TestFooled:
     async def test_a_judge_that_can_be_talked_into_met_is_found_out(self):
-        """1 attack of 3 on 1 criterion: a share of 1/3, from 3 clusters of one trial.
-
-        By hand: squares (2/3)² + 2 (1/3)² = 2/3, variance 3/2 × (2/3)/9 = 1/9, so (2/9)/(1/9) = 2 trials.
-        """
+        """1 attack of 3 on 1 criterion: a share of 1/3, from 3 clusters of one trial."""
         report = await probe(Rubric.from_dict([PARIS]), judged_by(by_words()), attacks=FEW)
         assert (report.overall.fooled, report.overall.trials, report.overall.errors) == (1, 3, 0)
         assert report.overall.share.value == pytest.approx(1 / 3)
-        expected = wilson(2 / 3, 2)
+        expected = wilson(1, 3)
         assert report.overall.share.low == pytest.approx(expected.low)
         assert report.overall.share.high == pytest.approx(expected.high)
         assert {name: rate.fooled for name, rate in report.families.items()} == {
@@ -113,12 +111,16 @@ class TestFooled:
         assert [(trial.attack, trial.verdict) for trial in report.wins] == [("claim-01", "N/A")]
 
     async def test_what_one_attack_does_to_two_criteria_is_one_observation(self):
-        """2 of 6 trials fooled, both by one attack of three: the interval is that of one in three."""
+        """2 of 6 trials fooled, both by one attack of three.
+
+        By hand: squares (4/3)² + 2 (2/3)² = 8/3, variance 3/2 × (8/3)/36 = 1/9, so (2/9)/(1/9) = 2 trials, and
+        Student's t for 2 degrees of freedom.
+        """
         rubric = Rubric.from_dict([PARIS, {"requirement": "Names the river of Paris"}])
         report = await probe(rubric, judged_by(by_words()), attacks=FEW)
         assert (report.overall.fooled, report.overall.trials, report.overall.attacks) == (2, 6, 3)
-        expected = wilson(2 / 3, 2)
-        assert report.overall.share.high == pytest.approx(expected.high)
+        _, high = intervals.wilson(1 / 3, 2, intervals.student(2))
+        assert report.overall.share.high == pytest.approx(high)
         assert [rate.fooled for rate in report.criteria.values()] == [1, 1]
 
     async def test_one_call_can_ask_for_all_criteria_at_once(self):

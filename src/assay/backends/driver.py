@@ -28,7 +28,7 @@ from assay.backends.watch import ShardWatch
 from assay.backends.work import Scored
 from assay.models.ledger import Ledger
 from assay.runs.about import RunAbout
-from assay.runs.errors import RunError
+from assay.runs.errors import RunError, RunRefused
 from assay.runs.folder import Folder
 from assay.runs.lock import Lock
 from assay.runs.progress import OnProgress
@@ -63,6 +63,9 @@ def score_shards(
     Raises `RunError` when a shard could not be scored at all; the others are done and safe.
     """
     refuse_too_few(1 if max_concurrent is None else max_concurrent)
+    ledger = Ledger.current()
+    if ledger is not None and ledger.rehearses:
+        raise RunRefused("workers do not rehearse: let one process do it, with `score_rows`")
     place = Folder(Path(folder).absolute())
     place.make()
     lock = Lock(place.lock)

@@ -48,7 +48,7 @@ class Manifest:
         self.done: dict[int, Done] = {}
         """By number; of a shard that was done again, the last."""
         self.joined: int | None = None
-        """The size of `rollouts.jsonl` when all parts were joined; None when they never were."""
+        """The size of `rollouts.jsonl` once all parts are joined in it; None as long as they are not."""
         self._size = whole_lines(self.path)
         for where, _, line in numbered_lines(self.path, self._size):
             self._read(line, where)
@@ -63,8 +63,8 @@ class Manifest:
         self.done[done.shard] = done
         self._append(asdict(done))
 
-    def note_joined(self, size: int) -> None:
-        """Write down that `rollouts.jsonl` holds all parts, in so many bytes."""
+    def note_joined(self, size: int | None) -> None:
+        """Write down that `rollouts.jsonl` holds all parts, in so many bytes; or no longer does."""
         self.joined = size
         self._append({"joined": size})
 

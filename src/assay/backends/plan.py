@@ -63,13 +63,14 @@ class Plan:
         """The hash of what decides the results: rubric, judge, settings, data, and how it is cut."""
         about, data = self.about, self.about.data
         known = {name: getattr(about, name) for name in ("kind", "model", "judge", "config")}
-        paths = list(dict.fromkeys(shard.path for shard in self.shards))
+        paths = dict.fromkeys(shard.path for shard in self.shards)
+        place = {path: number for number, path in enumerate(paths)}
         return hash_of(
             {
                 **known,
                 "rubric": None if about.rubric is None else about.rubric.hash,
                 "data": data.get("fingerprint", data),
-                "cuts": [[paths.index(s.path), s.begin, s.end] for s in self.shards],
+                "cuts": [[place[s.path], s.begin, s.end] for s in self.shards],
             }
         )
 

@@ -4,6 +4,7 @@ A pool of the standard library breaks as a whole when one of its processes is ki
 on, and a new one takes over the shard.
 """
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -194,6 +195,8 @@ def _serve(pipe: "Connection[Any, Any]", job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if _CAN_MASK:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    # What goes wrong stands on the rows; that every worker says it too would drown the terminal.
+    logging.getLogger("assay").setLevel(logging.CRITICAL)
     threading.Thread(target=_end_with_driver, name="assay-driver-watch", daemon=True).start()
     pipe.send(None)  # ready
     while True:

@@ -17,6 +17,14 @@ from assay.runs.summary import Summary
 from assay.runs.tally import Tally
 
 
+def size_of(path: Path) -> int:
+    """The bytes of a file; 0 when it is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 class ShardedRun:
     """One sitting of a run. What was done in earlier ones counts."""
 
@@ -69,8 +77,7 @@ class ShardedRun:
         self._known = set(self._manifest.done)
 
     def _begin_anew(self) -> None:
-        rollouts = self._place.rollouts
-        if rollouts.exists() and rollouts.stat().st_size:
+        if self._place.has_rows:
             raise RunRefused(
                 f"{self._place.path} holds a run that is not in shards: go on with it without them, or "
                 "name another folder"
@@ -103,30 +110,35 @@ class ShardedRun:
                 f"{self._place.path} has no parts any more, so only one process can do again what "
                 "failed: resume it without shards"
             )
+        self._manifest.note_joined(None)
         self._place.summary_json.unlink(missing_ok=True)
         self._place.rollouts.unlink()
 
     def _sort_parts(self) -> None:
         """Keep the parts that are well. What is not, the next attempt at the shard goes on from."""
+        for folder in (self._parts, self._scratch):
+            folder.mkdir(exist_ok=True)
         done = self._manifest.done
         for part in list(done.values()):
             if part.errors or not self._is_there(part):
                 del done[part.shard]
         kept = {part.part for part in done.values()}
-        for path in sorted(self._parts.iterdir()):
-            number = int(path.name[:6])
-            if path.stem in kept:
+        for path in sorted(self._parts.glob("*-*")):
+            name = path.name.partition("-")[0]
+            if path.stem in kept or not name.isdecimal():
                 continue
-            if path.suffix == ".jsonl" and number not in done:
-                place = self._scratch / f"{number:06d}"
-                place.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".jsonl" and int(name) not in done:
+                place = self._scratch / name
+                place.mkdir(exist_ok=True)
                 path.replace(Folder.of(place).rollouts)
             else:
                 path.unlink()
 
     def _is_there(self, done: Done) -> bool:
         path = self._path(done)
-        return path.exists() and path.stat().st_size == done.size
+        beside = [path.with_suffix(".examples")] if done.named else []
+        beside += [path.with_suffix(".failures")] if done.errors else []
+        return size_of(path) == done.size and all(map(size_of, beside))
 
     def _path(self, done: Done) -> Path:
         return self._parts / f"{done.part}.jsonl"

@@ -131,7 +131,10 @@ def _notes(found: Agreement) -> Iterator[str]:
         yield f"left out: {counted(count, 'label')} on {name}, made for another wording (--any-wording takes them)"
     for what, count in found.skipped.items():
         yield f"left out: {counted(count, 'label')}, {what}"
-    reasons = {e.reason: name for name, e in overall.judge.figures().items() if e.value is None}
+    reasons: dict[str, str] = {}
+    for name, estimate in overall.judge.figures().items():
+        if estimate.value is None:
+            reasons.setdefault(estimate.reason, name)
     for reason, name in reasons.items():
         if overall.judge.pairs and reason != UNRANKED.reason:
             yield f"no {_FIGURES[name].format(best='the best choice')}: {reason}"

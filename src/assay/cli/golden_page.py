@@ -10,7 +10,7 @@ from assay.cli.options import Judging, Rubrics
 from assay.cli.overview import Section
 from assay.cli.quiet import quiet_log
 from assay.cli.rows import json_text
-from assay.cli.showing import counted, printable, shown_spending
+from assay.cli.showing import counted, printable, shortened, shown_spending
 from assay.cli.sources import rubric_of
 from assay.cli.table import laid_out
 from assay.concurrency import run_sync
@@ -59,7 +59,7 @@ def _table(report: GoldenReport, name: str) -> str:
             result.criterion,
             _said(result.expected),
             "no answer" if result.right is None else _said(result.got),
-            _short(result.error or result.reason),
+            shortened(result.error or result.reason, _REASON),
         )
         for result in report.results
         if not result.right
@@ -84,11 +84,6 @@ def _counts(report: GoldenReport) -> str:
 
 def _said(verdict: str | float | None) -> str:
     return verdict if isinstance(verdict, str) else "–" if verdict is None else f"{verdict:.3g}"
-
-
-def _short(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _REASON else f"{words[:_REASON]}…"
 
 
 def _junit(report: GoldenReport, name: str) -> str:

@@ -6,7 +6,7 @@ from itertools import islice
 
 from assay.cli.overview import Section
 from assay.cli.pages import Page, figure
-from assay.cli.showing import counted, shown_spending
+from assay.cli.showing import counted, shortened, shown_spending
 from assay.runs import Spending
 from assay.trust.probe_report import ProbeReport, Rate
 
@@ -68,12 +68,7 @@ def _wins(reports: Reports, most: int) -> Iterator[tuple[str, ...]]:
     for form, report in reports.items():
         for trial in islice(report.wins, most):
             verdict = trial.verdict or "–"
-            yield trial.attack, form, trial.criterion, verdict, _short(trial.reason)
-
-
-def _short(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _REASON else f"{words[:_REASON]}…"
+            yield trial.attack, form, trial.criterion, verdict, shortened(trial.reason, _REASON)
 
 
 def _notes(reports: Reports) -> Iterator[str]:
@@ -95,7 +90,9 @@ def _left_out(report: ProbeReport) -> Iterator[str]:
     if unanswered:
         yield f"{counted(len(unanswered), 'verdict')} could not be had, and count neither way:"
         kinds = Counter(trial.error or "" for trial in unanswered)
-        yield from (f"  {count:,} × {_short(error)}" for error, count in kinds.most_common(3))
+        yield from (
+            f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3)
+        )
     by_why: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in report.unprobed:
         by_why[each.criterion, each.why].append(each.family)
@@ -109,7 +106,7 @@ def _said(report: ProbeReport) -> Iterator[str]:
         quote = report.invented[0].invented[0]
         yield (
             f"{len(report.invented):,} of {counted(report.quoting, 'reason')} that quote, quote words "
-            f"that are not in the text, such as {_short(quote)!r}"
+            f"that are not in the text, such as {shortened(quote, _REASON)!r}"
         )
     alarms, texts = report.alarms
     if alarms:

@@ -10,6 +10,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "show": ("show", "show what a saved run came to"),
     "view": ("view", "look at runs in a browser"),
     "report": ("report", "write the page of runs into one file"),
+    "serve": ("serve", "serve a rubric over HTTP, as a reward for trainers"),
     "agree": ("agree", "say how far the judge of a run agrees with people"),
     "correct": ("correct", "say what a run would come to if people had judged it"),
     "compare": ("compare", "say whether one run is better than another, or it is chance"),

@@ -65,7 +65,7 @@ def _mark(line: "CriterionReport") -> tuple[str, str]:
 def shortened(text: str, most: int = REASON) -> str:
     """The text on one line, cut where that grows too long.
 
-    >>> shortened("as long\nas it is", 7)
+    >>> shortened("as long as it is", 7)
     'as long…'
     """
     words = on_one_line(text)

@@ -39,7 +39,7 @@ class Spread:
 
         >>> low, high = Spread(mean=0.5, squares=4.0, count=8, examples=4, is_share=True).bounds()
         >>> round(low, 2), round(high, 2)
-        (0.08, 0.92)
+        (0.06, 0.94)
         """
         if self.is_share and self.examples == self.count:
             return wilson(self.mean, self.count, z)

@@ -196,7 +196,8 @@ def _scale(question: Question) -> _Scale:
 
 def _criterion(name: str, items: Sequence[Item], scale: _Scale, how: _How) -> CriterionAgreement:
     unanswered = sum(item.judge is None for item in items)
-    ties = sum(consensus(list(item.people.values())) is None for item in items)
+    by_majority = how.reference == "majority"
+    ties = sum(by_majority and consensus(list(i.people.values())) is None for i in items)
     units = [Unit(i.example, list(i.people.values())) for i in items if len(i.people) > 1]
     return CriterionAgreement(
         name,
@@ -204,7 +205,7 @@ def _criterion(name: str, items: Sequence[Item], scale: _Scale, how: _How) -> Cr
         people=_measured(people_pairs(items, how.reference), scale, how, units),
         labelled=len(items),
         unanswered=unanswered,
-        ties=ties if how.reference == "majority" else 0,
+        ties=ties,
     )
 
 

@@ -8,7 +8,7 @@ from assay.trust.estimate import Estimate, undefined
 from assay.trust.numeric import Array, divided, normal_cdf, normal_quantile, np, t_quantile
 from assay.trust.shares import ALONE, LEVEL, clustered_wilson
 
-RESAMPLES = 2000
+RESAMPLES = 5000
 _CELLS = 4_000_000
 """Random numbers held at once."""
 _FEW = 256

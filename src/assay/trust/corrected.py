@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 from assay.trust.estimate import Estimate, undefined
@@ -73,13 +74,15 @@ def corrected_mean(
     people: Sequence[float | None],
     examples: Sequence[str] | None = None,
     *,
+    unit: bool = False,
     unanswered: int = 0,
     level: float = LEVEL,
 ) -> Corrected:
     """The mean of the judge's answers, corrected by the labels that people gave to some of them.
 
     `people` has None where nobody labelled; the labelled rollouts have to be drawn at random. Answers of 0 and 1
-    are corrected by both methods, others by prediction-powered inference.
+    are corrected by both methods, others by prediction-powered inference. `unit` says that nothing outside of 0 and 1
+    is possible.
 
     >>> judge = [1.0, 1.0, 1.0, 0.0] * 50
     >>> people = [1.0, 1.0, 0.0, 0.0] * 15 + [None] * 140
@@ -88,11 +91,13 @@ def corrected_mean(
     0.75 [0.69, 0.80] 0.50 [0.39, 0.62]
     """
     observed = _observed(judge, people, examples)
-    known: dict[str, Any] = {**_known(observed, level), "unanswered": unanswered}
+    bounds = (0.0, 1.0) if unit or observed.is_binary else (-inf, inf)
+    known: dict[str, Any] = {**_known(observed, bounds, level), "unanswered": unanswered}
     refusal = _refusal(observed)
     if refusal:
         return Corrected(name, refusal=refusal, **known)
-    found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed, level)}
+    powered = prediction_powered(observed, level).within(*bounds)
+    found: dict[Method, Estimate] = {"prediction_powered": powered}
     if observed.is_binary:
         found["rogan_gladen"] = clustered_rogan_gladen(observed, level)
     more = budget(observed)
@@ -122,12 +127,14 @@ def _observed(
     return Observed(np.array(judge, dtype=np.float64), np.array(labels), places)
 
 
-def _known(observed: Observed, level: float) -> dict[str, Any]:
+def _known(observed: Observed, bounds: tuple[float, float], level: float) -> dict[str, Any]:
     """What can be said with or without a correction."""
     labelled = observed.labelled
     known: dict[str, Any] = {
-        "judge": mean_of(observed.judge, observed.examples, level),
-        "people": mean_of(observed.people[labelled], observed.examples[labelled], level),
+        "judge": mean_of(observed.judge, observed.examples, level).within(*bounds),
+        "people": mean_of(observed.people[labelled], observed.examples[labelled], level).within(
+            *bounds
+        ),
         "rollouts": len(observed.judge),
         "labels": observed.labels,
     }

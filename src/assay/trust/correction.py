@@ -94,9 +94,9 @@ class _Column:
         self.people.append(people)
         self.examples.append(example)
 
-    def corrected(self, name: str, level: float) -> Corrected:
+    def corrected(self, name: str, level: float, *, unit: bool) -> Corrected:
         lists = self.judge, self.people, self.examples
-        return corrected_mean(name, *lists, unanswered=self.unanswered, level=level)
+        return corrected_mean(name, *lists, unit=unit, unanswered=self.unanswered, level=level)
 
 
 class _Columns:
@@ -108,6 +108,8 @@ class _Columns:
         self._scores = _Column()
         self._by_people = by_people
         self._why_not = ""
+        self._unit = True
+        """Whether every score so far lies between 0 and 1, as it must."""
 
     def add(self, row: Row, people: Mapping[str, Answer]) -> None:
         """Take in a row, with what people say about it."""
@@ -122,6 +124,7 @@ class _Columns:
                 self._columns[name].add(row.example, values[name], worth)
 
     def _add_score(self, row: Row, people: Mapping[str, Answer]) -> None:
+        self._unit = self._unit and row.report.scale == "unit"
         if row.score is None:
             self._scores.unanswered += 1
         elif people and not self._by_people.can_score(row):
@@ -134,7 +137,10 @@ class _Columns:
             self._scores.add(row.example, row.score, score)
 
     def criteria(self, level: float) -> tuple[Corrected, ...]:
-        return tuple(column.corrected(name, level) for name, column in self._columns.items())
+        return tuple(
+            column.corrected(name, level, unit=bool(self._questions[name].choices))
+            for name, column in self._columns.items()
+        )
 
     def score(self, level: float) -> tuple[Corrected | None, str]:
         """The corrected score; or None, and why."""
@@ -146,7 +152,7 @@ class _Columns:
             return None, f"nobody labelled {', '.join(missing[:3])}{more}, which the score needs"
         if not any(value is not None for value in self._scores.people):
             return None, "no rollout is labelled on every criterion that the score needs"
-        return self._scores.corrected("score", level), ""
+        return self._scores.corrected("score", level, unit=self._unit), ""
 
 
 def _is_excused(row: Row, name: str) -> bool:

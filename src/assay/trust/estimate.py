@@ -1,6 +1,6 @@
 """Estimate: one figure from a sample, with the interval it may stand for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -38,6 +38,14 @@ class Estimate:
     def half_width(self) -> float | None:
         """Half of the interval's length; None without an interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def within(self, least: float, most: float) -> "Estimate":
+        """The same, where nothing outside of these is possible."""
+        value, low, high = (
+            None if end is None else min(max(end, least), most)
+            for end in (self.value, self.low, self.high)
+        )
+        return replace(self, value=value, low=low, high=high)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; the reason only where there is one."""

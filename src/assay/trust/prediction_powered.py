@@ -54,9 +54,8 @@ def prediction_powered(observed: Observed, level: float = LEVEL) -> Estimate:
     variance *= design_effect(_influence(observed, tuning), observed.examples)
     half = t_quantile((1 + level) / 2, max(1, observed.labelled_examples - 2)) * variance**0.5
     low, high = centre - half, centre + half
-    if observed.is_binary:
-        value, low, high = (min(max(end, 0.0), 1.0) for end in (value, low, high))
-    return Estimate(value, min(low, value), max(high, value))
+    found = Estimate(value, min(low, value), max(high, value))
+    return found.within(0.0, 1.0) if observed.is_binary else found
 
 
 def power_tuning(observed: Observed) -> float:
