@@ -64,6 +64,17 @@ def test_passes_of_examples_that_come_once_add_up():
     assert one.rates() == {1: PassRates(any=0.75, all=0.75, examples=4)}
 
 
+def test_examples_that_come_once_are_merged_too():
+    """Two that succeed and one that fails, of which nothing is kept: 2 of 3 pass."""
+    first, second = Tally(alone=True), Tally(alone=True)
+    first.add(row(0, 0, 1.0))
+    second.add(row(1, 0, 1.0))
+    second.add(row(2, 0, 0.0))
+    first.merge(second)
+    assert first.summary().passes[1].any == 2 / 3
+    assert first.summary().passes[1].examples == 3
+
+
 def test_means_from_different_zeros_add_up():
     """1000 and 1002 beside 1 and 3: a mean of 501.5 over four examples."""
     one, other, all_of_them = Mean(), Mean(), Mean()

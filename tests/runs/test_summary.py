@@ -79,6 +79,15 @@ class TestMeans:
         assert (summary.rollouts, summary.score.mean, summary.score.low) == (0, None, None)
         assert summary.passes == {}
 
+    @pytest.mark.parametrize("step", [1, 3, 50, -7])
+    def test_examples_may_come_far_apart_and_in_any_order(self, step):
+        """A task or a criterion has the examples that it has: the same sums, wherever they stand."""
+        near, far = Mean(), Mean()
+        for place in [*range(20), *range(20)]:
+            near.add(place % 3, place)
+            far.add(place % 3, 500 + step * place)
+        assert far.estimate() == near.estimate()
+
     def test_large_numbers_keep_their_differences(self):
         """A billion and a billion and one: squares would drown the one."""
         mean = Mean()

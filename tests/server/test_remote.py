@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from assay import Criterion, GradingError, Rollout, Rubric, RubricError
+from assay import Criterion, GradingError, Rollout, Rubric, RubricError, Score
 from assay.server import Bounds, RemoteRubric, RewardServer, ServerRefused, Settings
 from assay.testing import make_rollout, make_state
 
@@ -121,10 +121,10 @@ class TestTheSame:
         """A model under test wrote it, and the check says it back."""
 
         def echo(completion):
-            raise ValueError(completion)
+            return Score(1.0, completion)
 
         [report] = await serving(Rubric([echo])).score([make_rollout("\ud800")])
-        assert report.errors == {"echo": "ValueError: \ud800"}
+        assert report.lines[0].reason == "\ud800"
 
     async def test_it_can_be_a_line_of_another_rubric(self, serving):
         """Worth its normalised score: 1 of 1, half of which counts here."""

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -20,6 +21,9 @@ ROWS = 10_000
 """Rows to a shard, unless said otherwise."""
 
 ENDINGS = (*LINES, ".parquet")
+
+_BLOCK = 1000
+"""Lines that are looked at together."""
 
 Names: TypeAlias = Sequence[str]
 """What the columns are called that name an example."""
@@ -88,23 +92,26 @@ class _Piece:
     line: int = 0
     end: int = 0
     rows: int = 0
+    lines: int = 0
+
+    def take(self, lines: Sequence[bytes]) -> None:
+        self.lines += len(lines)
+        self.rows += len(lines) - sum(map(bytes.isspace, lines))
+        self.end += sum(map(len, lines))
 
 
 def _cut_lines(path: Path, rows: int, names: Names) -> Iterator[_Piece]:
-    piece = _Piece(0, 1)
+    piece = _Piece(0, line=1)
     last = b""
-    end = 0
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            begin, end = end, end + len(line)
-            if not line.strip():
-                continue
-            if piece.rows >= rows and not _same_example(last, line, names):
+        # Many at a time while the piece wants more; then one by one, to see where it may end.
+        while block := list(islice(file, max(1, min(_BLOCK, rows - piece.rows)))):
+            is_full = piece.rows >= rows
+            if is_full and not block[0].isspace() and not _same_example(last, block[0], names):
                 yield piece
-                piece = _Piece(begin, number)
-            piece.rows += 1
-            piece.end = end
-            last = line
+                piece = _Piece(piece.end, piece.line + piece.lines, piece.end)
+            piece.take(block)
+            last = next((line for line in reversed(block) if not line.isspace()), last)
     if piece.rows:
         yield piece
 

@@ -17,6 +17,8 @@ from assay.wording import shown
 
 LINES = (".jsonl", ".ndjson")
 
+_MARK = b"\xef\xbb\xbf"
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -48,34 +50,38 @@ class Shard:
         return rows_of(raw, mapping=mapping, where=f"{self.path}, shard {self.number}")
 
     def _lines(self) -> Iterator[dict[str, Any]]:
+        # What json.loads looks at besides takes as long as the reading.
+        decode = json.JSONDecoder().decode
         with Path(self.path).open("rb") as file:
             file.seek(self.begin)
             place = self.begin
             for number, line in enumerate(file, start=self.line):
-                if line.strip():
-                    yield _row(line, f"{self.path}:{number}")
+                try:
+                    row: object = decode(line.decode())
+                except (ValueError, RecursionError) as error:
+                    row = self._odd(line, number, error)
+                if type(row) is dict:
+                    yield cast("dict[str, Any]", row)
+                elif row is not None or line.strip():
+                    raise RunRefused(f"{self.path}:{number} holds {shown(row)}: give a JSON object")
                 place += len(line)
                 if place >= self.end:
                     return
+
+    def _odd(self, line: bytes, number: int, error: Exception) -> object:
+        """A line that is no JSON as it stands: what follows a byte order mark, or None for a blank one."""
+        text = line.removeprefix(_MARK).strip()
+        if not text:
+            return None
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise RunRefused(f"{self.path}:{number} is no JSON ({error}): mend it") from None
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         with parquet_file(self.path) as file:
             for batch in file.iter_batches(row_groups=list(range(self.begin, self.end))):
                 yield from batch.to_pylist()
-
-
-_decode = json.JSONDecoder().decode
-_MARK = b"\xef\xbb\xbf"
-
-
-def _row(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        row: object = _decode(line.removeprefix(_MARK).decode())
-    except (ValueError, RecursionError) as error:
-        raise RunRefused(f"{where} is no JSON ({error}): mend it") from None
-    if not isinstance(row, dict):
-        raise RunRefused(f"{where} holds {shown(row)}: give a JSON object")
-    return cast("dict[str, Any]", row)
 
 
 class ShardNumbering(Numbering):
@@ -90,7 +96,7 @@ class ShardNumbering(Numbering):
         self._examples: set[str] = set()
 
     def key_of(self, row: Mapping[str, Any]) -> Key:
-        key = super().key_of(row)
+        key = Numbering.key_of(self, row)  # at every row, and faster than by super()
         self._examples.add(key[0])
         return key
 
@@ -106,10 +112,14 @@ class ShardNumbering(Numbering):
 
     def fingerprints(self) -> "array[int]":
         """A number for each example, in ascending order."""
-        return array("Q", sorted(map(fingerprint, self._examples)))
+        numbers = array("Q", b"".join(map(_hashed, self._examples)))
+        return array("Q", sorted(numbers))
 
 
 def fingerprint(example: str) -> int:
     """64 bits that stand for an example, in every process the same."""
-    hashed = hashlib.blake2b(example.encode("utf-8", "surrogatepass"), digest_size=8)
-    return int.from_bytes(hashed.digest(), "big")
+    return array("Q", _hashed(example))[0]
+
+
+def _hashed(example: str) -> bytes:
+    return hashlib.blake2b(example.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -4,7 +4,7 @@ about      RunAbout: what was run; rubrics, the rubric as it is remembered; secr
 row        Row: one finished rollout; form and compact, how it stands on a line; plain, what JSON holds
 journal    Journal: the one writer; lock, one process at a time; keys, what rows go by
 reading    Run: a folder opened for reading
-summary    Summary: what a run comes to; tally, one pass over its rows; means and passes, the numbers
+summary    Summary: what a run comes to; tally, one pass over its rows; means, intervals and passes, the numbers
 scoring    score_rows: rows in, a run out; rescoring, a saved run by another rubric
 row_rubrics  RowRubrics: rows that bring their own rubric
 

@@ -30,6 +30,8 @@ class Estimate:
 
 
 _BITS = frozenset({0, 1})
+_GAP = 8
+"""Examples in a row that may be left out before they are looked up by their number."""
 NO_ESTIMATE = Estimate()
 
 
@@ -45,8 +47,7 @@ class Mean:
     """
 
     __slots__ = (
-        "_binary", "_counts", "_cross", "_first", "_sizes", "_squares", "_sums", "_total", "count",
-        "examples",
+        "_binary", "_by_example", "_cross", "_first", "_sizes", "_squares", "_total", "count", "examples",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -56,8 +57,7 @@ class Mean:
         self._total = self._squares = self._cross = 0.0
         self._sizes = 0
         self._binary = True
-        self._counts = array("L")
-        self._sums = array("d")
+        self._by_example = _ByExample()
 
     def add(self, value: float, place: int | None = None) -> None:
         """Count a value of the example with this number; None for one that comes only once."""
@@ -70,9 +70,7 @@ class Mean:
         if value not in (0, 1):
             self._binary = False
         part = value - self._first
-        before, total = self._of_example(place)
-        self._counts[place] = before + 1
-        self._sums[place] = total + part
+        before, total = self._by_example.add(place, part)
         self.examples += not before
         self._total += part
         self._squares += part * (2 * total + part)
@@ -95,13 +93,6 @@ class Mean:
         self._squares += sum(map(mul, parts, parts))
         self._cross += total
         self._sizes += size
-
-    def _of_example(self, place: int) -> tuple[int, float]:
-        missing = place + 1 - len(self._counts)
-        if missing > 0:
-            self._counts.extend([0] * missing)
-            self._sums.extend([0.0] * missing)
-        return self._counts[place], self._sums[place]
 
     def merge(self, other: "Mean") -> None:
         """Take in the values of another, whose examples are all others than ours."""
@@ -128,3 +119,45 @@ class Mean:
         squares = self._squares - 2 * part * self._cross + part * part * self._sizes
         spread = Spread(mean, squares, self.count, self.examples, self._binary)
         return Estimate(mean, *spread.bounds(), self.count, self.examples)
+
+
+class _ByExample:
+    """How many values each example has, and their sum, by its number."""
+
+    __slots__ = ("_counts", "_start", "_sums", "_where")
+
+    def __init__(self) -> None:
+        self._counts = array("L")
+        self._sums = array("d")
+        self._start = 0
+        """The number of the first example."""
+        self._where: dict[int, int] | None = None
+        """Where each example stands; None while they stand in the order of their numbers."""
+
+    def add(self, place: int, part: float) -> tuple[int, float]:
+        """Add to an example; what it had before."""
+        index = self._index(place)
+        before, total = self._counts[index], self._sums[index]
+        self._counts[index] = before + 1
+        self._sums[index] = total + part
+        return before, total
+
+    def _index(self, place: int) -> int:
+        size = len(self._counts)
+        if self._where is None:
+            if not size:
+                self._start = place
+            index = place - self._start
+            if 0 <= index <= size + _GAP + size // 4:
+                self._extend(index + 1 - size)
+                return index
+            # One of many tasks, or a criterion of few rows: gaps would fill more memory than values.
+            self._where = {self._start + index: index for index in range(size)}
+        index = self._where.setdefault(place, size)
+        self._extend(index + 1 - size)
+        return index
+
+    def _extend(self, missing: int) -> None:
+        if missing > 0:
+            self._counts.extend([0] * missing)
+            self._sums.extend([0.0] * missing)
