@@ -94,6 +94,16 @@ class TestTheMean:
         assert small.more_labels is None
         assert 0.5 < small.left_at_most < 1.0
 
+    def test_what_cannot_lie_outside_of_0_and_1_is_not_said_to(self):
+        """Scores near 1: the interval would end above it."""
+        judge = [1.0] * 34 + [0.6] + [1.0] * 65
+        people = [1.0] * 34 + [0.5] + [None] * 65
+        open_ended = corrected_mean("score", judge, people)
+        unit = corrected_mean("score", judge, people, unit=True)
+        assert open_ended.people.high > 1.0
+        assert (unit.people.high, unit.people.low) == (1.0, open_ended.people.low)
+        assert max(unit.best.high, unit.judge.high) <= 1.0
+
     def test_labels_that_were_picked_are_noticed(self):
         """The judge says yes to all that was labelled in one half, and to little of the rest."""
         judge = [1.0] * 50 + [0.0] * 10 + [1.0, 0.0, 0.0, 0.0] * 100

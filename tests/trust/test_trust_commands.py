@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from assay import Criterion, Rubric
 from assay.cli import main
 from assay.trust import LABELS
 
@@ -99,6 +100,20 @@ class TestAgree:
         assert "| is\\_polite: people down, judge across | UNMET | MET |" in out
         assert "| UNMET | 20 | 20 |\n| MET | 0 | 20 |" in out
 
+    def test_answers_that_are_numbers_have_no_table_of_choices(self, make_run, tmp_path, capsys):
+        """But bias and alpha: what they differ by is 1 throughout."""
+        rubric = Rubric([Criterion(check=lambda value: value, name="length")])
+        scored = make_run("numbers", rubric, [(str(n), {"length": n + 1.5}) for n in range(40)])
+        path = tmp_path / "numbers.csv"
+        rows = "\n".join(f"{n},length,{n + 0.5}" for n in range(40))
+        path.write_text(f"example,criterion,verdict\n{rows}\n")
+        assert main(["agree", str(scored.path), str(path)]) == 0
+        out = capsys.readouterr().out
+        assert "the judge against people, 40 examples" in out
+        assert "Cohen's kappa" not in out
+        length = next(line for line in out.splitlines() if line.startswith("length"))
+        assert length.split() == ["length", "40", "0", "–", "–", "–", "–", "1.00", "1.00", "–"]
+
     def test_a_second_run_shows_whether_the_judge_repeats_itself(
         self, run, labels, make_run, capsys
     ):
@@ -168,6 +183,17 @@ class TestCompare:
             for name, judge in (("a", kind), ("b", strict))
         )
         assert main(["compare", before, after, "--fail-if-worse"]) == 0
+
+    def test_nothing_scored_is_no_success(self, make_run, capsys):
+        """Where the judge never answered, nobody knows whether the second run is worse."""
+        rubric = [{"requirement": "Is polite"}]
+        broken = [(str(n), {"is_polite": TimeoutError("no reply")}) for n in range(20)]
+        fine = [(str(n), {"is_polite": "MET"}) for n in range(20)]
+        paths = [
+            str(make_run(name, rubric, rows).path) for name, rows in (("a", fine), ("b", broken))
+        ]
+        assert main(["compare", *paths, "--fail-if-worse"]) == 1
+        assert "20 of the second" in capsys.readouterr().out
 
     def test_runs_on_other_data_are_refused(self, run, make_run, capsys):
         """Bad usage."""

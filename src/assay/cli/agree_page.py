@@ -6,7 +6,7 @@ from assay.cli.overview import Section
 from assay.cli.pages import Page, figure, point
 from assay.cli.showing import counted
 from assay.score import NOT_APPLICABLE
-from assay.trust import Agreement, Measures
+from assay.trust import Agreement, Estimate, Measures
 from assay.trust.confusion import Confusion
 from assay.trust.measures import UNRANKED
 
@@ -38,14 +38,16 @@ def page_of(found: Agreement, run: str, *, confusion: bool) -> Page:
 
 
 def _title(found: Agreement) -> str:
-    judge = found.overall.judge
-    people = counted(len(found.raters), "person", "people")
-    return f"the judge against {people}, {counted(judge.examples, 'example')}"
+    people = counted(len(found.raters), "person", "people") if found.raters else "people"
+    sides = (side for each in found.criteria for side in (each.judge, each.people))
+    examples = max(found.overall.judge.examples, *(side.examples for side in sides))
+    return f"the judge against {people}, {counted(examples, 'example')}"
 
 
 def _sections(found: Agreement) -> Iterator[Section]:
     judge, people = found.overall.judge, found.overall.people
-    yield Section(("overall", "judge", "people"), list(_overall(judge, people)))
+    if found.overall.labelled:
+        yield Section(("overall", "judge", "people"), list(_overall(judge, people)))
     yield _criteria(found)
     if len(found.raters) > 1:
         rows = [
@@ -60,27 +62,37 @@ def _sections(found: Agreement) -> Iterator[Section]:
 
 
 def _overall(judge: Measures, people: Measures) -> Iterator[tuple[str, ...]]:
-    theirs, choices = people.figures(), _choices(judge)
-    best = choices[-1] if choices else ""
-    for name, estimate in judge.figures().items():
-        if estimate == UNRANKED or (name in _OF_SCALES and len(choices) < 3):
-            continue
+    theirs, choices = people.figures(), _choices(judge) or _choices(people)
+    best = choices[-1] if choices else "the best choice"
+    for name, estimate in _shown(judge, len(choices)):
         beside = figure(theirs[name]) if name != "bias" else ""
         yield _FIGURES[name].format(best=best), figure(estimate), beside
     yield "pairs", f"{judge.pairs:,}", f"{people.pairs:,}"
 
 
+def _shown(judge: Measures, choices: int) -> Iterator[tuple[str, Estimate]]:
+    """The figures that say something about so many choices."""
+    for name, estimate in judge.figures().items():
+        if estimate != UNRANKED and (choices > 2 or name not in _OF_SCALES):
+            yield name, estimate
+
+
 def _criteria(found: Agreement) -> Section:
     columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
     scales = any(c.judge.confusion and len(_choices(c.judge)) > 2 for c in found.criteria)
+    numbers = any(c.judge.pairs and not c.judge.confusion for c in found.criteria)
     if scales:
         columns += ["quadratic kappa", "people"]
+    if numbers:
+        columns += ["alpha, interval", "people"]
     rows: list[tuple[str, ...]] = []
     for each in found.criteria:
         judge, people = each.judge, each.people
         figures = [judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias]
         if scales:
             figures += [judge.quadratic_kappa, people.quadratic_kappa]
+        if numbers:
+            figures += [judge.interval_alpha, people.interval_alpha]
         rows.append((each.name, f"{each.labelled:,}", f"{each.unanswered:,}", *map(point, figures)))
     return Section(tuple(columns), rows)
 
@@ -120,10 +132,12 @@ def _confusion(name: str, table: Confusion) -> Section:
 def _notes(found: Agreement) -> Iterator[str]:
     """What the tables do not say: what is missing from them, and why."""
     overall = found.overall
-    if overall.unanswered:
-        yield f"the judge gave no answer to {overall.unanswered:,} of {overall.labelled:,} labelled criteria, which count neither way:"
+    unanswered = sum(each.unanswered for each in found.criteria)
+    if unanswered:
+        labelled = sum(each.labelled for each in found.criteria)
+        yield f"the judge gave no answer to {unanswered:,} of {labelled:,} labelled criteria, which count neither way:"
         yield from (f"  {count:,} × {error}" for error, count in list(found.errors.items())[:3])
-    if not overall.people.pairs:
+    if not any(each.people.pairs for each in found.criteria):
         yield "nobody labelled what another did too, so there is no ceiling: have some labelled twice"
     if overall.ties:
         yield f"people are split on {overall.ties:,}, which have no majority and are left out"
@@ -131,12 +145,16 @@ def _notes(found: Agreement) -> Iterator[str]:
         yield f"left out: {counted(count, 'label')} on {name}, made for another wording (--any-wording takes them)"
     for what, count in found.skipped.items():
         yield f"left out: {counted(count, 'label')}, {what}"
+    yield from _undefined(overall.judge)
+
+
+def _undefined(judge: Measures) -> Iterator[str]:
+    """Why a figure of the judge has no value; a reason that holds for several is told once."""
     reasons: dict[str, str] = {}
-    for name, estimate in overall.judge.figures().items():
+    for name, estimate in _shown(judge, len(_choices(judge))) if judge.pairs else ():
         if estimate.value is None:
             reasons.setdefault(estimate.reason, name)
     for reason, name in reasons.items():
-        if overall.judge.pairs and reason != UNRANKED.reason:
-            yield f"no {_FIGURES[name].format(best='the best choice')}: {reason}"
-    if UNRANKED.reason in reasons:
+        yield f"no {_FIGURES[name].format(best='the best choice')}: {reason}"
+    if UNRANKED in judge.figures().values():
         yield f"{UNRANKED.reason}: what needs one is left out overall"

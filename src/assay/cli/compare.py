@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.exits import FINE, MISSED
+from assay.cli.exits import BROKEN, FINE, MISSED
 from assay.cli.group import Command
 from assay.cli.page_option import page_option
 from assay.cli.values import count
@@ -15,8 +15,8 @@ _folder = click.Path(exists=True, file_okay=False)
 @click.command(
     "compare",
     cls=Command,
-    epilog="Exit code: 0; 100 with --fail-if-worse when the score has fallen beyond chance; 2 when the runs "
-    "cannot be compared.",
+    epilog="Exit code: 0; 1 when no example has a score in both runs; 100 with --fail-if-worse when the score "
+    "has fallen beyond chance; 2 when the runs cannot be compared.",
     example="assay compare run-before run-after --flips 20",
 )
 @click.argument("run_a", type=_folder)
@@ -45,4 +45,6 @@ def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str
     found = compare(opened(run_a), opened(run_b))
     names = Path(run_a).name, Path(run_b).name
     print(page_of(found, names, flips).text(layout))
+    if not found.score.examples:
+        return BROKEN
     return MISSED if fail_if_worse and found.score.fell else FINE

@@ -43,11 +43,11 @@ class Spread:
         """
         if self.is_share and self.examples == self.count:
             return wilson(self.mean, self.count, z)
-        if self.is_share and (self.examples < 2 or self.mean in (0, 1)):
-            # All alike: then only how many examples there are says how sure that is.
-            return wilson(self.mean, self.examples, z)
         if self.examples < 2:
             return None, None
+        if self.is_share and self.mean in (0, 1):
+            # All alike: then only how many examples there are says how sure that is.
+            return wilson(self.mean, self.examples, z)
         free = self.examples - 1
         reach = student(free) if t is None else t
         variance = max(0.0, self.squares) * self.examples / free / self.count**2

@@ -38,16 +38,9 @@ class Journal:
 
     @classmethod
     def open(
-        cls,
-        folder: str | os.PathLike[str],
-        about: RunAbout,
-        *,
-        resume: bool = False,
-        tally: Tally | None = None,
+        cls, folder: str | os.PathLike[str], about: RunAbout, *, resume: bool = False
     ) -> "Journal":
         """A new run, or with `resume` the one that is there, if there is one.
-
-        The rows of a new run are counted in `tally`, where one is given.
 
         Raises `RunError` when the folder holds a run and `resume` was not said, when that is another
         run than `about` says, and when another process is writing it.
@@ -56,20 +49,12 @@ class Journal:
         place.make()
         lock = Lock(place.lock)
         try:
-            return cls(place, about, lock, resume=resume, tally=tally)
+            return cls(place, about, lock, resume=resume)
         except BaseException:
             lock.close()
             raise
 
-    def __init__(
-        self,
-        folder: Folder,
-        about: RunAbout,
-        lock: Lock,
-        *,
-        resume: bool,
-        tally: Tally | None = None,
-    ) -> None:
+    def __init__(self, folder: Folder, about: RunAbout, lock: Lock, *, resume: bool) -> None:
         """Use `Journal.open`."""
         self.path = folder.path
         self.done = Keys()
@@ -89,7 +74,7 @@ class Journal:
             self._count_done()
         self.about = about
         self._form = RowForm(about.criteria)
-        self._tally = (tally or Tally(alone=True)) if saved is None else None
+        self._tally = Tally(alone=True) if saved is None else None
         folder.write_about(about)
         self._file = _opened(folder, self._size)
         self._sync = _Sync(self._file)

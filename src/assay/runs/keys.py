@@ -22,8 +22,8 @@ class Numbering:
     [('a', 0), ('b', 0), ('a', 1)]
     """
 
-    def __init__(self, first: int = 0, before: Mapping[str, int] | None = None) -> None:
-        """`first` is the number of the first row, and `before` says how often examples came already."""
+    def __init__(self, first: int = 0) -> None:
+        """`first` is the number of the first row."""
         self.rows = first
         """The number of the next row."""
         self._alike: tuple[bool, bool] | None = None
@@ -31,9 +31,6 @@ class Numbering:
         self._seen = Hashes()
         self._times: dict[str, int] = {}
         """How often an example came again."""
-        for example, times in (before or {}).items():
-            self._seen.add(example)
-            self._times[example] = times - 1
 
     def key_of(self, row: Mapping[str, Any]) -> Key:
         """The key of the next row."""

@@ -16,7 +16,6 @@ from assay.runs.about import RunAbout, judge_of
 from assay.runs.data import data_about
 from assay.runs.exchanges import exchanges_told
 from assay.runs.feed import Feed, Pending
-from assay.runs.keys import Numbering
 from assay.runs.plain import holdable
 from assay.runs.progress import OnProgress, Watch
 from assay.runs.row import Row
@@ -25,7 +24,6 @@ from assay.runs.rubrics import RubricAbout
 from assay.runs.sink import OnRow, Sink, opened_sink
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.summary import Summary
-from assay.runs.tally import Tally
 from assay.runs.ways import reports_on
 
 MOST_AT_ONCE = 128
@@ -54,8 +52,6 @@ async def score_rows(
     stopping: Stopping | None = None,
     max_concurrent: int = MOST_AT_ONCE,
     total: int | None = None,
-    numbering: Numbering | None = None,
-    tally: Tally | None = None,
     exchanges: bool = False,
 ) -> Summary:
     """Score rows and save each as a line of a run's folder; without a folder only `on_row` sees them.
@@ -67,8 +63,7 @@ async def score_rows(
 
     `stopping` is asked between pieces of work; when it says True, what is under way is finished and
     saved, and the summary is not `complete`. `total` is how many rows there are, for whoever watches.
-    `numbering` gives rows their keys and `tally` counts those of a new run, where they are a part of
-    something larger. With `exchanges` each row keeps what judges were asked and said, word for word.
+    With `exchanges` each row keeps what judges were asked and said, word for word.
 
     >>> import asyncio
     >>> from assay import Rubric
@@ -83,10 +78,8 @@ async def score_rows(
         total = len(rows)  # pyright: ignore[reportArgumentType]
     with budget() as spent, logging_once():
         watch = Watch(on_progress, total, spent)
-        with opened_sink(
-            folder, about, resume=resume, on_row=on_row, watch=watch, tally=tally
-        ) as sink:
-            feed = Feed(rows, rubrics, sink.has, numbering)
+        with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
+            feed = Feed(rows, rubrics, sink.has)
             scoring = Scoring(
                 sink, grader or rubrics.autograder, max_concurrent, exchanges=exchanges
             )

@@ -76,11 +76,10 @@ def opened_sink(
     resume: bool,
     on_row: OnRow | None,
     watch: Watch,
-    tally: Tally | None = None,
 ) -> Generator[Sink]:
     """A sink into a folder; without one nothing is saved."""
     if folder is None:
         yield Sink(None, on_row, watch)
         return
-    with Journal.open(folder, about, resume=resume, tally=tally) as journal:
+    with Journal.open(folder, about, resume=resume) as journal:
         yield Sink(journal, on_row, watch)

@@ -30,7 +30,7 @@ def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEV
 
     The trials of a cluster may come out alike, so they count for as many independent ones as give the
     spread that is seen between clusters. Where no spread is seen, since nothing or everything
-    succeeded, each cluster counts as one.
+    succeeded or there is one cluster alone, each cluster counts as one.
 
     >>> print(clustered_wilson([(2, 2), (2, 2), (0, 2), (0, 2)]))
     0.50 [0.06, 0.94]
@@ -40,6 +40,8 @@ def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEV
         return undefined(_NOTHING)
     trials = sum(size for _, size in counted)
     share = sum(successes for successes, _ in counted) / trials
+    if len(counted) == 1:
+        return wilson(share, 1, level)
     squares = sum((successes - share * size) ** 2 for successes, size in counted)
     return estimate_of(Spread(share, squares, trials, len(counted), is_share=True), level)
 

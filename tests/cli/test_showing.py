@@ -1,0 +1,23 @@
+"""What a terminal shows of a report."""
+
+import pytest
+
+from assay.cli.showing import shown_report
+from assay.lines import CriterionReport
+from assay.report import aggregate
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ({"value": 1.0, "verdict": "MET", "passed": True}, "MET    +2  tone"),
+        ({"value": 1.0, "verdict": "excellent", "passed": True}, "excellent +2  tone"),
+        ({"value": 0.25}, "0.25   +2  tone"),
+        ({"error": "Timeout: no reply"}, "error  +2  tone: Timeout: no reply"),
+        ({"asked": False}, "not asked +2  tone"),
+    ],
+)
+def test_a_line_begins_with_its_answer_in_a_word(line, shown):
+    """The weight stands apart from it, however long it is."""
+    report = aggregate([CriterionReport(name="tone", weight=2, **line)])
+    assert shown_report("a", report).split("\n")[1].strip() == shown
