@@ -108,9 +108,10 @@ class RewardApp:
         headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
         if self.gate.draining:
             headers += CLOSE
+        # First, so that whoever has an answer finds it counted.
+        self.counts.answered(route.name, answer.status, time.perf_counter() - started)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        self.counts.answered(route.name, answer.status, time.perf_counter() - started)
 
     def _route(self, scope: Scope) -> Route | None:
         if scope["method"] != "POST":
