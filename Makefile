@@ -5,6 +5,8 @@ INSTALLED := .venv/.installed
 
 .PHONY: help demo test test-trl browser fast check fix docs picture pictures vendor bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
+# The tests start hundreds of processes, and each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12

@@ -407,6 +407,7 @@ async def test_huge_texts_and_lone_surrogates_are_scored():
     assert (await judged.grade("a \ud800")).score == 1.0
 
 
+@pytest.mark.slow
 async def test_a_hundred_thousand_criteria():
     """Slow is fine, wrong is not."""
     rubric = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(100_000)])

@@ -194,6 +194,7 @@ LINE = st.tuples(
 @given(
     st.lists(LINE, min_size=1, max_size=6), st.sampled_from([None, 0.3, 0.5, 0.75]), st.booleans()
 )
+@pytest.mark.slow
 def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, unit: bool) -> None:
     """Whatever the weights, vetoes, caps and answers, N/A among them."""
     criteria: list[Criterion] = []

@@ -60,6 +60,7 @@ def test_no_rollouts_prove_nothing():
         assert_grades(Rubric([says_yes]), [], fail_under=0.5)
 
 
+@pytest.mark.slow
 def test_the_fixture_takes_its_threshold_from_the_command_line(pytester):
     """And the summary tells what came out."""
     pytester.makepyfile(

@@ -35,6 +35,7 @@ def isolated(check, **fields):
 
 
 class TestAnswers:
+    @pytest.mark.slow
     async def test_what_goes_wrong_is_an_error_line_and_never_a_zero(self):
         """Hanging, crashing, raising, hoarding; all other rollouts are scored."""
         rubric = Rubric([isolated(behaves, timeout=0.2)])

@@ -184,7 +184,9 @@ class TestFork:
             HEAD + "import ctypes\n"
             "pool = Pool(max_workers=1)\n"
             f"pids = {PIDS}\n"
-            "child = ctypes.CDLL(None).fork()\n"  # past Python, so that none of our hooks is run
+            # Past Python, so that none of our hooks is run; PyDLL keeps the interpreter's lock, which
+            # another thread could otherwise hold in the child for ever.
+            "child = ctypes.PyDLL(None).fork()\n"
             "if child == 0:\n"
             "    os.closerange(0, 3)\n"
             "    time.sleep(1000)\n"

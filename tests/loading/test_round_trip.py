@@ -123,6 +123,7 @@ def test_a_rubric_is_read_back_from_its_data(rubric):
 
 @settings(deadline=None)
 @given(nested)
+@pytest.mark.slow
 def test_a_rubric_is_read_back_from_json_and_yaml(rubric):
     """Whatever its texts hold."""
     same(Rubric.from_json(rubric.to_json()), rubric)
@@ -131,6 +132,7 @@ def test_a_rubric_is_read_back_from_json_and_yaml(rubric):
 
 @settings(deadline=None)
 @given(st.lists(flat, min_size=1, max_size=3), words)
+@pytest.mark.slow
 def test_a_group_is_read_back(rubrics, name):
     """With every rubric in it."""
     group = RubricGroup(rubrics, name=name)

@@ -14,6 +14,7 @@ from assay.math.normalize import settled
 RULES = MathOptions()
 
 
+@pytest.mark.slow
 def test_numbers_are_what_they_are_made_to_be():
     """Twenty thousand pairs of spellings of numbers: equal exactly when the numbers are."""
     pairs = list(numbers(seed=1, size=20_000))
@@ -26,6 +27,7 @@ def test_numbers_are_what_they_are_made_to_be():
     assert not wrong[:5]
 
 
+@pytest.mark.slow
 def test_algebra_says_of_numbers_what_normalizing_says():
     """What the first tier settles, the second settles the same way."""
     wrong = []
@@ -36,6 +38,7 @@ def test_algebra_says_of_numbers_what_normalizing_says():
     assert not wrong[:5]
 
 
+@pytest.mark.slow
 def test_expressions_are_what_they_are_made_to_be():
     """Three thousand pairs, decided by algebra alone: none needs simplification, none is wrong."""
     pairs = list(chain(polynomials(seed=3, size=1500), identities(seed=4, size=1500)))

@@ -14,6 +14,8 @@ import pytest
 
 from assay.tools import Interpreter, is_failure, python
 
+pytestmark = pytest.mark.slow
+
 Need = Callable[..., None]
 WithFences = Callable[..., None]
 
@@ -24,7 +26,6 @@ NONE = ()
 
 
 class TestTime:
-    @pytest.mark.slow
     def test_an_endless_loop_ends_after_its_processor_time(self) -> None:
         """What it printed before is there."""
         reply = Interpreter(seconds=1).python("print('on and on')\nwhile True: pass")
@@ -35,7 +36,6 @@ class TestTime:
         reply = Interpreter(wall_seconds=0.3).python("import time; time.sleep(600)")
         assert reply == "Error: it was not done after 0.3 s, and was stopped"
 
-    @pytest.mark.slow
     def test_whoever_ignores_the_signal_is_killed(self) -> None:
         """A second later."""
         code = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"

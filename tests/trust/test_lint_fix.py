@@ -200,6 +200,7 @@ class TestWithAModel:
         assert not fixed.diff
         assert "it splits a criterion that asks one thing" in fixed.notes[0]
 
+    @pytest.mark.slow
     def test_a_model_that_fails_is_a_note(self, write):
         """What is certain is mended all the same."""
         path = write("a.yaml", "- requirement: Is clear\n- requirement: Does not fail to end\n")

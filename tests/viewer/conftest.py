@@ -30,6 +30,12 @@ FLAGS = [
 ]
 
 
+def pytest_itemcollected(item):
+    """A test that looks through a browser is slow."""
+    if "browser" in getattr(item, "fixturenames", ()):
+        item.add_marker("slow")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Run a test that looks through a browser in the thread of the browser.
