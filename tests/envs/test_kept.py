@@ -39,6 +39,7 @@ def test_a_run_is_a_folder(env, server, tmp_path):
     assert (row.fields["answer"], row.model) == ("4", "test-2026-01-01")
     assert (row.spent.calls, row.spent.cost) == (1, 0.0)
     assert set(row.timing) == {"generation", "scoring"}
+    assert run.about.resolved == ("test-2026-01-01",)
     assert run.summary() == results.summary
     assert results.metadata["path_to_save"] == str(tmp_path / "run")
 

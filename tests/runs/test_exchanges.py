@@ -1,6 +1,7 @@
 """What judges were asked and said, kept word for word with the row it was about."""
 
 from assay import PerCriterionGrader, Rubric
+from assay.envs import SingleTurnEnv
 from assay.runs import Run, score_rows
 from assay.runs.exchanges import whole_exchanges
 from assay.testing import FakeModel
@@ -31,3 +32,19 @@ async def test_every_exchange_is_kept_and_the_opening_once(tmp_path):
 
 async def test_nothing_is_kept_unless_asked_for(tmp_path):
     assert (await scored(tmp_path / "run")).exchanges == ()
+
+
+def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
+    """One question about each of two rollouts."""
+    env = SingleTurnEnv(
+        [{"question": "?"}], rubric=Rubric.from_dict([{"requirement": "Is polite"}])
+    )
+    env.evaluate(
+        model=FakeModel("please"),
+        rollouts_per_example=2,
+        grader=PerCriterionGrader(model=FakeModel("MET")),
+        run=tmp_path / "run",
+        exchanges=True,
+    )
+    kept = {row.sample: len(row.exchanges) for row in Run.open(tmp_path / "run").rows()}
+    assert kept == {0: 2, 1: 0}

@@ -437,3 +437,39 @@ async def test_a_group_of_rubrics_is_saved_and_made_again(tmp_path):
     run = Run.open(tmp_path)
     assert [row.report for row in run.rows()] == await group.score(rows)
     assert run.rubric().content_hash == group.content_hash
+
+
+async def test_a_completion_that_is_null_is_an_error_and_not_an_empty_text(tmp_path):
+    """Nothing was written, so there is nothing to score; an empty text is one."""
+    rubric = Rubric.from_dict([{"check": {"max_words": 3}}])
+    summary = await score_rows(rubric, texts(None, "", "one two"), folder=tmp_path / "run")
+    assert (summary.scored, summary.unscored) == (2, 1)
+    assert summary.errors == {"NoCompletion": 1}
+    assert Run.open(tmp_path / "run").row("0").errors == {
+        "completion": "NoCompletion: the completion of example 0 is null: write it, or leave the row out"
+    }
+
+
+async def test_a_group_is_compared_without_a_completion_that_is_null(tmp_path):
+    """The longest of those that were written wins."""
+
+    def longest(completions):
+        return [float(len(text) == max(map(len, completions))) for text in completions]
+
+    rows = texts("a", None, "abc", example_id="x")
+    await score_rows(Rubric([longest]), rows, folder=tmp_path / "run")
+    rewards = [row.reward for row in Run.open(tmp_path / "run").rows()]
+    assert rewards == [0.0, None, 1.0]
+
+
+async def test_a_run_says_which_models_answered(tmp_path):
+    """By the ids that the endpoint gave them, also when it was stopped."""
+    rubric = Rubric.from_dict([{"requirement": "Is polite"}])
+    with ModelServer("MET") as server:
+        grader = PerCriterionGrader(model=model_of(server.model, cache=None))
+        rows = iter(texts("please", "thanks"))
+        stop = iter([False, True])
+        await score_rows(
+            rubric, rows, folder=tmp_path / "run", grader=grader, stopping=lambda: next(stop)
+        )
+    assert Run.open(tmp_path / "run").about.resolved == ("test-2026-01-01",)

@@ -47,6 +47,7 @@ def score_shards(
     about: RunAbout | None = None,
     resume: bool = False,
     max_concurrent: int | None = None,
+    exchanges: bool = False,
     on_progress: OnProgress | None = None,
     stopping: Stopping = lambda: False,
 ) -> Summary:
@@ -55,7 +56,7 @@ def score_shards(
     `make` gives the rubric and its grader, and is called in every worker. `paths` are JSON Lines and
     Parquet files, and folders of such. With `resume` what is done stays done, and what is missing or
     failed is done. Where a model is asked, `max_concurrent` rollouts are under way, over all workers;
-    unless that is said, 128 in each.
+    unless that is said, 128 in each. With `exchanges` rows keep what judges were asked and said.
 
     When `stopping` says True, no new shard is begun and the summary is not `complete`; those under way
     are finished. The limits of endpoints and of a `budget` around this call hold for all workers together.
@@ -75,7 +76,8 @@ def score_shards(
         run.begin(resume=resume)
         if run.left:
             watch = ShardWatch(on_progress, plan.rows, run.rows)
-            _Driver(plan, run, watch).work(engine or Processes(), stopping, max_concurrent)
+            driver = _Driver(plan, run, watch, exchanges=exchanges)
+            driver.work(engine or Processes(), stopping, max_concurrent)
         return run.summed_up()
     finally:
         lock.close()
@@ -84,10 +86,11 @@ def score_shards(
 class _Driver:
     """Has what is left of a run scored."""
 
-    def __init__(self, plan: Plan, run: ShardedRun, watch: ShardWatch) -> None:
+    def __init__(self, plan: Plan, run: ShardedRun, watch: ShardWatch, *, exchanges: bool) -> None:
         self._plan = plan
         self._run = run
         self._watch = watch
+        self._exchanges = exchanges
         self._ledger = Ledger.current()
 
     def work(self, engine: Engine, stopping: Stopping, max_concurrent: int | None) -> None:
@@ -134,6 +137,7 @@ class _Driver:
             packed(self._plan.make),
             self._plan.mapping,
             max_concurrent,
+            self._exchanges,
             permits,
         )
 

@@ -32,6 +32,8 @@ class Job:
     """What columns are called, as in `rows_of`."""
     max_concurrent: int
     """Rollouts that a worker has under way at once where somebody is waited for."""
+    exchanges: bool = False
+    """Whether rows keep what judges were asked and said."""
     permits: "Permits | None" = None
     """Where to ask before a judge is asked; None where nobody is to be asked."""
 

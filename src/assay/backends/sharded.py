@@ -38,6 +38,8 @@ class ShardedRun:
         """What the shards of this sitting come to."""
         self._known: set[int] = set()
         """The shards that were done before it."""
+        self._models: set[str] = set()
+        """The ids of the models that answered in this sitting."""
 
     @property
     def folder(self) -> Path:
@@ -147,9 +149,13 @@ class ShardedRun:
         """Count a shard as done."""
         self._manifest.add(scored.done)
         self._fresh[scored.done.shard] = scored.tally
+        self._models.update(scored.counts["models"])
 
     def summed_up(self) -> Summary:
         """What it comes to. Once all is done, the parts become the run that this was to be."""
+        about = self._place.about()
+        if (met := about.having_met(self._models)) is not about:
+            self._place.write_about(met)
         if self._is_joined:
             return self._finished()
         parts = Parts(self._place.path, self._manifest.in_order())

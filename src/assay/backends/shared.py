@@ -10,7 +10,7 @@ from assay.backends.job import Permits
 from assay.models.endpoint import Endpoint
 from assay.models.ledger import Ledger
 
-_COUNTED = ("calls", "retries", "hits", "shared", "errors", "usage", "cost", "unpriced")
+_COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
 
 
 @asynccontextmanager

@@ -64,6 +64,7 @@ def _work(environment: SingleTurnEnv, given: Input, asking: Asking, saving: Savi
             sampling_args=_sampling(asking),
             grader=under.grader,
             run=folder,
+            exchanges=saving.exchanges,
             resume=under.resume,
             on_progress=under.on_progress,
             stopping=under.stopping,

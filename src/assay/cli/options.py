@@ -70,7 +70,13 @@ class Saving:
 
     output: str | None
     resume: bool
+    exchanges: bool
+    """Whether to keep what judges were asked and said."""
     concurrency: int | None
+
+    def __post_init__(self) -> None:
+        if self.exchanges and self.folder is None:
+            raise click.UsageError("--exchanges are kept in a run: name its folder with -o")
 
     @property
     def folder(self) -> str | None:
@@ -193,6 +199,10 @@ save_options = bundled(
     click.option(
         "--resume", is_flag=True,
         help="Go on with the run in the folder: only what is missing or failed is done.",
+    ),
+    click.option(
+        "--exchanges", is_flag=True,
+        help="Keep what judges were asked and said, word for word, for `assay view` to show.",
     ),
     click.option(
         "--concurrency", type=count(1), metavar="N", envvar="ASSAY_CONCURRENCY", show_envvar=True,

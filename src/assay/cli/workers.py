@@ -92,6 +92,7 @@ def by_workers(given: Input, make: Making, saving: Saving, crew: Crew, showing: 
             about=about,
             resume=under.resume,
             max_concurrent=saving.concurrency,
+            exchanges=saving.exchanges,
             on_progress=under.on_progress,
             stopping=stopping,
         )

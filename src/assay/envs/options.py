@@ -29,6 +29,8 @@ class Options(TypedDict, total=False):
     """Fields of the state to keep with each result."""
     run: str | os.PathLike[str] | None
     """The folder to keep the run in, a row as soon as its group is scored."""
+    exchanges: bool
+    """Whether to keep what judges were asked and said, word for word; on the first row of a group."""
     resume: bool
     """Whether to go on with the run in that folder: only what is missing or failed is done."""
     on_row: OnRow | None
@@ -49,6 +51,7 @@ class Settings:
     grader: Autograder | None = None
     state_columns: Sequence[str] = ()
     run: str | os.PathLike[str] | None = None
+    exchanges: bool = False
     resume: bool = False
     on_row: OnRow | None = None
     on_progress: OnProgress | None = None

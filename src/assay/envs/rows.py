@@ -21,6 +21,8 @@ class Scored(NamedTuple):
     report: EvaluationReport
     spent: Spending = NOTHING
     seconds: float = 0.0
+    exchanges: tuple[Mapping[str, Any], ...] = ()
+    """What judges were asked and said about its group, on the first of it."""
 
 
 UNSCORED = Scored(EvaluationReport())
@@ -40,6 +42,7 @@ def row_of(job: Job, scored: Scored, columns: Sequence[str]) -> Row:
         spent=job.spent if scored.spent is NOTHING else job.spent + scored.spent,
         timing={"generation": round(job.seconds, 6), "scoring": round(scored.seconds, 6)},
         model=replies[-1].model or None if replies else None,
+        exchanges=scored.exchanges,
     )
 
 

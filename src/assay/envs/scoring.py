@@ -11,9 +11,11 @@ from assay.envs.rows import UNSCORED, Scored, row_of, shares
 from assay.envs.work import Group, Job
 from assay.errors import RubricError, SignatureError
 from assay.models import budget
+from assay.models.exchanges import keeping_exchanges
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import Row
+from assay.runs.exchanges import exchanges_told
 from assay.runs.row import Key
 from assay.runs.row_rubrics import COLUMN, RowRubrics, unreadable
 from assay.runs.ways import Way, reports_on
@@ -76,14 +78,19 @@ class Scoring:
         if not jobs:
             return {}
         started = time.monotonic()
-        with budget() as ledger:
+        wanted = self._settings.exchanges
+        with budget() as ledger, keeping_exchanges(wanted=wanted) as said:
             if self.waits(groups[0]):
                 reports = await self._of_group(groups[0], jobs)
             else:
                 reports = await self._of_many(groups, jobs)
         seconds = (time.monotonic() - started) / len(jobs)
         parts = zip(jobs, reports, shares(ledger, len(jobs)), strict=False)
-        return {job.key: Scored(report, spent, seconds) for job, report, spent in parts}
+        scored = {job.key: Scored(report, spent, seconds) for job, report, spent in parts}
+        if said and scored:
+            first = jobs[0].key
+            scored[first] = scored[first]._replace(exchanges=exchanges_told(said))
+        return scored
 
     async def _of_group(self, group: Group, jobs: Sequence[Job]) -> Sequence[EvaluationReport]:
         try:

@@ -143,7 +143,7 @@ class EndpointModel:
         self.endpoint.tokens.give_back(total - usage.prompt - usage.completion)
         cost = None if self.price is None else self.price.of(usage)
         if ledger is not None:
-            ledger.add(usage, cost)
+            ledger.add(usage, cost, reply.model)
         return reply._replace(usage=usage, cost=cost, seconds=seconds)
 
 

@@ -66,7 +66,7 @@ class Cached:
         if reply is not None:
             ledger = Ledger.current()
             if ledger is not None:
-                ledger.count(hits=1)
+                ledger.count(hits=1, model=reply.model)
             return reply
         reply = await self.inner(request)
         if reply.text and not reply.tool_calls:

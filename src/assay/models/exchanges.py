@@ -31,10 +31,10 @@ _KEPT: ContextVar[list[Exchange] | None] = ContextVar("exchanges", default=None)
 
 
 @contextmanager
-def keeping_exchanges() -> Generator[list[Exchange]]:
-    """Keep every exchange with a judge inside; the list grows as they come."""
+def keeping_exchanges(*, wanted: bool = True) -> Generator[list[Exchange]]:
+    """Keep every exchange with a judge inside; the list grows as they come, unless they are not `wanted`."""
     kept: list[Exchange] = []
-    token = _KEPT.set(kept)
+    token = _KEPT.set(kept if wanted else _KEPT.get())
     try:
         yield kept
     finally:

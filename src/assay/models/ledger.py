@@ -48,6 +48,8 @@ class Ledger:
         """Replies that a cache had."""
         self.shared = 0
         """Replies taken over from an equal request that was under way."""
+        self.models: Counter[str] = Counter()
+        """Replies, by the id that the endpoint gave the model."""
         self.errors: Counter[str] = Counter()
         """Calls that came to nothing, by the name of the error."""
         self.usage = NOTHING
@@ -100,22 +102,28 @@ class Ledger:
             if ledger.money is not None:
                 ledger._put_back(estimate)
 
-    def add(self, usage: Usage, cost: float | None) -> None:
-        """Count a call that was answered."""
+    def add(self, usage: Usage, cost: float | None, model: str = "") -> None:
+        """Count a call that was answered, by the `model` of that id."""
         for ledger in self.chain():
             with ledger._lock:
                 ledger.calls += 1
                 ledger.usage += usage
                 ledger.cost += cost or 0.0
                 ledger.unpriced += cost is None
+                if model:
+                    ledger.models[model] += 1
 
-    def count(self, *, retries: int = 0, hits: int = 0, shared: int = 0, error: str = "") -> None:
+    def count(
+        self, *, retries: int = 0, hits: int = 0, shared: int = 0, error: str = "", model: str = ""
+    ) -> None:
         """Count what costs nothing by itself."""
         for ledger in self.chain():
             with ledger._lock:
                 ledger.retries += retries
                 ledger.hits += hits
                 ledger.shared += shared
+                if model:
+                    ledger.models[model] += hits
                 if error:
                     ledger.errors[error] += 1
 

@@ -1,7 +1,7 @@
 """RunAbout: what was run. It stands in run.json, and says whether two runs are the same."""
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -47,6 +47,8 @@ class RunAbout:
     """The model under test; None when nothing was generated."""
     judge: str | None = None
     """Who answers what a model is asked; None when code answers everything."""
+    resolved: tuple[str, ...] = ()
+    """The ids that endpoints gave the models that answered; more than one for a name if it was moved."""
     data: Mapping[str, Any] = field(default_factory=_empty)
     """Where the rows came from, and what they are known by."""
     resumed: int = 0
@@ -73,10 +75,20 @@ class RunAbout:
             object.__setattr__(self, name, struck(plain(getattr(self, name))))
         for name in ("model", "judge"):
             object.__setattr__(self, name, struck(getattr(self, name)))
+        object.__setattr__(self, "resolved", tuple(map(struck, self.resolved)))
 
     def with_fields(self, **changes: Any) -> "RunAbout":
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+    def having_met(self, models: Iterable[str]) -> "RunAbout":
+        """A copy that knows of these ids, too; itself when they are no news.
+
+        >>> RunAbout("score", resolved=("b",)).having_met(["a", "b"]).resolved
+        ('a', 'b')
+        """
+        resolved = tuple(sorted({*self.resolved, *map(struck, models)}))
+        return self if resolved == self.resolved else replace(self, resolved=resolved)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON, as run.json holds it."""

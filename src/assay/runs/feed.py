@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assay.errors import AssayError
-from assay.report import EvaluationReport
+from assay.lines import CriterionReport
+from assay.report import EvaluationReport, aggregate
 from assay.runs.errors import RunRefused
 from assay.runs.keys import Hashes, Numbering
 from assay.runs.row import Key, Row
@@ -25,7 +26,7 @@ class Pending(NamedTuple):
     is_done: bool = False
     """Whether it is saved already, and only there for others to be compared with."""
     known: EvaluationReport | None = None
-    """The report, where it is known without scoring, since its rubric cannot be read."""
+    """The report, where it is known without scoring: its rubric cannot be read, or it has no completion."""
     saved: Row | None = None
     """What an earlier run saved of it."""
 
@@ -85,6 +86,8 @@ class Feed:
         except AssayError as error:
             report = unreadable(error, f"example {key[0]}")
             return Pending(key, row, None, _NOBODY, is_done, report, saved)
+        if "completion" in row and row["completion"] is None:
+            return Pending(key, row, None, way, is_done, _without_completion(key), saved)
         return Pending(key, row, scorer, way, is_done, None, saved)
 
     def _refuse_apart(self, first: Pending) -> None:
@@ -100,6 +103,14 @@ class Feed:
                 f"criterion {name!r} compares the rollouts of an example, and those of {example!r} do "
                 "not stand together: sort the rows by example"
             )
+
+
+def _without_completion(key: Key) -> EvaluationReport:
+    """The report on a row whose completion is null: nothing was written, which is not an empty text."""
+    said = (
+        f"NoCompletion: the completion of example {key[0]} is null: write it, or leave the row out"
+    )
+    return aggregate([CriterionReport(name="completion", error=said)])
 
 
 def _undone(group: list[Pending]) -> Iterator[list[Pending]]:

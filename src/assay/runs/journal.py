@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -131,15 +131,22 @@ class Journal:
             # Then the half line stays, and is dropped when the run is opened again.
             return
 
-    def finish(self, *, complete: bool = True) -> Summary:
-        """Work out the summary and write it to summary.json."""
+    def finish(self, *, complete: bool = True, models: Iterable[str] = ()) -> Summary:
+        """Work out the summary and write it to summary.json, and the ids of the `models` to run.json."""
         self._bring_to_disk()
+        self._meet(models)
         summary = None if self._tally is None else self._tally.summary()
         if summary is None:
             summary = Run(self._folder, self.about).work_out()
         summary = summary.with_fields(complete=complete)
         summary.save(self._folder.summary_json, self._size)
         return summary
+
+    def _meet(self, models: Iterable[str]) -> None:
+        about = self.about.having_met(models)
+        if about is not self.about:
+            self.about = about
+            self._folder.write_about(about)
 
     def close(self) -> None:
         """Bring everything to the disk and let go of the folder."""

@@ -1,7 +1,7 @@
 """Progress: how far a run is, told now and then."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -50,6 +50,11 @@ class Watch:
         self._ledger = ledger
         self._began = time.monotonic()
         self._told = 0.0
+
+    @property
+    def models(self) -> Collection[str]:
+        """The ids that endpoints gave the models that answered."""
+        return self._ledger.models.keys()
 
     def now(self) -> Progress:
         """How far it is."""

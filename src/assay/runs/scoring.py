@@ -158,12 +158,12 @@ class Scoring:
         try:
             started = time.perf_counter()
             texts = [holdable(pending.row) for pending in unit]
-            with budget() as ledger, keeping_exchanges() as said:
+            with budget() as ledger, keeping_exchanges(wanted=self._exchanges) as said:
                 reports = await self._reports(unit)
             timing = {"scoring": round(time.perf_counter() - started, 6)}
             spent = Spending.of(ledger)
             rows: list[Row] = []
-            kept = exchanges_told(said) if self._exchanges else ()
+            kept = exchanges_told(said)
             for pending, report in zip(unit, reports, strict=True):
                 row = _row(pending, report, spent, timing)
                 rows.append(replace(row, exchanges=kept) if kept else row)

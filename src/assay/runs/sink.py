@@ -62,7 +62,7 @@ class Sink:
     def finish(self, *, complete: bool) -> Summary:
         self._watch.tell(at_once=True)
         if self._journal is not None:
-            return self._journal.finish(complete=complete)
+            return self._journal.finish(complete=complete, models=self._watch.models)
         summary = None if self._tally is None else self._tally.summary()
         assert summary is not None
         return summary.with_fields(complete=complete)

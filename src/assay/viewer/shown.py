@@ -29,6 +29,7 @@ def heading(identity: str, name: str, about: RunAbout, rows: int, *, live: bool)
         "created": about.created,
         "model": about.model,
         "judge": about.judge,
+        "resolved": list(about.resolved),
         "rubric": None if rubric is None else {"name": rubric.name, "hash": rubric.hash},
         "rows": rows,
         "live": live,

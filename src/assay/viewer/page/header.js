@@ -27,9 +27,10 @@
     return [element("span.run-name", {}, select), live];
   }
 
-  function aboutLine({ model, judge, rubric, created, kind }) {
+  function aboutLine({ model, judge, resolved, rubric, created, kind }) {
     const known = [
-      ["model", model], ["judge", judge], ["rubric", rubric && `${rubric.name || "unnamed"} ${String(rubric.hash).slice(0, 8)}`],
+      ["model", model], ["judge", judge], ["answered as", (resolved || []).join(", ")],
+      ["rubric", rubric && `${rubric.name || "unnamed"} ${String(rubric.hash).slice(0, 8)}`],
       [kind || "run", created && assay.words.time(created)],
     ].filter(([, value]) => value);
     return element("dl.about", {}, known.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, foreign(value)))));
