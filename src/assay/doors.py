@@ -32,6 +32,15 @@ class Doors(ABC):
     @abstractmethod
     def _get_reward_func_names(self) -> list[str]: ...
 
+    @property
+    @abstractmethod
+    def compares(self) -> bool:
+        """Whether a check weighs the rollouts of a group against each other, here or further in."""
+
+    def get_reward_func_names(self) -> list[str]:
+        """The names that scores are reported under."""
+        return self._get_reward_func_names()
+
     async def score(
         self,
         rollouts: Sequence[Rollout | Mapping[str, Any]],

@@ -98,7 +98,6 @@ class Rubric(Doors, Loadable):
 
     @property
     def compares(self) -> bool:
-        """Whether a check weighs the rollouts of a group against each other, here or further in."""
         return any(question.is_group for question in self._plan.questions) or any(
             isinstance(inner, Rubric) and inner.compares for inner in self._inside()
         )
@@ -172,10 +171,6 @@ class Rubric(Doors, Loadable):
 
     def _get_reward_weights(self) -> list[float]:
         return self.weights
-
-    def get_reward_func_names(self) -> list[str]:
-        """The names that scores are reported under."""
-        return self._get_reward_func_names()
 
     def get_reward_funcs(self) -> list[Any]:
         """The same as `funcs`."""

@@ -7,6 +7,7 @@ import pytest
 
 from assay import Rubric, RubricError
 from assay.integrations import as_trl_reward, as_trl_rewards
+from assay.server import RemoteRubric, RewardServer
 
 
 @pytest.fixture
@@ -94,3 +95,16 @@ def test_a_criterion_that_depends_on_others_cannot_stand_alone():
 def test_bad_options_are_refused_at_construction(rubric, option):
     with pytest.raises(RubricError, match=f"{next(iter(option))} is"):
         as_trl_reward(rubric, **option)
+
+
+async def test_a_rubric_behind_a_server_is_as_good(rubric):
+    """The same rewards and parts; only it cannot be taken apart."""
+    with RewardServer(rubric) as server:
+        remote = RemoteRubric(server.url)
+        reward = as_trl_reward(remote)
+        here = as_trl_reward(rubric)
+        columns = {"prompts": ["2+2"] * 2, "completions": ["4", "5"], "answer": ["4", "4"]}
+        assert reward.__name__ == "assay"
+        assert await reward(**columns) == await here(**columns)
+        with pytest.raises(RubricError, match="cannot be taken apart"):
+            as_trl_rewards(remote)

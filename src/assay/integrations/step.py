@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from assay.criterion import Scorer
+from assay.doors import Doors
 from assay.errors import RubricError
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
@@ -14,8 +16,8 @@ from assay.rubric import Rubric
 Value: TypeAlias = Literal["reward", "score"]
 """What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1."""
 
-RubricSource: TypeAlias = Rubric | str | Path
-"""A rubric, or the file it stands in."""
+RubricSource: TypeAlias = Doors | str | Path
+"""A rubric, here or behind a server, or the file it stands in."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +36,26 @@ class Scored:
 class Step:
     """A rubric as trainers ask it. `timeout` is in seconds, for all rollouts of one call."""
 
-    rubric: Rubric
+    rubric: Doors
     value: Value = "reward"
     timeout: float | None = None
     scorer: Scorer | None = None
     """What scores instead of the rubric, where rows bring rubrics of their own."""
-    names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
             raise RubricError(f"value is {self.value!r}: give 'reward' or 'score'")
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
-        self.names = tuple(dict.fromkeys(criterion.name for criterion in self.rubric.criteria))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the criteria, each once."""
+        return tuple(dict.fromkeys(self.rubric.get_reward_func_names()))
+
+    @cached_property
+    def _compares(self) -> bool:
+        return self.rubric.compares
 
     async def score(
         self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None
@@ -57,7 +66,7 @@ class Step:
         """
         if not rows:
             return []
-        if self.timeout is None and not self.rubric.compares:
+        if self.timeout is None and not self._compares:
             return [self._scored(report) for report in await self._ask(rows)]
         answered: list[Scored] = [self._nothing(self._too_late())] * len(rows)
         places = list(_places(range(len(rows)) if groups is None else groups))
@@ -96,9 +105,9 @@ class Step:
         return f"DeadlineExceeded: not scored within {self.timeout} seconds"
 
 
-def rubric_of(source: RubricSource) -> Rubric:
+def rubric_of(source: RubricSource) -> Doors:
     """The rubric itself, or the one that a file holds."""
-    return source if isinstance(source, Rubric) else Rubric.from_file(source)
+    return source if isinstance(source, Doors) else Rubric.from_file(source)
 
 
 def _places(groups: Iterable[Hashable]) -> Iterable[list[int]]:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from assay.doors import Doors
 from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
@@ -40,8 +41,8 @@ def as_trl_reward(
     is unscored.
     """
     asked = rubric_of(rubric)
-    step = Step(asked, value, timeout, RowRubrics(asked, autograder=asked.autograder))
-    title = name or asked.name or "assay"
+    step = Step(asked, value, timeout, RowRubrics(asked, autograder=_own(asked, "autograder")))
+    title = name or _own(asked, "name") or "assay"
 
     async def reward(
         prompts: Sequence[Any],
@@ -67,6 +68,11 @@ def as_trl_reward(
     return reward
 
 
+def _own(rubric: Doors, name: str) -> Any:
+    """What a rubric that is here has, and one behind a server keeps to itself."""
+    return getattr(rubric, name, None)
+
+
 def as_trl_rewards(
     rubric: RubricSource,
     *,
@@ -78,6 +84,8 @@ def as_trl_rewards(
     Mind that TRL takes a criterion without an answer for a 0 as soon as another has one.
     """
     asked = rubric_of(rubric)
+    if not isinstance(asked, Rubric):
+        raise RubricError(f"{asked!r} cannot be taken apart: use as_trl_reward")
     counted = [criterion for criterion in asked.criteria if criterion.counts]
     for criterion in counted:
         if criterion.when or criterion.required:

@@ -72,6 +72,10 @@ class RemoteRubric(Doors):
         """The hash of the rubric that was last scored with."""
         return run_sync(self.describe()).hash
 
+    @property
+    def compares(self) -> bool:
+        return bool(run_sync(self.describe()).compares)
+
     async def score_rollout(self, state: MutableMapping[str, Any]) -> EvaluationReport:
         await self.describe()
         return await super().score_rollout(state)
