@@ -40,9 +40,9 @@ class Sizes:
     rows: int = 1_000_000
     """Cheap rollouts, for the gain of a second worker."""
     few: int = 20_000
-    many: int = 120_000
+    many: int = 60_000
     """Mathematical ones, for what a shard costs beside its work."""
-    rounds: int = 3
+    rounds: int = 5
     turns: int = 20_000
     """That each of two clients takes."""
 
@@ -116,29 +116,36 @@ def _engines(taken: Mapping[str, Taken], rows: int) -> Table:
 
 def overhead(sizes: Sizes, say: Say) -> Found:
     """What a shard of mathematics costs beside the work, start left out: by the difference of two sizes."""
+    found = Found()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), say)
-        least: dict[tuple[str, int], float] = {}
-        for _ in range(sizes.rounds):
+        for rubric, answers in (("math", "answers of many forms"), ("integers", "integers only")):
+            work, whole = _a_shard(bench, rubric, sizes)
+            share = 100 * (whole - work) / work
+            limit = Limit(10, "at most", "%") if rubric == "math" else None
+            found.rows += [
+                Row(f"a shard of {SHARD:,}, {answers}: the work alone", work, None, "CPU s"),
+                Row("the same by a worker, part written and joined", whole, None, "CPU s"),
+                Row(f"engine overhead a shard, {answers}", share, None, "%", target=limit),
+            ]
+    return found
+
+
+def _a_shard(bench: "Bench", rubric: str, sizes: Sizes) -> tuple[float, float]:
+    """CPU seconds of a shard, by one process and by a worker."""
+    least: dict[tuple[str, int], float] = {}
+    for _ in range(sizes.rounds):
+        for rows in (sizes.few, sizes.many):
             for engine in ("alone", "processes:1"):
-                for rows in (sizes.few, sizes.many):
-                    took = bench.run(engine, "math", rows)
-                    cpu = took["driver"] + took["workers"]
-                    least[engine, rows] = min(cpu, least.get((engine, rows), cpu))
+                took = bench.run(engine, rubric, rows)
+                cpu = took["driver"] + took["workers"]
+                least[engine, rows] = min(cpu, least.get((engine, rows), cpu))
     shards = (sizes.many - sizes.few) / SHARD
     work, whole = (
         (least[engine, sizes.many] - least[engine, sizes.few]) / shards
         for engine in ("alone", "processes:1")
     )
-    share = 100 * (whole - work) / work
-    limit = Limit(10, "at most", "%")
-    return Found(
-        rows=[
-            Row(f"a shard of {SHARD:,} mathematical rollouts, the work alone", work, None, "CPU s"),
-            Row("the same by a worker, part written and joined", whole, None, "CPU s"),
-            Row("engine overhead a shard", share, None, "%", target=limit),
-        ]
-    )
+    return work, whole
 
 
 def permits(sizes: Sizes, say: Say) -> Found:
@@ -173,17 +180,17 @@ class Bench:
         self._number += 1
         run = self._folder / f"run-{self._number}"
         command = [sys.executable, str(HERE / "scale_worker.py"), engine, rubric]
-        command += [str(self._file(rows)), str(run)]
+        command += [str(self._file(rows, of_many_forms=rubric == "math")), str(run)]
         took = _told([*APART, *command] if engine.startswith("ray") else command, self._say)
         if took["rows"] != rows:
             raise RuntimeError(f"{took['rows']} rows came of {rows}")
         subprocess.run(["rm", "-r", str(run)], check=True)
         return took
 
-    def _file(self, rows: int) -> Path:
-        path = self._folder / f"{rows}.jsonl"
+    def _file(self, rows: int, *, of_many_forms: bool) -> Path:
+        path = self._folder / f"{rows}{'-of-many-forms' * of_many_forms}.jsonl"
         if not path.exists():
-            _write(path, rows)
+            _write(path, rows, _of_many_forms if of_many_forms else _integer)
         return path
 
 
@@ -197,15 +204,38 @@ def _told(command: Sequence[str], say: Say) -> Taken:
     return json.loads(said)
 
 
-def _write(path: Path, rows: int) -> None:
+def _integer(drawn: random.Random) -> tuple[str, str]:
+    """The answer, and what the model says: the same in six cases of ten."""
+    answer = drawn.randrange(1000)
+    return str(answer), str(answer if drawn.random() < 0.6 else answer + 1)
+
+
+def _of_many_forms(drawn: random.Random) -> tuple[str, str]:
+    """The same, where both are written as mathematicians and models write."""
+    n, d = drawn.randrange(2, 10_000), drawn.randrange(2, 100)
+    said = n if drawn.random() < 0.6 else n + 1
+    return drawn.choice(
+        (
+            (f"{n}", f"{said}"),
+            (f"{n:,}", f"{said}"),
+            (rf"\frac{{{n}}}{{{d}}}", rf"\dfrac{{{2 * said}}}{{{2 * d}}}"),
+            (f"{n / 8}", rf"\frac{{{said}}}{{8}}"),
+            (rf"{d}\sqrt{{{n}}}", rf"\sqrt{{{d * d * said}}}"),
+            (f"({n}, {d})", rf"\left({said},{d}\right)"),
+        )
+    )
+
+
+def _write(
+    path: Path, rows: int, draw: Callable[[random.Random], tuple[str, str]] = _integer
+) -> None:
     """Rollouts of about 450 bytes with an id each, the same each time."""
     drawn = random.Random(rows)
     words = partial(drawn.choices, WORDS)
     with path.open("w", encoding="utf-8") as file:
         for number in range(rows):
-            answer = drawn.randrange(1000)
-            said = answer if drawn.random() < 0.6 else answer + 1
+            answer, said = draw(drawn)
             prompt = f"{' '.join(words(k=15))}: what is {answer} + 0?"
             completion = f"{' '.join(words(k=40))}. The answer is \\boxed{{{said}}}."
             row = {"id": f"q-{number}", "prompt": prompt, "completion": completion}
-            file.write(json.dumps({**row, "answer": str(answer)}) + os.linesep)
+            file.write(json.dumps({**row, "answer": answer}) + os.linesep)

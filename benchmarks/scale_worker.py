@@ -1,6 +1,6 @@
 """Score a file of rollouts by one engine, and print what it took: `scale_worker.py ENGINE RUBRIC ROWS FOLDER`.
 
-ENGINE is `alone`, `processes:N` or `ray:N`; RUBRIC is `cheap` or `math`. Prints JSON: wall seconds, and CPU
+ENGINE is `alone`, `processes:N` or `ray:N`; RUBRIC is `cheap`, `math` or `integers`. Prints JSON: wall seconds, and CPU
 seconds of this process, of the others, and of the engine's start.
 """
 
@@ -45,7 +45,7 @@ def math() -> tuple[Rubric, None]:
 def main() -> None:
     engine, rubric, path, folder = sys.argv[1:]
     kind, _, workers = engine.partition(":")
-    make = {"cheap": cheap, "math": math}[rubric]
+    make = {"cheap": cheap, "math": math, "integers": math}[rubric]
     before = time.process_time()
     started = time.perf_counter()
     if kind == "alone":

@@ -136,6 +136,24 @@ async def together(
     return task.result(), result
 
 
+def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
+    """What a coroutine gives, if it gives it without waiting; else None, and it is closed.
+
+    No task is made for it, so it must not ask which one it is in.
+
+    >>> async def four():
+    ...     return 4
+    >>> at_once(four()), at_once(asyncio.sleep(1))
+    (4, None)
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    return None
+
+
 def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """The result of a coroutine, from synchronous code; also inside a running loop (a notebook)."""
     try:

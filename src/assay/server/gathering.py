@@ -4,9 +4,12 @@ Trainers send one rollout a request, and scoring sixteen at once costs little mo
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
+from assay.concurrency import at_once
+from assay.engine.checking import CHUNK
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 
@@ -14,7 +17,7 @@ FEW: Final = 32
 """Rollouts of a request that is gathered with others; a larger one gains nothing."""
 
 Reports = list[EvaluationReport]
-Score = Callable[[Sequence[Rollout]], Awaitable[Reports]]
+Score = Callable[[Sequence[Rollout]], Coroutine[Any, Any, Reports]]
 
 
 class _Waiting(NamedTuple):
@@ -46,18 +49,27 @@ class Gathering:
 
     def _begin(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self._task = asyncio.get_running_loop().create_task(self._answer(waiting))
+        together = [rollout for one in waiting for rollout in one.rollouts]
+        if len(together) <= CHUNK:
+            with suppress(Exception):  # whose fault it is comes out below
+                reports = at_once(self._score(together))
+                if reports is not None:
+                    _tell_all(waiting, reports)
+                    return
+        self._task = asyncio.get_running_loop().create_task(self._answer(waiting, together))
 
-    async def _answer(self, waiting: Sequence[_Waiting]) -> None:
+    async def _answer(self, waiting: Sequence[_Waiting], together: Sequence[Rollout]) -> None:
         try:
-            together = [rollout for one in waiting for rollout in one.rollouts]
-            reports = iter(await self._score(together))
+            _tell_all(waiting, await self._score(together))
         except Exception:  # noqa: BLE001 - whose fault it is comes out below
             for one in waiting:
                 _tell(one, await self._alone(one.rollouts))
-            return
-        for one in waiting:
-            _tell(one, [next(reports) for _ in one.rollouts])
+
+
+def _tell_all(waiting: Sequence[_Waiting], found: Iterable[EvaluationReport]) -> None:
+    reports = iter(found)
+    for one in waiting:
+        _tell(one, [next(reports) for _ in one.rollouts])
 
 
 def _tell(one: _Waiting, reports: Reports) -> None:

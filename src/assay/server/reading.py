@@ -2,18 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from assay.concurrency import at_once
 from assay.server.patience import Patience
 from assay.server.refusals import CLOSE, Refusal
 from assay.server.settings import Bounds
 from assay.wording import shown
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Coroutine[Any, Any, Message]]
 Value = TypeVar("Value")
 
 PATIENCE: Final = 5.0
@@ -61,15 +63,31 @@ async def body_of(receive: Receive, size: int, bounds: Bounds, patience: Patienc
     if size > bounds.max_bytes:
         await _throw_away(receive)
         raise _too_large(f"{size}", bounds)
-    parts: list[bytes] = []
-    read, more = 0, True
+    # Nearly every body is there when it is asked for, and nobody's patience is tried.
+    first = at_once(receive())
+    if first is not None and not first.get("more_body"):
+        parts, more = [_part(first)], False
+    else:
+        parts, more = await _parts(receive, first, bounds, patience)
+    read = sum(map(len, parts))
+    if read > bounds.max_bytes:
+        if more:
+            await _throw_away(receive)
+        raise _too_large(f"{read} or more", bounds)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _parts(
+    receive: Receive, first: Message | None, bounds: Bounds, patience: Patience
+) -> tuple[list[bytes], bool]:
+    """The parts of a body as they come, until there are too many; and whether there are more."""
+    parts = [] if first is None else [_part(first)]
+    read, more = sum(map(len, parts)), True
     try:
         with patience:
             while more and read <= bounds.max_bytes:
                 message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise Disconnected
-                parts.append(message.get("body", b""))
+                parts.append(_part(message))
                 read += len(parts[-1])
                 more = message.get("more_body", False)
     except TimeoutError:
@@ -77,11 +95,13 @@ async def body_of(receive: Receive, size: int, bounds: Bounds, patience: Patienc
         raise Refusal(
             408, f"not all of it had come after {seconds}: send it at once", CLOSE
         ) from None
-    if read > bounds.max_bytes:
-        if more:
-            await _throw_away(receive)
-        raise _too_large(f"{read} or more", bounds)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts, more
+
+
+def _part(message: Message) -> bytes:
+    if message["type"] == "http.disconnect":
+        raise Disconnected
+    return message.get("body", b"")
 
 
 async def _throw_away(receive: Receive) -> None:
