@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rows import Check, Limit, Row, Target
@@ -34,9 +35,9 @@ BUSY_AT_ONCE = 8
 class Sizes:
     """How much work; the defaults are what the targets speak of."""
 
-    requests: int = 5000
-    batches: int = 400
-    rounds: int = 5
+    requests: int = 2000
+    batches: int = 200
+    rounds: int = 21
     seconds: float = 10.0
     kills: int = 10_000
     """Requests during which workers are killed."""
@@ -64,21 +65,21 @@ def measure_rate(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
 
 
 def _rates(asker: Path, servers: list[Server], rows: int, count: int, rounds: int) -> list[float]:
-    best = [0.0] * len(servers)
+    """Requests per CPU second of each: the median of rounds in which they take turns."""
+    taken: list[list[float]] = [[] for _ in servers]
     for round_ in range(rounds + 1):
         for place, server in enumerate(servers):
             before = server.cpu_seconds()
-            asked = count // 5 if round_ == 0 else count  # the first is to warm up
             answer = figures(
                 client(
-                    asker, "server_load.py", url=server.url, rows=rows, count=asked, connections=16
+                    asker, "server_load.py", url=server.url, rows=rows, count=count, connections=16
                 )
             )
             if answer["wrong"]:
                 raise RuntimeError(f"{answer['wrong']} answers of {server.url} are wrong")
-            if round_:
-                best[place] = max(best[place], asked / (server.cpu_seconds() - before))
-    return best
+            if round_:  # the first is to warm up
+                taken[place].append(server.cpu_seconds() - before)
+    return [count / median(each) for each in taken]
 
 
 def measure_overload(peer: Path, sizes: Sizes, say: Say) -> list[Any]:

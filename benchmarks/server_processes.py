@@ -17,7 +17,6 @@ from subjects import environment
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
-TICKS = os.sysconf("SC_CLK_TCK")
 
 SERVE = """\
 import json, sys
@@ -50,8 +49,9 @@ class Server:
 
 
 def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    # In nanoseconds, where /proc/PID/stat counts hundredths of a second.
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def _environment() -> dict[str, str]:
