@@ -1,7 +1,7 @@
 """What is measured of many workers: the gain of a second one, the cost of an engine, and the turns at a judge.
 
-Every run is in a fresh process of its own, with workers that are started for it. CPU seconds are those of
-all processes; where two are compared they take turns, and the least of the rounds counts.
+Runs are in fresh processes of their own, with workers that are started for them, and CPU seconds are those of all
+processes. One worker and two take turns, and the fastest round of each counts; shards take turns in one process.
 """
 
 import json
@@ -13,8 +13,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from statistics import median
+from typing import Any, TypeAlias
 
 from rows import Check, Limit, Row, Table, Target
 
@@ -39,15 +41,15 @@ class Sizes:
 
     rows: int = 1_000_000
     """Cheap rollouts, for the gain of a second worker."""
-    few: int = 20_000
-    many: int = 60_000
-    """Mathematical ones, for what a shard costs beside its work."""
-    rounds: int = 5
+    rounds: int = 3
+    """Of each number of workers."""
+    pairs: int = 16
+    """Of mathematical shards, for what one costs beside its work."""
     turns: int = 20_000
     """That each of two clients takes."""
 
 
-QUICK = Sizes(rows=20_000, few=10_000, many=20_000, rounds=1, turns=1_000)
+QUICK = Sizes(rows=20_000, rounds=1, pairs=3, turns=1_000)
 
 
 @dataclass
@@ -64,11 +66,12 @@ def gain(sizes: Sizes, say: Say) -> Found:
     found = Found()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), say)
-        engines = ("processes:1", "processes:2", "alone", "ray:2")
+        engines = ("processes:1", "processes:2") * sizes.rounds + ("alone", "ray:2")
         taken: dict[str, Taken] = {}
         for engine in engines:
             try:
-                taken[engine] = bench.run(engine, "cheap", sizes.rows)
+                took = bench.run(engine, "cheap", sizes.rows)
+                taken[engine] = min(took, taken.get(engine, took), key=itemgetter("wall"))
             except RuntimeError as error:
                 found.notes.append(f"{engine} was not measured: {error}")
     rate = {engine: sizes.rows / took["wall"] for engine, took in taken.items()}
@@ -115,7 +118,7 @@ def _engines(taken: Mapping[str, Taken], rows: int) -> Table:
 
 
 def overhead(sizes: Sizes, say: Say) -> Found:
-    """What a shard of mathematics costs beside the work, start left out: by the difference of two sizes."""
+    """What a shard of mathematics costs beside the work, the start of a worker left out."""
     found = Found()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), say)
@@ -132,20 +135,11 @@ def overhead(sizes: Sizes, say: Say) -> Found:
 
 
 def _a_shard(bench: "Bench", rubric: str, sizes: Sizes) -> tuple[float, float]:
-    """CPU seconds of a shard, by one process and by a worker."""
-    least: dict[tuple[str, int], float] = {}
-    for _ in range(sizes.rounds):
-        for rows in (sizes.few, sizes.many):
-            for engine in ("alone", "processes:1"):
-                took = bench.run(engine, rubric, rows)
-                cpu = took["driver"] + took["workers"]
-                least[engine, rows] = min(cpu, least.get((engine, rows), cpu))
-    shards = (sizes.many - sizes.few) / SHARD
-    work, whole = (
-        (least[engine, sizes.many] - least[engine, sizes.few]) / shards
-        for engine in ("alone", "processes:1")
-    )
-    return work, whole
+    """CPU seconds of a shard by one process, and by a worker: that, and the median of what pairs differ by."""
+    took = bench.shards(rubric, sizes.pairs)
+    pairs = list(zip(took["alone"], took["shard"], strict=True))[1:]  # the first is to warm up
+    work = median(alone for alone, _ in pairs)
+    return work, work * median(shard / alone for alone, shard in pairs)
 
 
 def permits(sizes: Sizes, say: Say) -> Found:
@@ -187,6 +181,15 @@ class Bench:
         subprocess.run(["rm", "-r", str(run)], check=True)
         return took
 
+    def shards(self, rubric: str, pairs: int) -> Mapping[str, Sequence[float]]:
+        """CPU seconds of shards that are scored in turn by one process's way and by a worker's."""
+        of_many_forms = rubric == "math"
+        rows = [SHARD + number for number in range(2 * pairs)]  # of other rows each
+        files = [str(self._file(each, of_many_forms=of_many_forms)) for each in rows]
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            command = [sys.executable, str(HERE / "scale_shard_worker.py"), rubric, folder]
+            return _told([*command, *files], self._say)
+
     def _file(self, rows: int, *, of_many_forms: bool) -> Path:
         path = self._folder / f"{rows}{'-of-many-forms' * of_many_forms}.jsonl"
         if not path.exists():
@@ -194,7 +197,7 @@ class Bench:
         return path
 
 
-def _told(command: Sequence[str], say: Say) -> Taken:
+def _told(command: Sequence[str], say: Say) -> Any:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
     if done.returncode:
         last = (done.stderr.strip() or "it said nothing").splitlines()[-1]

@@ -42,10 +42,13 @@ def math() -> tuple[Rubric, None]:
     return MathRubric(), None
 
 
+RUBRICS = {"cheap": cheap, "math": math, "integers": math}
+
+
 def main() -> None:
     engine, rubric, path, folder = sys.argv[1:]
     kind, _, workers = engine.partition(":")
-    make = {"cheap": cheap, "math": math, "integers": math}[rubric]
+    make = RUBRICS[rubric]
     before = time.process_time()
     started = time.perf_counter()
     if kind == "alone":

@@ -6,7 +6,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from assay.criterion import is_scorer
 from assay.errors import RubricError
 from assay.graders import (
     Autograder,
@@ -20,6 +19,7 @@ from assay.loading.code import is_reference
 from assay.loading.read import is_group
 from assay.loading.source import place_of_file
 from assay.rubric import Rubric
+from assay.runs.ways import Way
 from assay.server.settings import Judge
 from assay.wording import shown
 
@@ -67,7 +67,7 @@ class Loader:
     def rubric(self, source: Source) -> Rubric:
         """The rubric of a source, ready to score; raises when anything about it is wrong."""
         rubric = _imported(source.where) if source.file is None else _read(source)
-        if rubric.autograder is None and is_judged(rubric):
+        if rubric.autograder is None and Way.of(rubric).asks:
             rubric.autograder = self._grader = self._grader or self._made()
         return rubric
 
@@ -113,10 +113,3 @@ def _imported(reference: str) -> Rubric:
     if not isinstance(made, Rubric):
         raise RubricError(f"{reference!r} is {shown(made)}: name a rubric, or what makes one")
     return made
-
-
-def is_judged(rubric: object) -> bool:
-    """Whether a model has to answer some criterion, here or in a rubric inside."""
-    return isinstance(rubric, Rubric) and any(
-        c.judged or (is_scorer(c.check) and is_judged(c.check)) for c in rubric.criteria
-    )
