@@ -61,7 +61,7 @@ def append_results(
     heading = f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC{subject and f', {subject}'}"
     if quick:
         heading += " (quick sizes: not to be held against the targets)"
-    facts = "\n".join(f"- {name}: {value}" for name, value in machine_facts(peers).items())
+    facts = "\n".join(f"- {name}: {value}" for name, value in machine_facts(peers).items() if value)
     sentences = "\n".join(f"- {note}" for note in notes)
     blocks = [heading, facts, *map(_markdown_table, tables), *([sentences] if notes else [])]
     RESULTS.write_text(before + "".join(f"\n{block}\n" for block in blocks), encoding="utf-8")
@@ -81,7 +81,8 @@ def machine_facts(compared: Sequence[Peer]) -> dict[str, str]:
     """What a reader needs before comparing two sections."""
     load = f", load {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
     peers = "; ".join(
-        f"{peer.package} {peer.version} ({', '.join(pin.replace('==', ' ') for pin in peer.pins)})"
+        f"{peer.package} {peer.version}"
+        + (f" ({', '.join(pin.replace('==', ' ') for pin in peer.pins)})" if peer.pins else "")
         for peer in compared
     )
     return {

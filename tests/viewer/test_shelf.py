@@ -62,12 +62,27 @@ async def test_an_index_that_is_broken_is_built_anew(book, tmp_path):
     cache.mkdir()
     for text in (None, b"", b"SQLite format 3\0 and then something else" * 200):
         if text is not None:
-            next(cache.iterdir()).write_bytes(text)
+            next(cache.glob("*.sqlite")).write_bytes(text)
         shelf = Shelf([book.run.path], cache)
         [kept] = shelf.books.values()
         assert kept.look()
         assert kept.rows == 2500
         shelf.close()
+
+
+async def test_two_pages_of_one_run_do_not_share_an_index(book, tmp_path):
+    """Both would write it; the second has its own in memory, and the next may have the file again."""
+    first, second = (Shelf([book.run.path], tmp_path) for _ in range(2))
+    for shelf in (first, second):
+        [kept] = shelf.books.values()
+        assert kept.look()
+        assert kept.rows == 2500
+    assert len(list(tmp_path.glob("*.sqlite"))) == 1
+    first.close()
+    second.close()
+    third = Shelf([book.run.path], tmp_path)
+    assert third._locks
+    third.close()
 
 
 async def test_a_histogram_has_twenty_bars_of_one_width(book):

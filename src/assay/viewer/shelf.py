@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import AssayError
-from assay.runs import Run
-from assay.runs.lock import is_held
+from assay.runs import Run, RunError
+from assay.runs.lock import Lock, is_held
 from assay.trust import compare
 from assay.trust.error import LabelError
 from assay.trust.labels import LABELS, Label, read_labels
@@ -145,11 +145,22 @@ class Shelf:
         """`cache` is the folder that indices are kept in; None keeps them in memory."""
         self.books: dict[str, Book] = {}
         self.closing = threading.Event()
+        self._locks: list[Lock] = []
         for path in paths:
             run = Run.open(path)
             identity = hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:8]
-            place = None if cache is None else cache / f"{identity}.sqlite"
-            self.books[identity] = Book(identity, run, place)
+            if identity not in self.books:
+                self.books[identity] = Book(identity, run, self._place(identity, cache))
+
+    def _place(self, identity: str, cache: Path | None) -> Path | None:
+        """Where the index of a run is kept; None when another page of it keeps one there now."""
+        if cache is None:
+            return None
+        try:
+            self._locks.append(Lock(cache / f"{identity}.lock"))
+        except RunError:
+            return None
+        return cache / f"{identity}.sqlite"
 
     def book(self, identity: str) -> Book:
         if identity not in self.books:
@@ -172,6 +183,8 @@ class Shelf:
         self.closing.set()
         for book in self.books.values():
             book.index.close()
+        for lock in self._locks:
+            lock.close()
 
 
 def cache_folder() -> Path:
