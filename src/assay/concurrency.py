@@ -143,7 +143,7 @@ def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
 
     >>> async def four():
     ...     return 4
-    >>> at_once(four()), at_once(asyncio.sleep(1))
+    >>> at_once(four()), at_once(asyncio.sleep(0))
     (4, None)
     """
     try:
