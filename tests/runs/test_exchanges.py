@@ -34,6 +34,19 @@ async def test_nothing_is_kept_unless_asked_for(tmp_path):
     assert (await scored(tmp_path / "run")).exchanges == ()
 
 
+async def test_an_exchange_that_came_to_nothing_says_why(tmp_path):
+    """There one wants to look."""
+    grader = PerCriterionGrader(model=FakeModel("perhaps"))
+    rows = [{"completion": "please"}]
+    folder = tmp_path / "run"
+    await score_rows(RUBRIC, rows, folder=folder, grader=grader, exchanges=True)
+    [row] = Run.open(folder).rows()
+    assert not row.scored
+    assert {(said["source"], said["reply"][:11]) for said in row.exchanges} == {
+        ("error", "Unreadable:")
+    }
+
+
 def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
     """One question about each of two rollouts."""
     env = SingleTurnEnv(

@@ -1,7 +1,13 @@
 """Every view of the page, opened in a real browser over a real server."""
 
+import asyncio
+
 import pytest
 from playwright.sync_api import expect
+
+from assay import PerCriterionGrader, Rubric
+from assay.runs import score_rows
+from assay.testing import FakeModel
 
 
 @pytest.fixture
@@ -143,6 +149,27 @@ def test_votes_are_open_where_judges_disagree(look, run):
     expect(votes).to_have_attribute("open", "")
     expect(votes).to_contain_text("2 votes, 100 % apart")
     expect(votes.get_by_role("listitem")).to_have_text(["✓METlenient", "✗UNMETstrict"])
+
+
+@pytest.fixture
+def kept(serve, tmp_path):
+    """A site of one run that keeps what its judge was asked and said."""
+    rubric = Rubric.from_dict([{"requirement": "Is polite", "name": "polite"}])
+    grader = PerCriterionGrader(model=FakeModel("MET", reason="<b>it is</b>"))
+    rows = [{"completion": "please <i>come</i>"}]
+    asyncio.run(score_rows(rubric, rows, folder=tmp_path / "kept", grader=grader, exchanges=True))
+    return serve(tmp_path / "kept")
+
+
+def test_what_a_judge_was_asked_and_said_is_there_word_for_word(look, page, kept):
+    """Markup in it is text."""
+    [run] = page.request.get(f"{kept}api/runs").json()
+    look(f"{kept}#/run/{run['id']}/row/1")
+    exchange = page.locator("section", has_text="Judge exchanges").locator("details")
+    expect(exchange).to_have_count(1)
+    exchange.locator("summary").click()
+    expect(exchange).to_contain_text("please <i>come</i>")
+    expect(exchange).to_contain_text("<b>it is</b>")
 
 
 def test_raw_text_is_one_click_away(look, run):

@@ -8,10 +8,11 @@ kept[0].reply
 from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from assay.models.base import Model, Reply, Request, Source
 from assay.types import Message
+from assay.wording import described
 
 
 class Exchange(NamedTuple):
@@ -23,8 +24,9 @@ class Exchange(NamedTuple):
     """The hash of the criterion's question; empty when several were asked at once."""
     messages: tuple[Message, ...]
     reply: str
-    source: Source
-    """Who answered: the model, or a cache."""
+    """What it said; of an exchange that came to nothing, why."""
+    source: Source | Literal["error"]
+    """Who answered: the model, or a cache; or that nobody did."""
 
 
 _KEPT: ContextVar[list[Exchange] | None] = ContextVar("exchanges", default=None)
@@ -48,6 +50,11 @@ def exchanged(model: Model, request: Request) -> Awaitable[Reply]:
 
 
 async def _kept(model: Model, request: Request, kept: list[Exchange]) -> Reply:
-    reply = await model(request)
-    kept.append(Exchange(model.id, request.question, request.messages, reply.text, reply.source))
+    asked = (model.id, request.question, request.messages)
+    try:
+        reply = await model(request)
+    except Exception as error:
+        kept.append(Exchange(*asked, described(error), "error"))
+        raise
+    kept.append(Exchange(*asked, reply.text, reply.source))
     return reply
