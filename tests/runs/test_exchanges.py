@@ -47,6 +47,19 @@ async def test_an_exchange_that_came_to_nothing_says_why(tmp_path):
     }
 
 
+async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
+    """As in the errors of a row."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    grader = PerCriterionGrader(model=FakeModel(RuntimeError("no such key: sk-0123456789abcdef")))
+    folder = tmp_path / "run"
+    await score_rows(
+        RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, exchanges=True
+    )
+    [row] = Run.open(folder).rows()
+    assert "no such key" in row.exchanges[0]["reply"]
+    assert b"0123456789abcdef" not in (folder / "rollouts.jsonl").read_bytes()
+
+
 def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
     """One question about each of two rollouts."""
     env = SingleTurnEnv(
