@@ -120,3 +120,11 @@ def test_a_report_is_small_without_its_data(tmp_path, make_run):
     with (tmp_path / "page.html").open("w", encoding="utf-8") as file:
         write_report([make_run(tmp_path / "run", [{"completion": "No."}])], file)
     assert (tmp_path / "page.html").stat().st_size < LARGEST
+
+
+def test_writing_tells_how_far_it_is(run_folder, tmp_path):
+    """Up to all of the rows."""
+    told = []
+    with (tmp_path / "page.html").open("w", encoding="utf-8") as file:
+        assert write_report([run_folder], file, told.append) == 40
+    assert (told[-1].done, told[-1].total) == (40, 40)

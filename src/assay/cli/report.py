@@ -23,11 +23,13 @@ from assay.cli.options import files
     shell_complete=files,
     help="Write the page there.",
 )
-def command(runs: tuple[str, ...], output: str) -> int:
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
+def command(runs: tuple[str, ...], output: str, quiet: bool) -> int:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
 
     It holds every rollout, so give it only to those who may read them.
     """
+    from assay.cli.progress import shown_progress
     from assay.viewer.report import write_report
 
     path = Path(output)
@@ -35,10 +37,14 @@ def command(runs: tuple[str, ...], output: str) -> int:
         raise click.UsageError(f"{output} is a folder: name a file")
     new = path.with_name(f".{path.name}.new")
     try:
-        with new.open("w", encoding="utf-8") as file:
-            rows = write_report(runs, file)
+        with (
+            new.open("w", encoding="utf-8") as file,
+            shown_progress("rollouts", quiet=quiet) as tell,
+        ):
+            rows = write_report(runs, file, tell)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
-    click.echo(f"{rows:,} rollouts in {output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)
+    if not quiet:
+        click.echo(f"{rows:,} rollouts in {output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)
     return 0

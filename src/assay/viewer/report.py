@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from assay.errors import AssayError
+from assay.models import Ledger
+from assay.runs.progress import OnProgress, Watch
 from assay.viewer.files import BUNDLE, page_file
 from assay.viewer.shelf import Book, Shelf
 
@@ -22,22 +24,27 @@ CHUNK: Final = 200
 """Rows to a chunk."""
 
 
-def write_report(paths: Sequence[str | Path], file: IO[str]) -> int:
+def write_report(
+    paths: Sequence[str | Path], file: IO[str], on_progress: OnProgress | None = None
+) -> int:
     """Write the page of these runs; how many rows it holds."""
     shelf = Shelf(paths)
+    books = shelf.books.values()
     try:
-        for book in shelf.books.values():
+        for book in books:
             book.look()
-        rows = 0
+        watch = Watch(on_progress, sum(book.rows for book in books), Ledger())
         head, tail = _frame()
         file.write(head)
         file.write(_data("assay-data", _told(shelf)))
-        for book in shelf.books.values():
+        for book in books:
             for number, chunk in enumerate(_chunks(book)):
-                rows += len(chunk)
                 file.write(_chunk(book.identity, number, chunk))
+                watch.fresh += len(chunk)
+                watch.tell()
         file.write(tail)
-        return rows
+        watch.tell(at_once=True)
+        return watch.fresh
     finally:
         shelf.close()
 
