@@ -163,24 +163,31 @@ class EvaluationReport:
 _FIELDS = tuple(field.name for field in fields(EvaluationReport))
 
 
-def full_report(
-    totals: Totals, lines: Lines, scale: Scale, *, counted: int, judged: bool
-) -> EvaluationReport:
-    """The report on a rollout whose counted lines are all answered, under a plain rule."""
-    report = object.__new__(EvaluationReport)
-    # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
-    report.__dict__.update(
-        score=normalise(totals, scale) if counted else None,
-        raw_score=totals.raw,
-        llm_raw_score=totals.raw if judged else None,
-        report=lines,
-        gain=totals.gain,
-        loss=totals.loss,
-        asked=counted,
-        answered=counted,
-        scale=scale,
-    )
-    return report
+def full_reports(
+    sums: Iterable[float],
+    stakes: tuple[float, float],
+    lines: Iterable[Lines],
+    scale: Scale,
+    *,
+    counted: int,
+    judged: bool,
+) -> list[EvaluationReport]:
+    """The reports on rollouts whose counted lines are all answered, under a plain rule of one rubric."""
+    gain, loss = stakes
+    same = {"gain": gain, "loss": loss, "asked": counted, "answered": counted, "scale": scale}
+    reports: list[EvaluationReport] = []
+    for raw, line in zip(sums, lines, strict=True):
+        report = object.__new__(EvaluationReport)
+        # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
+        report.__dict__.update(
+            same,
+            score=normalise(Totals(raw, gain, loss), scale) if counted else None,
+            raw_score=raw,
+            llm_raw_score=raw if judged else None,
+            report=line,
+        )
+        reports.append(report)
+    return reports
 
 
 _EMPTY = EvaluationReport()

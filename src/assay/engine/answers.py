@@ -6,11 +6,11 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol, TypeAlias, cast, overload
 
-from assay.aggregation import Scale, Totals, weighted_sum, weighted_sums
+from assay.aggregation import Scale, weighted_sum, weighted_sums
 from assay.criterion import Criterion
 from assay.engine.plan import Plan, Question
 from assay.lines import CriterionReport, Lines, line_of
-from assay.report import EvaluationReport, aggregate, full_report, sum_reports
+from assay.report import EvaluationReport, aggregate, full_reports, sum_reports
 from assay.score import UNASKED, Score
 
 Column: TypeAlias = list[Any]
@@ -31,6 +31,7 @@ class Findings(Protocol):
     def errors(self) -> list[dict[str, str]] | None: ...
     def scored(self) -> list[bool] | None: ...
     def report(self, place: int) -> EvaluationReport: ...
+    def some(self, places: range) -> list[EvaluationReport]: ...
 
 
 Found: TypeAlias = Coroutine[Any, Any, Findings]
@@ -160,10 +161,24 @@ class Answers:
         if values is None or not self.plan.plain or len(values) < len(self.columns):
             rule = self.plan.aggregation
             return aggregate(lines, criteria, aggregation=rule, scale=self.scale)
+        return self._full([values], [lines])[0]
+
+    def some(self, places: range) -> list[EvaluationReport]:
+        """The reports on some rollouts, made together where every answer is a bare number."""
+        if not self.plain or not self.columns or places.step != 1:
+            return [self.report(place) for place in places]
+        columns = [column[places.start : places.stop] for column in self.columns]
+        rows = list(zip(*columns, strict=True))
+        return self._full(rows, [Lines(self.plan.criteria, row) for row in rows])
+
+    def _full(
+        self, rows: Iterable[Sequence[float]], lines: Iterable[Lines]
+    ) -> list[EvaluationReport]:
         plan = self.plan
-        totals = Totals(weighted_sum(plan.weights, values), *plan.stakes)
+        sums = [weighted_sum(plan.weights, row) for row in rows]
         scale = self.scale or plan.aggregation.scale
-        return full_report(totals, lines, scale, counted=plan.counted, judged=plan.judged)
+        options: dict[str, Any] = {"counted": plan.counted, "judged": plan.judged}
+        return full_reports(sums, plan.stakes, lines, scale, **options)
 
 
 def _added(answer: float | Score) -> float:
@@ -218,6 +233,9 @@ class Summed:
     def report(self, place: int) -> EvaluationReport:
         return sum_reports(part.report(place) for part in self.parts)
 
+    def some(self, places: range) -> list[EvaluationReport]:
+        return [self.report(place) for place in places]
+
 
 def _merged(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     """The metrics of several rubrics as one; equal names are summed."""
@@ -244,7 +262,7 @@ class Reports(Sequence[EvaluationReport]):
     def __getitem__(self, index: slice) -> list[EvaluationReport]: ...
     def __getitem__(self, index: int | slice) -> EvaluationReport | list[EvaluationReport]:
         if isinstance(index, slice):
-            return [self._findings.report(place) for place in range(self._size)[index]]
+            return self._findings.some(range(self._size)[index])
         return self._findings.report(range(self._size)[index])
 
     def __iter__(self) -> Iterator[EvaluationReport]:

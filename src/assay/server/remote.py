@@ -83,3 +83,6 @@ class Reported:
 
     def report(self, place: int) -> EvaluationReport:
         return self.reports[place]
+
+    def some(self, places: range) -> list[EvaluationReport]:
+        return [self.reports[place] for place in places]
