@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 
 from assay import Criterion
+from assay.graders.prompting import prompt_version, system_prompt
 from assay.trust import Attack, TrustError, attacks_of
 from assay.trust.probe_attacks import attack_of, shipped
 from assay.trust.probe_baits import _off_topic
 from assay.trust.probe_disguises import DISGUISES
-from assay.trust.probe_prompts import instructions, version
 
 ATTACKS = [attack for attack in shipped() if not attack.harmless]
 TWINS = [attack for attack in shipped() if attack.harmless]
@@ -151,5 +151,5 @@ VERSIONS = {
 def test_a_prompt_whose_words_change_gets_a_new_version(known):
     """Bump the number in its first line, and put the new hash beside it here."""
     name = known.split("/")[0]
-    words = hashlib.sha256(instructions(name).encode()).hexdigest()[:16]
-    assert (version(name), words) == (known, VERSIONS[known])
+    words = hashlib.sha256(system_prompt(name, "assay.trust").encode()).hexdigest()[:16]
+    assert (prompt_version(name, "assay.trust"), words) == (known, VERSIONS[known])

@@ -1,14 +1,14 @@
 """What a worker shares with the others of its run: turns at endpoints, and money."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from assay.backends.client import PermitClient
 from assay.backends.job import Permits
 from assay.models.endpoint import Endpoint
-from assay.models.ledger import Ledger
+from assay.models.ledger import Ledger, counting_in
 
 _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
 
@@ -17,13 +17,13 @@ _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "
 async def sharing(permits: Permits | None) -> AsyncGenerator["Sharing"]:
     """Inside the block every endpoint of this process asks for its turns there; None leaves each to its own."""
     if permits is None:
-        with _counting(Ledger()) as ledger:
+        with counting_in(Ledger()) as ledger:
             yield Sharing(ledger, _to_nobody)
         return
     client = PermitClient(permits.address)
     seconds = None if permits.ends is None else max(0.0, permits.ends - time.time())
     ledger = SharedLedger(client, seconds) if permits.is_money_limited else Ledger(seconds=seconds)
-    with Endpoint.sharing(client.turns), _counting(ledger):
+    with Endpoint.sharing(client.turns), counting_in(ledger):
         try:
             yield Sharing(ledger, client.tell)
         finally:
@@ -75,12 +75,3 @@ class SharedLedger(Ledger):
         self._told += cost
         number = self._taken[estimate].pop()
         self._client.here.tell({"settle": number, "cost": cost})
-
-
-@contextmanager
-def _counting(ledger: Ledger) -> Generator[Ledger]:
-    token = Ledger._current.set(ledger)  # pyright: ignore[reportPrivateUsage]
-    try:
-        yield ledger
-    finally:
-        Ledger._current.reset(token)  # pyright: ignore[reportPrivateUsage]

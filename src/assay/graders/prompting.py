@@ -16,28 +16,29 @@ from assay.graders.fence import fenced
 from assay.graders.tags import without_prompt_tags
 from assay.score import NOT_APPLICABLE
 
+HOME = "assay.graders"
 _VERSION = re.compile(r"<!-- version (\d+) -->\s*")
 
 
 @cache
-def system_prompt(name: str) -> str:
-    """The system prompt in `prompts/`, as prose."""
-    return _VERSION.sub("", _file(name), count=1).strip()
+def system_prompt(name: str, home: str = HOME) -> str:
+    """The system prompt in `prompts/` of a package, as prose."""
+    return _VERSION.sub("", _file(name, home), count=1).strip()
 
 
 @cache
-def prompt_version(name: str) -> str:
+def prompt_version(name: str, home: str = HOME) -> str:
     """The name and version of a prompt, such as `per_criterion/2`: part of every cache key.
 
     The number stands in the first line of the file, and goes up with every change of its words.
     """
-    version = _VERSION.match(_file(name))
+    version = _VERSION.match(_file(name, home))
     assert version is not None, f"prompts/{name}.md does not open with its version"
     return f"{name}/{version.group(1)}"
 
 
-def _file(name: str) -> str:
-    path = files("assay.graders").joinpath("prompts", f"{name}.md")
+def _file(name: str, home: str) -> str:
+    path = files(home).joinpath("prompts", f"{name}.md")
     return path.read_text(encoding="utf-8")
 
 

@@ -199,7 +199,7 @@ def budget(*, money: float | None = None, seconds: float | None = None) -> Gener
     for name, value in (("money", money), ("seconds", seconds)):
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
-    with _current(Ledger(money=money, seconds=seconds, parent=Ledger.current())) as ledger:
+    with counting_in(Ledger(money=money, seconds=seconds, parent=Ledger.current())) as ledger:
         yield ledger
 
 
@@ -210,12 +210,13 @@ def rehearsal() -> Generator[Ledger]:
     Calls end in `NotAsked`, so score and look away. What a cache has counts as a hit. What depends on
     answers, a second look or a re-ask, is not seen.
     """
-    with _current(Ledger(rehearses=True)) as ledger:
+    with counting_in(Ledger(rehearses=True)) as ledger:
         yield ledger
 
 
 @contextmanager
-def _current(ledger: Ledger) -> Generator[Ledger]:
+def counting_in(ledger: Ledger) -> Generator[Ledger]:
+    """Have this ledger count what is asked of models inside the block."""
     token = Ledger._current.set(ledger)  # pyright: ignore[reportPrivateUsage]
     try:
         yield ledger

@@ -6,10 +6,9 @@ from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.model import ModelGrader, read_verdict, reply_model
-from assay.graders.prompting import labels
+from assay.graders.prompting import labels, system_prompt
 from assay.score import Score
 from assay.trust.error import TrustError
-from assay.trust.probe_prompts import instructions
 from assay.types import OnError
 
 
@@ -40,7 +39,7 @@ class Bare(PerCriterionGrader):
         asker = cast("ModelGrader[Any]", grader)
         generate = asker.generate_fn
         model = None if generate is not None else asker.model
-        words = instructions("probe_bare")
+        words = system_prompt("probe_bare", "assay.trust")
         super().__init__(generate, model=model, system_prompt=words, degenerate="ask")
 
     async def ask(

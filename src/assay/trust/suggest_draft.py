@@ -11,12 +11,12 @@ from assay.criterion import Criterion
 from assay.engine import named_apart
 from assay.errors import ModelError
 from assay.graders.fence import fenced
+from assay.graders.prompting import prompt_version, system_prompt
 from assay.graders.tags import without_prompt_tags
 from assay.models import Model, Request
 from assay.trust.lint_finding import RULES, SEVERITIES
 from assay.trust.lint_pairs import pairs as clashes
 from assay.trust.linting import alone
-from assay.trust.probe_prompts import instructions, version
 from assay.trust.suggest_pairs import Pair
 from assay.wording import described
 
@@ -78,8 +78,8 @@ def _request(name: str, user: str) -> Request:
     def complaint(value: Any) -> str | None:
         return next(_complaints(Proposal.model_validate(value).criteria), None)
 
-    asked = Request.of(instructions(name), user, schema=Proposal)
-    return replace(asked, check=complaint, prompt=version(name))
+    asked = Request.of(system_prompt(name, "assay.trust"), user, schema=Proposal)
+    return replace(asked, check=complaint, prompt=prompt_version(name, "assay.trust"))
 
 
 def _complaints(criteria: Sequence[Proposed]) -> Iterator[str]:
