@@ -235,3 +235,83 @@ os._exit(0)
         "parent",
     ]
     store.close()
+
+
+async def test_a_cancelled_caller_does_not_stop_the_storing(watched, item):
+    """The next verdict is stored, and the cache can be closed."""
+    async with VerdictCache(watched) as cache:
+        watched.gate.clear()
+        storing = asyncio.create_task(cache.put_many([item(1)]))
+        other = asyncio.create_task(cache.put_many([item(2)]))
+        await asyncio.sleep(0)
+        storing.cancel()
+        await asyncio.wait([storing])
+        watched.gate.set()
+        await other
+        await cache.put_many([item(3)])
+    assert len(watched.kept) == 3
+
+
+async def test_a_storing_thread_that_fails_is_told_and_starts_again(watched, item, monkeypatch):
+    """Whatever it was: those who wait hear of it, and nothing that was put is lost."""
+    async with VerdictCache(watched) as cache:
+        with monkeypatch.context() as broken:
+            broken.setattr(cache._writes, "_saved", lambda: 1 / 0)
+            with pytest.raises(CacheError, match=r"ZeroDivisionError.*starts again"):
+                await cache.put_many([item(1)])
+        await cache.put_many([item(2)])
+    assert len(watched.kept) == 2
+
+
+@pytest.mark.parametrize("failure", [SystemExit, KeyboardInterrupt, MemoryError])
+async def test_a_store_may_raise_anything(watched, item, monkeypatch, failure):
+    """The caller is told, and the next batch is stored together with what failed."""
+
+    def raising(items):
+        raise failure
+
+    async with VerdictCache(watched) as cache:
+        with monkeypatch.context() as broken:
+            broken.setattr(cache._writes, "_save", raising)
+            with pytest.raises(CacheError, match=failure.__name__):
+                await cache.put_many([item(1)])
+        await cache.put_many([item(2)])
+    assert len(watched.kept) == 2
+
+
+async def test_a_cancelled_look_is_not_the_end_of_looking(watched, item):
+    """All tasks of a loop are cancelled, as some frameworks do; the next caller gets its verdict."""
+    key, verdict = item()
+    async with VerdictCache(watched) as cache:
+        await cache.put_many([(key, verdict)])
+        looking = asyncio.create_task(cache.get(key))
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.wait([looking])
+        assert await cache.get(key) == verdict
+
+
+def test_a_cache_that_could_not_store_lets_the_program_end():
+    """Closed once with an error, it is closed again when the program ends, and must not wait then."""
+    code = """
+from assay.cache import CachedVerdict, VerdictCache, VerdictKey
+from assay.errors import CacheError
+
+class Full:
+    where = "nowhere"
+    def put_many(self, items): raise OSError("no space left")
+    def get_many(self, keys): return {}
+    def close(self): pass
+
+cache = VerdictCache(Full())
+cache.put_soon([(VerdictKey("q", "t", "j", "p"), CachedVerdict("MET"))])
+try:
+    cache.close()
+except CacheError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, "no space left" in done.stdout) == (0, True)

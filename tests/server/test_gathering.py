@@ -66,6 +66,21 @@ async def test_what_fails_together_is_asked_alone():
     assert found[1][0].raw_score == 4.0
 
 
+async def test_a_request_that_fails_alone_too_is_told_and_the_next_is_scored():
+    """None of them waits for ever."""
+
+    async def score(rollouts):
+        if any(rollout.completion == "bad" for rollout in rollouts):
+            raise ValueError("bad")
+        return await Rubric([length]).score(rollouts)
+
+    gathering = Gathering(score, score)
+    asked = [[make_rollout("bad")], [make_rollout("good")]]
+    first, second = await asyncio.gather(*map(gathering.reports, asked), return_exceptions=True)
+    assert isinstance(first, ValueError)
+    assert second[0].raw_score == 4.0
+
+
 async def test_one_who_gives_up_takes_nothing_from_the_others():
     """A cancelled request and one that waits on."""
     score = Counting(Rubric([length]))

@@ -16,6 +16,7 @@ when it breaks. What is said are lines of JSON; the first is the secret that cam
 import asyncio
 import hmac
 import json
+import logging
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -28,6 +29,8 @@ from assay.models.ledger import Ledger
 from assay.models.limits import Limits
 from assay.models.turns import LocalTurns
 from assay.runs.progress import Progress
+
+logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 
@@ -169,6 +172,11 @@ class _Worker:
             await what()
         except BudgetExceeded as error:
             answer["error"] = str(error)
+        except Exception:
+            # The worker waits for an answer; a connection that ends tells it that none will come.
+            logger.exception("a turn could not be given, and the worker that asked is cut off")
+            self._writer.close()
+            return
         if not self._writer.is_closing():
             self._writer.write(json.dumps(answer).encode() + b"\n")
 

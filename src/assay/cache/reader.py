@@ -25,15 +25,19 @@ class ReadTogether:
         """The verdicts that are there; keys without one are left out."""
         loop = asyncio.get_running_loop()
         wanted = set(keys)
-        gathering = self._rounds.get(loop)
-        if gathering is None:
-            asked: set[VerdictKey] = set()
-            gathering = self._rounds[loop] = asked, loop.create_task(self._round(loop, asked))
-        asked, task = gathering
-        asked |= wanted
-        # Others wait for the same round, so one who is cancelled must not take it along.
-        found = await asyncio.shield(task)
-        return {key: found[key] for key in wanted if key in found}
+        while True:
+            gathering = self._rounds.get(loop)
+            if gathering is None or gathering[1].done():
+                asked: set[VerdictKey] = set()
+                gathering = self._rounds[loop] = asked, loop.create_task(self._round(loop, asked))
+            asked, task = gathering
+            asked |= wanted
+            # Other callers wait for the same round, so one that is cancelled must not end it.
+            await asyncio.wait([task])
+            # A round that was cancelled from outside says nothing of these keys.
+            if not task.cancelled():
+                found = task.result()
+                return {key: found[key] for key in wanted if key in found}
 
     def close(self) -> None:
         """Stop the thread."""

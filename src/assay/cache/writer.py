@@ -72,6 +72,7 @@ class WriteBehind:
                 settled.set_result(None)
                 return settled
             self._settling.append(settled)
+            self._begin()
             self._work.set()
             self._hurry.set()
         return settled
@@ -85,8 +86,9 @@ class WriteBehind:
             self._closed = True
             self._work.set()
             self._hurry.set()
-        if self._thread is not None:
-            self._thread.join()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
         settled.result()
 
     def start_over_in_child(self) -> None:
@@ -101,31 +103,61 @@ class WriteBehind:
         self._waiting: dict[VerdictKey, CachedVerdict] = {}
         self._saving: dict[VerdictKey, CachedVerdict] = {}
         self._settling: list[Future[None]] = []
+        """Callers of `settle` who wait for the next batch."""
+        self._telling: list[Future[None]] = []
+        """Those who wait for the batch that is being stored."""
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def _begin(self) -> None:
+        """Start the thread unless it runs. Callers hold the lock."""
         if self._thread is None:
             # A daemon, since one that is not would be waited for before anybody can close it.
             self._thread = threading.Thread(target=self._run, name="assay-cache", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            self._work.wait()
-            if not self._closed:
-                self._hurry.wait(self._linger)
-            with self._lock:
-                self._work.clear()
-                self._hurry.clear()
-                last = self._closed
-                self._saving, self._waiting = self._waiting, {}
-                settling, self._settling = self._settling, []
-            error = self._saved()
-            for settled in settling:
+        try:
+            while self._store_next():
+                pass
+        except BaseException as failure:  # noqa: BLE001 - nothing above this thread would see it
+            self._break_down(failure)
+
+    def _store_next(self) -> bool:
+        """Wait for verdicts, store them and tell the callers of `settle`; whether to go on."""
+        self._work.wait()
+        if not self._closed:
+            self._hurry.wait(self._linger)
+        with self._lock:
+            self._work.clear()
+            self._hurry.clear()
+            last = self._closed
+            self._saving, self._waiting = self._waiting, {}
+            self._telling, self._settling = self._settling, []
+        self._tell(self._saved())
+        with self._lock:
+            if not last or self._settling:
+                return True
+            self._thread = None
+            return False
+
+    def _tell(self, error: CacheError | None) -> None:
+        telling, self._telling = self._telling, []
+        for settled in telling:
+            # A caller that was cancelled has cancelled its future too, which takes no result any more.
+            if settled.set_running_or_notify_cancel():
                 settled.set_exception(error) if error else settled.set_result(None)
-            if last:
-                return
+
+    def _break_down(self, failure: BaseException) -> None:
+        """Tell all who wait that the thread has failed; the next verdict starts another one."""
+        error = CacheError(f"the thread that stores verdicts failed ({failure!r}): it starts again")
+        logger.error("%s", error, exc_info=failure)
+        with self._lock:
+            self._waiting = {**self._saving, **self._waiting}
+            self._saving = {}
+            self._telling, self._settling = [*self._telling, *self._settling], []
+            self._thread = None
+        self._tell(error)
 
     def _saved(self) -> CacheError | None:
         error: CacheError | None = None
@@ -133,7 +165,7 @@ class WriteBehind:
         try:
             if batch:
                 self._save(batch)
-        except Exception as failure:  # noqa: BLE001 - nobody is above this to see it
+        except BaseException as failure:  # noqa: BLE001 - nothing is above this to see it
             why = str(failure) if isinstance(failure, AssayError) else repr(failure)
             error = CacheError(f"{len(batch)} verdicts are not stored yet: {why}")
             logger.error("%s", error)

@@ -92,10 +92,12 @@ class WorkerExecutor(Executor):
             job.future.set_exception(error)
             self._end(job)
             return
-        task.add_done_callback(lambda task: self._settle(job, task.result()))
+        task.add_done_callback(lambda task: self._settle(job, task))
 
-    def _settle(self, job: _Job, outcome: "Outcome") -> None:
-        if outcome.ok:
+    def _settle(self, job: _Job, task: "Future[Outcome]") -> None:
+        if task.cancelled():
+            job.future.set_exception(RuntimeError("the call was given up before it was done"))
+        elif (outcome := task.result()).ok:
             job.future.set_result(outcome.value)
         else:
             job.future.set_exception(_ERRORS.get(outcome.kind, RuntimeError)(outcome.message))

@@ -36,7 +36,7 @@ class Gathering:
         self._score = score
         self._alone = alone
         self._waiting: list[_Waiting] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def reports(self, rollouts: Sequence[Rollout]) -> Reports:
         """The reports on these rollouts, in order."""
@@ -56,14 +56,28 @@ class Gathering:
                 if reports is not None:
                     _tell_all(waiting, reports)
                     return
-        self._task = asyncio.get_running_loop().create_task(self._answer(waiting, together))
+        task = asyncio.get_running_loop().create_task(self._answer(waiting, together))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, waiting: Sequence[_Waiting], together: Sequence[Rollout]) -> None:
         try:
-            _tell_all(waiting, await self._score(together))
-        except Exception:  # noqa: BLE001 - whose fault it is comes out below
+            try:
+                _tell_all(waiting, await self._score(together))
+            except Exception:  # noqa: BLE001 - whose fault it is comes out below
+                for one in waiting:
+                    await self._answer_alone(one)
+        finally:
+            # Only when this task was cancelled: no request may wait for what will not come.
             for one in waiting:
-                _tell(one, await self._alone(one.rollouts))
+                one.reports.cancel()
+
+    async def _answer_alone(self, one: _Waiting) -> None:
+        try:
+            _tell(one, await self._alone(one.rollouts))
+        except Exception as error:  # noqa: BLE001 - the request that it belongs to is told
+            if not one.reports.done():
+                one.reports.set_exception(error)
 
 
 def _tell_all(waiting: Sequence[_Waiting], found: Iterable[EvaluationReport]) -> None:

@@ -51,8 +51,8 @@ class Handle:
         """
         while (message := await self._channel.next()) is not None:
             self._seen = time.monotonic()
-            if isinstance(message, Loaded) and message.number in self._loads:
-                self._loads.pop(message.number).set_result(message.error)
+            if isinstance(message, Loaded):
+                _tell(self._loads.get(message.number), message.error)
             elif isinstance(message, Ready):
                 self.is_ready = True
                 welcome(self)
@@ -61,7 +61,7 @@ class Handle:
         await self.process.wait()
         self.is_ready = False
         for waiting in self._loads.values():
-            waiting.set_result("")  # whoever takes its place gets what is served then
+            _tell(waiting, "")  # the worker that takes its place gets what is served then
         self._channel.close()
         return time.monotonic() - self._born
 
@@ -72,8 +72,9 @@ class Handle:
         try:
             return await asyncio.wait_for(waiting, LOADING_SECONDS)
         except TimeoutError:
-            self._loads.pop(number, None)
             return f"it was not ready after {LOADING_SECONDS:g} s"
+        finally:
+            self._loads.pop(number, None)
 
     def silence(self) -> float:
         """Seconds since it last said anything."""
@@ -98,3 +99,9 @@ class Handle:
     def _signal(self, number: int) -> None:
         if self.process.returncode is None:
             self.process.send_signal(number)
+
+
+def _tell(waiting: "asyncio.Future[str] | None", error: str) -> None:
+    """Give the outcome of a load to the caller, unless it has given up waiting."""
+    if waiting is not None and not waiting.done():
+        waiting.set_result(error)

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -35,12 +36,12 @@ class RewardServer:
         """The address of the server."""
 
     def __enter__(self) -> Self:
-        started = threading.Event()
+        started: Future[None] = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(started)), name="assay-reward-server"
+            target=self._run, args=[started], name="assay-reward-server"
         )
         self._thread.start()
-        started.wait()
+        started.result()
         return self
 
     def __exit__(
@@ -53,13 +54,26 @@ class RewardServer:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
-    async def _serve(self, started: threading.Event) -> None:
+    def _run(self, started: "Future[None]") -> None:
+        try:
+            asyncio.run(self._serve(started))
+        except BaseException as error:
+            # The block that waits for the start is told; later failures are printed by the thread.
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def _serve(self, started: "Future[None]") -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         server = Listening(self.app)
         serving = asyncio.create_task(server.serve(sockets=[self._listening]))
-        await server.up.wait()
-        started.set()
+        up = asyncio.create_task(server.up.wait())
+        await asyncio.wait([serving, up], return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+            raise RuntimeError("the server ended before it was up")
+        started.set_result(None)
         await self._stop.wait()
         await server.stop(linger=0)  # whoever ends the block has its answers
         await serving

@@ -42,6 +42,8 @@ class Worker:
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the supervisor to hear
         beside = [asyncio.create_task(self._obey()), asyncio.create_task(self._beat(spent))]
+        for task in beside:
+            task.add_done_callback(self._end_if_broken)
         await self._server.serve(sockets=[listening])
         for task in beside:
             task.cancel()
@@ -50,6 +52,13 @@ class Worker:
         """Begin to end."""
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._server.stop())
+
+    def _end_if_broken(self, task: "asyncio.Task[None]") -> None:
+        """End this worker when a task beside the server failed: the supervisor starts another."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._channel.send(Failed(described(error)))
+            self.stop()
 
     async def _obey(self) -> None:
         while (message := await self._channel.next()) is not None:

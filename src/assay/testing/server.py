@@ -5,7 +5,8 @@ import inspect
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, cast
@@ -105,12 +106,12 @@ class ModelServer:
         return f"{self.url}#{self.name}"
 
     def __enter__(self) -> Self:
-        started = threading.Event()
+        started: Future[None] = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(started.set)), name="assay-model-server"
+            target=self._serve, args=[started], name="assay-model-server"
         )
         self._thread.start()
-        started.wait()
+        started.result()
         return self
 
     def __exit__(
@@ -122,7 +123,16 @@ class ModelServer:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
-    async def _run(self, started: Callable[[], None]) -> None:
+    def _serve(self, started: "Future[None]") -> None:
+        try:
+            asyncio.run(self._run(started))
+        except BaseException as error:
+            # The block that waits for the start is told; later failures are printed by the thread.
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def _run(self, started: "Future[None]") -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         connections: set[Connection] = set()
@@ -132,7 +142,7 @@ class ModelServer:
         port = server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/v1"
         """The endpoint's address."""
-        started()
+        started.set_result(None)
         await self._stop.wait()
         for listening in server.sockets:
             self._loop.remove_reader(listening.fileno())

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import math
 import os
 import threading
@@ -19,6 +20,8 @@ from assay.trust.error import LabelError
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import shown
 from assay.viewer.index import Index, Page
+
+logger = logging.getLogger(__name__)
 
 FRESH: Final = 1.0
 """Seconds after which a run that grows is looked at again."""
@@ -66,8 +69,12 @@ class Book:
 
     def read_on(self, stopping: threading.Event) -> None:
         """Read the run to its end, bit by bit, so that whoever asks meanwhile gets an answer."""
-        while not stopping.is_set() and not self.look(GLANCE):
-            time.sleep(0.01)  # or nobody else would get hold of the index
+        try:
+            while not stopping.is_set() and not self.look(GLANCE):
+                time.sleep(0.01)  # or nobody else would get hold of the index
+        except Exception:
+            # Every request looks for itself, so each is told too.
+            logger.exception("%s cannot be read to its end", self.run.path)
 
     def heading(self) -> dict[str, Any]:
         name = self.run.path.resolve().name
