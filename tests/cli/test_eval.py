@@ -206,6 +206,7 @@ class TestShow:
         assay("score", rows, "-r", files("r.json", CHECKS), "-o", "two")
         assert assay("show", "two", "--fail-under", "0.5").code == 0
         assert assay("show", "two", "--fail-under", "0.6").code == 100
+        assert assay("show", "two", "--fail-rollout-under", "0.1").code == 100
 
     def test_every_format_can_be_read_back(self, shown: Any) -> None:
         """With both rollouts in it."""

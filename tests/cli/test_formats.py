@@ -17,6 +17,7 @@ from assay.cli.table import brief_row, whole_row
 from assay.lines import CriterionReport, Lines
 from assay.report import aggregate
 from assay.runs import Row, Spending, Summary, summarize
+from assay.runs.thresholds import Thresholds
 from assay.score import Score
 
 CRITERIA = (
@@ -106,8 +107,8 @@ class TestCsv:
 
 class TestJunit:
     def test_a_rollout_is_a_test_case(self, capsys: Any) -> None:
-        """Below the threshold a failure, without a score an error."""
-        suite = ElementTree.fromstring(printed(capsys, "junit", fail_under=0.5))[0]
+        """Below the threshold for every rollout a failure, without a score an error."""
+        suite = ElementTree.fromstring(printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=0.5)))[0]
         counts = {name: suite.get(name) for name in ("name", "tests", "failures", "errors")}
         assert counts == {"name": "essays", "tests": "4", "failures": "1", "errors": "2"}
         good, low, half, none = suite
@@ -119,6 +120,18 @@ class TestJunit:
         assert half[0].get("message") == "short: KeyError: 'x'"
         assert none[0].get("message") == "rollout: Overloaded: it does not answer"
 
+    def test_a_threshold_for_the_mean_is_a_test_case_of_its_own(self, capsys: Any) -> None:
+        """So that a CI that reads only this file sees what the exit code says."""
+        rows = [Row("a", report=report(1, 1)), Row("b", report=report(0, 0))]
+        for least, failures in ((0.5, "0"), (0.6, "1")):
+            thresholds = Thresholds(fail_under=least)
+            suite = ElementTree.fromstring(printed(capsys, "junit", rows, thresholds=thresholds))[0]
+            assert (suite.get("tests"), suite.get("failures")) == ("3", failures)
+        assert suite[-1].get("name") == "mean score"
+        assert suite[-1][0].get("message") == (
+            "the mean score is 0.5 over 2 rollouts, which is below 0.6"
+        )
+
     def test_without_a_threshold_nothing_fails(self, capsys: Any) -> None:
         """But what has no score is an error still."""
         suite = ElementTree.fromstring(printed(capsys, "junit"))[0]
@@ -128,7 +141,7 @@ class TestJunit:
     def test_whatever_a_model_wrote_is_xml(self, text: str, capsys: Any) -> None:
         """Control characters and half characters are written out."""
         row = Row(text, report=report(Score.failed(text), Score(1.0, reason=text)))
-        out = printed(capsys, "junit", [row], fail_under=2).encode(errors="strict")
+        out = printed(capsys, "junit", [row], thresholds=Thresholds(fail_rollout_under=1)).encode(errors="strict")
         case = ElementTree.fromstring(out)[0][0]
         assert case[0].get("message")
 
@@ -188,7 +201,7 @@ class TestForPeople:
         assert "\x1b[" not in printed(capsys, "table", rows=whole_row)
         monkeypatch.setattr("sys.stdout.isatty", lambda: True)
         assert "\x1b[32mMET" in printed(capsys, "table", rows=whole_row)
-        assert "\x1b[" not in printed(capsys, "junit", fail_under=1)
+        assert "\x1b[" not in printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=1))
         monkeypatch.setenv("NO_COLOR", "1")
         assert "\x1b[" not in printed(capsys, "table", rows=whole_row)
 

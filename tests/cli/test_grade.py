@@ -151,10 +151,13 @@ class TestTexts:
 
 class TestOutcomes:
     def test_a_score_below_the_least_is_a_no(self, grade: Any, serve: Any) -> None:
-        """Exit code 100; 0.75 is enough for 0.75."""
+        """Exit code 100; 0.75 is enough for 0.75. It is the mean of several, unless every one is meant."""
         server = serve(by_words)
         assert grade("It is Paris", "--fail-under", "0.75", model=server).code == 0
-        assert grade("It is Paris", "It is Rome", "--fail-under", "0.5", model=server).code == 100
+        assert grade("It is Paris", "It is Rome", "--fail-under", "0.4", model=server).code == 100
+        both = ["It is Paris", "It is Rome"]
+        assert grade(*both, "--fail-under", "0.3", model=server).code == 0
+        assert grade(*both, "--fail-rollout-under", "0.3", model=server).code == 100
 
     def test_a_text_without_an_answer_is_neither(self, grade: Any, serve: Any) -> None:
         """Exit code 1, `error` where the verdict would be, and no zero in the mean."""
@@ -294,7 +297,9 @@ class TestBefore:
         [
             (["--money", "-1"], "no sum of money"),
             (["--money", "much"], "no sum of money"),
-            (["--fail-under", "nan"], "is no number"),
+            (["--fail-under", "nan"], "is no threshold"),
+            (["--fail-under", "80"], "'80' is no threshold: give a score between 0 and 1"),
+            (["--fail-rollout-under", "-1"], "is no threshold"),
             (["--grader", "vibes"], "'vibes' is not one of"),
         ],
     )

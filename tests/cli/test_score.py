@@ -127,7 +127,23 @@ class TestEndings:
         """0.5 is enough for 0.5."""
         assert score("--fail-under", "0.5").code == 0
         done = score("--fail-under", "0.51")
-        assert (done.code, done.err) == (100, "the mean score, 0.5, is below 0.51\n")
+        assert (done.code, done.err) == (
+            100,
+            "the mean score is 0.5 over 2 rollouts, which is below 0.51\n",
+        )
+
+    @pytest.mark.parametrize("kept", [[], ["-o", "run"]])
+    def test_the_interval_and_every_rollout_may_have_thresholds(
+        self, score: Any, kept: list[str]
+    ) -> None:
+        """1 of 2 is met: Wilson's interval begins at 0.095, and one rollout has 0."""
+        assert score("--fail-interval-under", "0.09", *kept).code == 0
+        done = score("--fail-interval-under", "0.1", *kept, *(["--resume"] if kept else []))
+        assert done.code == 100
+        assert "its 95 % interval begins at 0.0945312, which is below 0.1" in done.err
+        done = score("--fail-rollout-under", "0.3", *kept, *(["--resume"] if kept else []))
+        assert done.code == 100
+        assert "1 of 2 rollouts scores below 0.3: " in done.err
 
     def test_what_is_unscored_is_a_broken_run_whatever_the_mean(
         self, score: Any, serve: Any, files: Any
@@ -139,8 +155,10 @@ class TestEndings:
         done = score(*arguments, by=judged)
         assert done.code == 1
         assert done.out.startswith("run: 2 rollouts, 1 unscored\nscore, ")
-        assert done.err.startswith("1 unscored; go on with: assay score ")
-        again = shlex.split(done.err.partition("go on with: ")[2])
+        hint, gate = done.err.splitlines()
+        assert hint.startswith("1 unscored; go on with: assay score ")
+        assert gate == "1 of 2 rollouts has no score"
+        again = shlex.split(hint.partition("go on with: ")[2])
         assert again[0] == "assay"
         assert main(again[1:]) == 0
         assert [row.score for row in Run.open("run").rows()] == [0.0, 1.0]

@@ -1,4 +1,4 @@
-"""Grades in tests: a threshold is missed when that is sure, and a missing score always."""
+"""Grades in tests: a threshold is missed as on the command line, and by a missing score always."""
 
 import pytest
 
@@ -20,38 +20,59 @@ def test_good_answers_pass():
     assert assert_grades(Rubric([says_yes]), answers(*["yes"] * 10), fail_under=0.9).score.mean == 1
 
 
-def test_a_noisy_point_below_the_threshold_does_not_fail():
-    """7 of 10 is below 0.8; Wilson's interval reaches up to 0.892."""
-    found = assert_grades(Rubric([says_yes]), answers(*["yes"] * 7, *["no"] * 3), fail_under=0.8)
-    assert str(found) == "0.700 (95 %: 0.397 to 0.892) over 10 rollouts"
+@pytest.mark.parametrize(
+    ("completions", "fail_under"),
+    [(["no"], 0.5), (["yes"] * 7 + ["no"] * 3, 0.8), (["no"] * 30, 0.01)],
+)
+def test_a_mean_below_the_threshold_fails(completions, fail_under):
+    """However few the rollouts are, and however wide the interval is."""
+    mean = completions.count("yes") / len(completions)
+    with pytest.raises(AssertionError, match=rf"mean score is {mean:g} over .* below {fail_under}"):
+        assert_grades(Rubric([says_yes]), answers(*completions), fail_under=fail_under)
 
 
-def test_what_is_surely_below_fails():
-    """2 of 10: the interval ends at 0.51."""
-    with pytest.raises(AssertionError, match=r"0\.200 .* and surely not 0\.8"):
-        assert_grades(Rubric([says_yes]), answers(*["yes"] * 2, *["no"] * 8), fail_under=0.8)
+def test_a_single_score_below_the_threshold_fails():
+    """0.1 is no pass at 0.99, though one rollout that is neither 0 nor 1 has no interval."""
+    with pytest.raises(AssertionError, match=r"0\.1 over 1 rollout, which is below 0\.99"):
+        assert_grades(Rubric([lambda: 0.1]), answers("text"), fail_under=0.99)
 
 
-def test_strict_asks_for_proof():
-    """10 of 10 has a lower bound of 0.722."""
+def test_the_interval_is_asked_for_by_name():
+    """10 of 10 is a mean of 1, with a lower bound of 0.722."""
     rollouts = answers(*["yes"] * 10)
-    assert_grades(Rubric([says_yes]), rollouts, fail_under=0.72, strict=True)
-    with pytest.raises(AssertionError, match=r"not surely 0\.8"):
-        assert_grades(Rubric([says_yes]), rollouts, fail_under=0.8, strict=True)
+    assert_grades(Rubric([says_yes]), rollouts, fail_under=0.8, fail_interval_under=0.72)
+    with pytest.raises(AssertionError, match=r"interval begins at 0\.722467, which is below 0\.8"):
+        assert_grades(Rubric([says_yes]), rollouts, fail_interval_under=0.8)
 
 
-def test_repeats_of_one_prompt_prove_no_more_than_one():
-    """A hundred rollouts of one example have no interval, so strict cannot be met."""
+def test_too_few_rollouts_for_an_interval_fail():
+    """A hundred rollouts of one example have no interval, and a mean of 1 alone."""
     rollouts = [{"prompt": "same", "completion": "yes"}] * 100
-    with pytest.raises(AssertionError, match="one example says too little"):
-        assert_grades(Rubric([says_yes]), rollouts, fail_under=0.5, strict=True)
+    assert_grades(Rubric([says_yes]), rollouts, fail_under=0.5)
+    with pytest.raises(AssertionError, match="too few for an interval: it cannot be told"):
+        assert_grades(Rubric([says_yes]), rollouts, fail_interval_under=0.5)
+
+
+def test_every_rollout_may_have_a_threshold():
+    """A good mean does not hide one bad rollout, which is named by its place."""
+    rollouts = answers(*["yes"] * 9, "no")
+    with pytest.raises(AssertionError, match=r"1 of 10 rollouts scores below 0\.5: number 9"):
+        assert_grades(Rubric([says_yes]), rollouts, fail_under=0.8, fail_rollout_under=0.5)
+
+
+@pytest.mark.parametrize("name", ["fail_under", "fail_interval_under", "fail_rollout_under"])
+@pytest.mark.parametrize("value", [80, -0.1, float("nan"), True, "much"])
+def test_a_threshold_lies_between_0_and_1(name, value):
+    """80 was meant as a percentage, and would never be met."""
+    with pytest.raises(ValueError, match="is no threshold: give a score between 0 and 1"):
+        assert_grades(Rubric([says_yes]), answers("yes"), **{name: value})
 
 
 def test_a_rollout_without_a_score_fails_and_says_why():
     def broken(completion):
         raise ConnectionError("no judge")
 
-    with pytest.raises(AssertionError, match="1 of 1 rollouts have no score\n  broken: Conn"):
+    with pytest.raises(AssertionError, match="1 of 1 rollout has no score\n  broken: Conn"):
         assert_grades(Rubric([broken]), answers("yes"), fail_under=0)
 
 
@@ -72,7 +93,11 @@ def test_the_fixture_takes_its_threshold_from_the_command_line(pytester):
             grades(Rubric([lambda completion: completion == "yes"]), rollouts)
         """
     )
-    assert pytester.runpytest_subprocess("--assay-fail-under=0.5").ret == 1
+    for name in ("fail-under", "fail-interval-under", "fail-rollout-under"):
+        assert pytester.runpytest_subprocess(f"--assay-{name}=0.5").ret == 1
+    refused = pytester.runpytest_subprocess("--assay-fail-under=80")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(["*'80' is no threshold: give a score between 0 and 1*"])
     fine = pytester.runpytest_subprocess()
     assert fine.ret == 0
     fine.stdout.fnmatch_lines(["*test_answers: 0.000 (95 %: 0.000 to 0.114) over 30 rollouts"])

@@ -29,6 +29,8 @@ SETTINGS: Final[dict[str, type]] = {
     "system_prompt": str,
     "format": str,
     "fail_under": float,
+    "fail_interval_under": float,
+    "fail_rollout_under": float,
     "quiet": bool,
 }
 """Every key that a file may have, and what it holds; each is an option of the same name."""

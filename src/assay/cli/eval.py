@@ -61,7 +61,7 @@ _asking = bundled(
 @click.command(
     "eval",
     cls=Command,
-    epilog="Exit code: 0 all scored, 100 mean below --fail-under, 1 one unscored or broken off, 2 bad "
+    epilog="Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad "
     "usage or data, 130 stopped.",
     example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
 )

@@ -10,7 +10,7 @@ BROKEN: Final = 1
 USAGE: Final = 2
 """What was given cannot be used: an option, a file, a rubric, a name, a package that is missing."""
 MISSED: Final = 100
-"""Everything was scored, and a threshold was missed."""
+"""Everything was scored, and a threshold was missed; `assay.runs.thresholds` has the rule."""
 INTERRUPTED: Final = 130
 
 _USAGE: Final = (ValueError, TypeError, ImportError, Refused, CacheError)
@@ -26,12 +26,3 @@ def code_of(error: AssayError | OSError) -> int:
     """
     is_usage = isinstance(error, _USAGE if isinstance(error, AssayError) else _NO_SUCH_FILE)
     return USAGE if is_usage else BROKEN
-
-
-def is_below(score: float, least: float) -> bool:
-    """Whether a score misses a threshold; by a rounding error it does not.
-
-    >>> is_below(0.1 + 0.2 - 1e-16, 0.3), is_below(0.29, 0.3)
-    (False, True)
-    """
-    return score < least - 1e-9

@@ -1,23 +1,41 @@
 """How a run ends: what is said of it, and its exit code."""
 
 import sys
+from collections.abc import Iterable, Sequence
 
-from assay.cli.exits import BROKEN, FINE, MISSED, is_below
+from assay.cli.exits import BROKEN, FINE, MISSED
 from assay.cli.options import Showing
-from assay.runs import Summary
+from assay.cli.rows import row_name
+from assay.cli.showing import on_one_line
+from assay.runs import Row, Summary
 
 
-def code_for(summary: Summary, showing: Showing) -> int:
-    """0 when all is well. A mean over what is left, when something has no score, passes no gate."""
-    if summary.unscored or not summary.rollouts:
-        return BROKEN
-    least, mean = showing.fail_under, summary.score.mean
-    if least is None:
+def code_for(summary: Summary, showing: Showing, low: Sequence[str]) -> int:
+    """The exit code by the rule of `Thresholds`, whose reason is said where there is a threshold.
+
+    `low` are the names that `low_rows` gives.
+    """
+    thresholds = showing.thresholds
+    failure = thresholds.failure(
+        summary.score,
+        rollouts=summary.rollouts,
+        unscored=summary.unscored,
+        complete=summary.complete,
+        low=low,
+    )
+    if failure is None:
         return FINE
-    if mean is not None and not is_below(mean, least):
-        return FINE
-    say(f"the mean score, {'–' if mean is None else f'{mean:.6g}'}, is below {least:g}", showing)
-    return MISSED
+    if thresholds.are_set:
+        say(failure.reason, showing)
+    return MISSED if failure.is_missed else BROKEN
+
+
+def low_rows(rows: Iterable[Row], showing: Showing) -> list[str]:
+    """The names of the rows that are below the threshold for every rollout."""
+    thresholds = showing.thresholds
+    if thresholds.fail_rollout_under is None:
+        return []
+    return [on_one_line(row_name(row)) for row in rows if thresholds.is_low(row.score)]
 
 
 def say(line: str, showing: Showing) -> None:

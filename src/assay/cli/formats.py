@@ -10,6 +10,7 @@ from assay.cli.markdown import Markdown
 from assay.cli.rows import json_text, row_data
 from assay.cli.table import RowText, Table
 from assay.runs import Row, Summary
+from assay.runs.thresholds import NO_THRESHOLDS, Thresholds
 
 
 class Format(Protocol):
@@ -93,7 +94,7 @@ def format_of(
     about: str = "",
     criteria: Sequence[str],
     judge: str | None = None,
-    fail_under: float | None = None,
+    thresholds: Thresholds = NO_THRESHOLDS,
     rows: RowText | None = None,
     sums_up: bool = True,
 ) -> Format:
@@ -110,7 +111,7 @@ def format_of(
     if name == "csv":
         return Csv(out, criteria)
     if name == "junit":
-        return Junit(out, title, fail_under)
+        return Junit(out, title, thresholds)
     if name == "markdown":
         return Markdown(out, title, about, rows=rows is not None)
     return Table(out, title, about, rows, sums_up=sums_up)

@@ -16,7 +16,7 @@ from assay.cli.options import (
 @click.command(
     "grade",
     cls=Command,
-    epilog="Exit code: 0 all scored, 100 one below --fail-under, 1 one unscored, 2 bad usage.",
+    epilog="Exit code: 0 all scored, 100 a threshold missed, 1 one unscored, 2 bad usage.",
     example="assay grade rollouts.jsonl -r rubric.yaml",
 )
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT...")

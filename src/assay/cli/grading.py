@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from assay.cache import default_place
-from assay.cli.exits import BROKEN, FINE, MISSED, is_below
+from assay.cli.exits import FINE
+from assay.cli.finishing import code_for, low_rows
 from assay.cli.formats import format_of
 from assay.cli.judges import judging_with
 from assay.cli.options import Judging, Showing
@@ -20,7 +21,7 @@ from assay.graders import Autograder
 from assay.models import Ledger, budget, rehearsal
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
-from assay.runs import Row, Spending
+from assay.runs import Row, Spending, Summary
 from assay.runs.tally import Tally
 
 
@@ -64,12 +65,13 @@ class _Grading:
         self.reports: list[EvaluationReport | None] = [None] * len(texts)
         self.finished = self.printed = 0
         self.tally = Tally()
+        self.low: list[str] = []
         self.format = format_of(
             showing.format,
             "grade",
             criteria=[criterion.name for criterion in rubric.criteria],
             judge=None if grader is None else grader.title,
-            fail_under=showing.fail_under,
+            thresholds=showing.thresholds,
             rows=whole_row,
             sums_up=False,
         )
@@ -82,14 +84,16 @@ class _Grading:
             self._end()
             self._say(f"stopped after {self.printed} of {len(self.texts)} texts{self._kept()}")
             raise
-        self._end()
+        summary = self._end()
         self._say(self._summary())
-        return self._code()
+        return code_for(summary, self.showing, self.low)
 
-    def _end(self) -> None:
-        summary = self.tally.summary()
-        assert summary is not None
-        self.format.end(summary.with_fields(complete=self.printed == len(self.texts)))
+    def _end(self) -> Summary:
+        found = self.tally.summary()
+        assert found is not None
+        summary = found.with_fields(complete=self.printed == len(self.texts))
+        self.format.end(summary)
+        return summary
 
     async def _all(self) -> None:
         self._tell()
@@ -106,6 +110,7 @@ class _Grading:
             text = self.texts[self.printed]
             row = Row(text.name, fields=text.rollout, report=report)
             self.tally.add(row)
+            self.low.extend(low_rows([row], self.showing))
             self.format.row(row)
             sys.stdout.flush()
             self.printed += 1
@@ -137,16 +142,6 @@ class _Grading:
 
     def _done(self) -> list[EvaluationReport]:
         return [report for report in self.reports if report is not None]
-
-    def _code(self) -> int:
-        scores = [report.score if report.scored else None for report in self._done()]
-        least = self.showing.fail_under
-        if None in scores:
-            return BROKEN
-        low = least is not None and any(
-            score is not None and is_below(score, least) for score in scores
-        )
-        return MISSED if low else FINE
 
     def _say(self, line: str) -> None:
         if not self.showing.quiet:

@@ -83,12 +83,12 @@ def judge_of(name: str | None, cache: VerdictCache | None, *, is_asked: bool, qu
     source = (name or "").strip() or LOCAL
     try:
         model = model_of(source, api_key=None if is_asked else "not asked", cache=cache)
+        if is_asked:
+            see_to_engine(source, quiet=quiet)
     except Refused as error:
         if not name:
             raise Refused(f"no judge was named, and {error}") from None
         raise
-    if is_asked:
-        see_to_engine(source, quiet=quiet)
     return model
 
 

@@ -5,22 +5,25 @@ from tempfile import TemporaryFile
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.cli.exits import is_below
 from assay.cli.rows import row_name
 from assay.cli.showing import shown_report, shown_score
 from assay.runs import Row, Summary
+from assay.runs.thresholds import Thresholds
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What an XML file may not even hold as an escape: control characters and half characters."""
 
 
 class Junit:
-    """A test suite. A rollout without a score is an error, one below the threshold a failure."""
+    """A test suite. A rollout without a score is an error, one below the threshold for every rollout a failure.
 
-    def __init__(self, out: TextIO, title: str, fail_under: float | None) -> None:
+    A threshold for the mean adds a test case of its own, the last.
+    """
+
+    def __init__(self, out: TextIO, title: str, thresholds: Thresholds) -> None:
         self.out = out
         self.title = title
-        self.fail_under = fail_under
+        self.thresholds = thresholds
         self.tests = self.failures = self.errors = 0
         self.seconds = 0.0
         self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
@@ -44,13 +47,31 @@ class Junit:
             self.errors += 1
             message = "; ".join(f"{name}: {said}" for name, said in row.errors.items())
             return _element("error", message or shown_score(row.report), "unscored", row)
-        if self.fail_under is not None and is_below(row.score, self.fail_under):
+        if self.thresholds.is_low(row.score):
             self.failures += 1
-            message = f"score {row.score:.3g} is below {self.fail_under:g}"
+            message = f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}"
             return _element("failure", message, "below", row)
         return ""
 
+    def _mean(self, summary: Summary) -> None:
+        failure = self.thresholds.failure(
+            summary.score,
+            rollouts=summary.rollouts,
+            unscored=summary.unscored,
+            complete=summary.complete,
+        )
+        self.tests += 1
+        self.cases.write('    <testcase classname="assay" name="mean score" time="0.000">')
+        if failure is not None:
+            self.failures += failure.is_missed
+            self.errors += not failure.is_missed
+            kind, what = ("failure", "below") if failure.is_missed else ("error", "unscored")
+            self.cases.write(f'<{kind} type="{what}" message={attribute(failure.reason)}/>')
+        self.cases.write("</testcase>\n")
+
     def end(self, summary: Summary) -> None:
+        if self.thresholds.is_for_mean:
+            self._mean(summary)
         counts = f'tests="{self.tests}" failures="{self.failures}" errors="{self.errors}"'
         counts += f' time="{self.seconds:.3f}"'
         self.out.write('<?xml version="1.0" encoding="UTF-8"?>\n')

@@ -9,7 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from assay.cli.config import config_of
-from assay.cli.values import count, dollars, number, pair
+from assay.cli.values import count, dollars, pair, threshold
+from assay.runs.thresholds import Thresholds
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -104,7 +105,13 @@ class Showing:
 
     format: str
     fail_under: float | None
+    fail_interval_under: float | None
+    fail_rollout_under: float | None
     quiet: bool
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return Thresholds(self.fail_under, self.fail_interval_under, self.fail_rollout_under)
 
 
 def bundled(name: str, kind: type[Any], *options: Decorator) -> Decorator:
@@ -264,8 +271,17 @@ show_options = bundled(
         envvar="ASSAY_FORMAT", show_envvar=True, help="What to print.",
     ),
     click.option(
-        "--fail-under", type=number(), metavar="SCORE", envvar="ASSAY_FAIL_UNDER", show_envvar=True,
-        help="Exit with 100 when a score is below this.",
+        "--fail-under", type=threshold, metavar="SCORE", envvar="ASSAY_FAIL_UNDER", show_envvar=True,
+        help="Exit with 100 when the mean score is below this number between 0 and 1.",
+    ),
+    click.option(
+        "--fail-interval-under", type=threshold, metavar="SCORE", envvar="ASSAY_FAIL_INTERVAL_UNDER", show_envvar=True,
+        help="Exit with 100 when the 95 % interval of the mean score begins below this, or there are too few "
+        "rollouts for one.",
+    ),
+    click.option(
+        "--fail-rollout-under", type=threshold, metavar="SCORE", envvar="ASSAY_FAIL_ROLLOUT_UNDER", show_envvar=True,
+        help="Exit with 100 when the score of any rollout is below this.",
     ),
     click.option(
         "-q", "--quiet", is_flag=True, envvar="ASSAY_QUIET", show_envvar=True, help="Say nothing but errors on standard error.",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from assay.cli.exits import FINE, INTERRUPTED
-from assay.cli.finishing import code_for, say
+from assay.cli.finishing import code_for, low_rows, say
 from assay.cli.formats import format_of
 from assay.cli.options import Judging, Saving, Showing
 from assay.cli.progress import Tell, shown_progress
@@ -20,7 +20,7 @@ from assay.cli.viewing import FOR_PEOPLE, show_saved
 from assay.errors import AssayError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, rehearsal
-from assay.runs import Row, Spending, Summary
+from assay.runs import Row, Run, Spending, Summary
 from assay.runs.about import judge_name
 from assay.runs.folder import Folder
 from assay.runs.tally import Tally
@@ -50,6 +50,8 @@ class Running:
     judging: Judging
     saving: Saving
     showing: Showing
+    streamed_low: list[str] = field(default_factory=list[str])
+    """Rollouts of a run that is not kept that are below the threshold for every rollout."""
 
     def rehearse(self, work: Work, grader: Autograder | None) -> int:
         """Say what the work would take, and ask nobody."""
@@ -72,7 +74,7 @@ class Running:
         if not summary.complete:
             self._say(f"stopped after {counted(summary.rollouts, 'rollout')}{self._how_to_go_on()}")
             return INTERRUPTED
-        return code_for(summary, self.showing)
+        return code_for(summary, self.showing, self._low())
 
     def _done(self, work: Work, grader: Autograder | None, stopping: Stopping) -> Summary:
         conditions = Conditions(grader, self.saving.folder, self.saving.resume, stopping=stopping)
@@ -90,12 +92,13 @@ class Running:
             self.title,
             criteria=self.criteria,
             judge=None if grader is None else judge_name(grader),
-            fail_under=self.showing.fail_under,
+            thresholds=self.showing.thresholds,
         )
         tally = Tally()
 
         def print_row(row: Row) -> None:
             tally.add(row)
+            self.streamed_low.extend(low_rows([row], self.showing))
             format.row(row)
 
         format.begin(None)
@@ -109,6 +112,11 @@ class Running:
             raise
         format.end(summary)
         return summary
+
+    def _low(self) -> list[str]:
+        if self.saving.folder is None:
+            return self.streamed_low
+        return low_rows(Run.open(self.saving.folder).rows(), self.showing)
 
     def _watched(self, work: Work, conditions: Conditions) -> Summary:
         with shown_progress("rollouts", quiet=self.showing.quiet) as tell:

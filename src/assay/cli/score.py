@@ -22,7 +22,7 @@ from assay.cli.options import (
 @click.command(
     "score",
     cls=Command,
-    epilog="Exit code: 0 all scored, 100 mean below --fail-under, 1 one unscored or broken off, 2 bad "
+    epilog="Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad "
     "usage or data, 130 stopped.",
     example="assay score rollouts.jsonl -r rubric.yaml -o run",
 )

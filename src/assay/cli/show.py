@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.exits import is_below
 from assay.cli.group import Command
 from assay.cli.options import Showing, bundled, files, show_options
 from assay.cli.values import count, number
+from assay.runs.thresholds import is_below
 
 if TYPE_CHECKING:
     from assay.runs import Row
@@ -49,8 +49,8 @@ _wanted = bundled(
 @click.command(
     "show",
     cls=Command,
-    epilog="Exit code: 0; with --fail-under 100 when the mean score is below it, and 1 when a "
-    "rollout has none; 2 bad usage.",
+    epilog="Exit code: 0; with a threshold 100 when it is missed, and 1 when a rollout has no score or "
+    "the run is not complete; 2 bad usage.",
     example="assay show run --errors",
 )
 @click.argument("run", shell_complete=files)

@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import click
 
+from assay.runs.thresholds import threshold_of
+
 
 def number(least: float = -math.inf, *, what: str = "number") -> Callable[[Any], float]:
     """A finite number, of `least` or more.
@@ -25,6 +27,14 @@ def number(least: float = -math.inf, *, what: str = "number") -> Callable[[Any],
         return found
 
     return read
+
+
+def threshold(value: Any) -> float:
+    """A score between 0 and 1."""
+    try:
+        return threshold_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def dollars(value: Any) -> float:

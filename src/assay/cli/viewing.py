@@ -6,7 +6,7 @@ from itertools import islice
 import click
 
 from assay.cli.exits import FINE
-from assay.cli.finishing import code_for
+from assay.cli.finishing import code_for, low_rows
 from assay.cli.formats import Format, format_of
 from assay.cli.options import Showing
 from assay.cli.show import Wanted
@@ -39,7 +39,9 @@ def show_run(path: str, wanted: Wanted, showing: Showing, *, rows: bool) -> int:
         for row in islice(filter(wanted.has, run.rows()), wanted.limit):
             format.row(row)
     format.end(summary)
-    return FINE if showing.fail_under is None else code_for(summary, showing)
+    if not showing.thresholds.are_set:
+        return FINE
+    return code_for(summary, showing, low_rows(run.rows(), showing))
 
 
 def show_saved(folder: str, summary: Summary, showing: Showing) -> None:
@@ -79,7 +81,7 @@ def _format(run: Run, showing: Showing, rows: RowText | None) -> Format:
         about=_said(about),
         criteria=[criterion.name for criterion in about.criteria],
         judge=about.judge,
-        fail_under=showing.fail_under,
+        thresholds=showing.thresholds,
         rows=rows,
     )
 

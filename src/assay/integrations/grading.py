@@ -1,9 +1,4 @@
-"""Grades: what some rollouts come to, and whether that is surely below what was asked for.
-
-A mean over a few rollouts is a noisy point, and a test that fails on one fails by chance. So a test
-fails when the whole 95 % interval lies below its threshold; `strict` asks for the opposite proof, that
-the whole interval lies at or above it.
-"""
+"""Grades: what some rollouts come to in a test, which fails by the rule of `assay.runs.thresholds`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +11,7 @@ from assay.integrations.step import RubricSource, rubric_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.runs.means import Estimate, Mean
+from assay.runs.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
@@ -37,19 +33,19 @@ class Grades:
         told = (f"{name}: {why}" for report in self.reports for name, why in report.errors.items())
         return list(dict.fromkeys(told))
 
-    def complaint(self, fail_under: float, *, strict: bool = False) -> str | None:
-        """Why these grades do not do; None when they do."""
-        if self.unscored:
-            told = f"\n  {self.errors[0]}" if self.errors else ""
-            return f"{self.unscored} of {len(self.reports)} rollouts have no score{told}"
-        if self.score.mean is None:
-            return "nothing in the rubric counts, so there is no score"
-        bound = self.score.low if strict else self.score.high
-        if bound is None:
-            return f"the score is {self}, and one example says too little" if strict else None
-        if bound >= fail_under:
+    def failure(self, thresholds: Thresholds) -> str | None:
+        """Why these grades fail by the rule of `Thresholds`; None when they pass."""
+        low = [n for n, report in enumerate(self.reports) if thresholds.is_low(report.score)]
+        failure = thresholds.failure(
+            self.score,
+            rollouts=len(self.reports),
+            unscored=self.unscored,
+            low=[f"number {n}" for n in low],
+        )
+        if failure is None:
             return None
-        return f"the score is {self}, and {'not surely' if strict else 'surely not'} {fail_under:g}"
+        told = f"\n  {self.errors[0]}" if self.unscored and self.errors else ""
+        return f"{failure.reason}{told}"
 
     def __str__(self) -> str:
         low, mean, high = self.score.low, self.score.mean, self.score.high
@@ -87,14 +83,16 @@ def assert_grades(
     rubric: RubricSource,
     rollouts: Sequence[Rollout | Mapping[str, Any]],
     *,
-    fail_under: float,
-    strict: bool = False,
+    fail_under: float | None = None,
+    fail_interval_under: float | None = None,
+    fail_rollout_under: float | None = None,
     autograder: Autograder | None = None,
 ) -> Grades:
-    """Score the rollouts, and fail when their mean score is surely below `fail_under`.
+    """Score the rollouts, and fail when their mean score is below `fail_under`.
 
-    With `strict`, fail unless it is surely not. A rollout that could not be scored fails too, and says
-    why.
+    `fail_interval_under` is for the lower end of the mean's 95 % interval, and fails where there are too
+    few rollouts for one; `fail_rollout_under` is for the score of every rollout. A rollout that could
+    not be scored fails whatever the thresholds, and says why.
 
     >>> from assay import Rubric
     >>> rollouts = [{"prompt": str(n), "completion": "yes"} for n in range(9)]
@@ -102,8 +100,9 @@ def assert_grades(
     1.000 (95 %: 0.701 to 1.000) over 9 rollouts
     """
     __tracebackhide__ = True
+    thresholds = Thresholds(fail_under, fail_interval_under, fail_rollout_under)
     found = grades_of(rubric, rollouts, autograder=autograder)
-    complaint = found.complaint(fail_under, strict=strict)
-    if complaint is not None:
-        raise AssertionError(complaint)
+    failure = found.failure(thresholds)
+    if failure is not None:
+        raise AssertionError(failure)
     return found

@@ -1,9 +1,10 @@
-"""pytest: the `grades` fixture, and `--assay-fail-under` for every test that uses it.
+"""pytest: the `grades` fixture, and the thresholds of the command line for every test that uses it.
 
 Loaded at the start of every test run where assay is installed, so it imports nothing of it until a
 test asks.
 """
 
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,23 @@ import pytest
 if TYPE_CHECKING:
     from assay.integrations.grading import Grades
 
+_THRESHOLDS = {
+    "fail_under": "its mean score is below this number between 0 and 1",
+    "fail_interval_under": "the 95 %% interval of its mean score begins below this",
+    "fail_rollout_under": "the score of any of its rollouts is below this",
+}
 _SHOWN = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
 def grades(request: pytest.FixtureRequest) -> "Callable[..., Grades]":
-    """`assert_grades` with the threshold of `--assay-fail-under`, told in the summary of the tests."""
+    """`assert_grades` with the thresholds of the command line, told in the summary of the tests."""
     from assay.integrations.grading import assert_grades
 
     def assert_here(*arguments: Any, **options: Any) -> "Grades":
         __tracebackhide__ = True
-        options.setdefault("fail_under", request.config.getoption("assay_fail_under"))
+        for name in _THRESHOLDS:
+            options.setdefault(name, request.config.getoption(f"assay_{name}"))
         found = assert_grades(*arguments, **options)
         request.config.stash[_SHOWN].append(f"{request.node.nodeid}: {found}")
         return found
@@ -31,13 +38,23 @@ def grades(request: pytest.FixtureRequest) -> "Callable[..., Grades]":
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("assay").addoption(
-        "--assay-fail-under",
-        type=float,
-        default=0.0,
-        metavar="SCORE",
-        help="fail a test that uses the `grades` fixture when its mean score is surely below this",
-    )
+    for name, what in _THRESHOLDS.items():
+        parser.getgroup("assay").addoption(
+            f"--assay-{name.replace('_', '-')}",
+            type=_threshold,
+            default=None,
+            metavar="SCORE",
+            help=f"fail a test that uses the `grades` fixture, and does not say it otherwise, when {what}",
+        )
+
+
+def _threshold(text: str) -> float:
+    from assay.runs.thresholds import threshold_of
+
+    try:
+        return threshold_of(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def pytest_configure(config: pytest.Config) -> None:
