@@ -108,7 +108,9 @@ class TestCsv:
 class TestJunit:
     def test_a_rollout_is_a_test_case(self, capsys: Any) -> None:
         """Below the threshold for every rollout a failure, without a score an error."""
-        suite = ElementTree.fromstring(printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=0.5)))[0]
+        suite = ElementTree.fromstring(
+            printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=0.5))
+        )[0]
         counts = {name: suite.get(name) for name in ("name", "tests", "failures", "errors")}
         assert counts == {"name": "essays", "tests": "4", "failures": "1", "errors": "2"}
         good, low, half, none = suite
@@ -141,7 +143,9 @@ class TestJunit:
     def test_whatever_a_model_wrote_is_xml(self, text: str, capsys: Any) -> None:
         """Control characters and half characters are written out."""
         row = Row(text, report=report(Score.failed(text), Score(1.0, reason=text)))
-        out = printed(capsys, "junit", [row], thresholds=Thresholds(fail_rollout_under=1)).encode(errors="strict")
+        out = printed(capsys, "junit", [row], thresholds=Thresholds(fail_rollout_under=1)).encode(
+            errors="strict"
+        )
         case = ElementTree.fromstring(out)[0][0]
         assert case[0].get("message")
 

@@ -140,7 +140,9 @@ class Thresholds:
                 f"below {least:g}"
             )
         if is_below(score.low, least):
-            return f"{said}, and its 95 % interval begins at {score.low:.6g}, which is below {least:g}"
+            return (
+                f"{said}, and its 95 % interval begins at {score.low:.6g}, which is below {least:g}"
+            )
         return None
 
     def _low(self, low: Sequence[str], rollouts: int) -> str | None:
@@ -149,7 +151,9 @@ class Thresholds:
         more = ", …" if len(low) > _NAMED else ""
         are = "scores" if len(low) == 1 else "score"
         names = f"{', '.join(low[:_NAMED])}{more}"
-        return f"{len(low):,} of {_counted(rollouts)} {are} below {self.fail_rollout_under:g}: {names}"
+        return (
+            f"{len(low):,} of {_counted(rollouts)} {are} below {self.fail_rollout_under:g}: {names}"
+        )
 
 
 NO_THRESHOLDS: Final = Thresholds()
