@@ -473,3 +473,10 @@ async def test_a_run_says_which_models_answered(tmp_path):
             rubric, rows, folder=tmp_path / "run", grader=grader, stopping=lambda: next(stop)
         )
     assert Run.open(tmp_path / "run").about.resolved == ("test-2026-01-01",)
+
+
+@pytest.mark.parametrize("sample", [2**63, str(2**70), 2**53])
+async def test_a_sample_that_no_table_holds_is_refused(sample):
+    """Before it is in a run that no page could show."""
+    with pytest.raises(RunError, match=r"a row has the sample .*: give at most 9007199254740991"):
+        await score_rows(PARIS, texts("Paris", id="a", sample=sample))

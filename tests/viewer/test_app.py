@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from io import StringIO
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from assay import Criterion, Rubric
 from assay.runs import Run, score_rows
 from assay.trust.labels import read_labels
 from assay.viewer.app import viewer_app
+from assay.viewer.report import write_report
 from assay.viewer.shelf import Shelf
 
 
@@ -203,3 +205,82 @@ async def test_two_runs_are_compared(folder, tmp_path):
     assert told["examples"] == 3
     assert {flip["first_row"] for flip in told["flips"]} <= {1, 2, 3, 4}
     shelf.close()
+
+
+HALVES = [
+    {"id": "a\ud83d", "prompt": "p\ud83d", "completion": "x\ud83d y", "task": "t\ud83d", "c\ud83d": "\udc00"},
+    {"id": "b", "prompt": "p", "completion": "whole \U0001f600"},
+]  # fmt: skip
+
+
+@pytest.fixture
+async def half_folder(tmp_path):
+    """A run in which every text that a row brings holds half a character, and an error repeats it."""
+
+    def repeats(completion):
+        raise ValueError(completion)
+
+    rubric = Rubric([Criterion(check=repeats, name="repeats", weight=0), polite])
+    await score_rows(rubric, HALVES, folder=tmp_path / "run")
+    return tmp_path / "run"
+
+
+class TestHalfCharacters:
+    """Half an emoji is no UTF-8, and spoils neither its own rollout nor the others."""
+
+    @pytest.fixture
+    def folder(self, half_folder):
+        return half_folder
+
+    def test_every_address_answers(self, page):
+        """The half is spelled out, in a way that links lead on with."""
+        [run] = page.get("/api/runs").json()
+        rows = page.get(f"/api/runs/{run['id']}/rows").json()["rows"]
+        assert [row["example"] for row in rows] == [r"a\ud83d", "b"]
+        assert rows[0]["preview"] == r"x\ud83d y"
+        assert r"x\ud83d y" in rows[0]["error"]
+        whole = page.get(f"/api/runs/{run['id']}/rows/1").json()
+        assert (whole["text"], whole["columns"]) == (
+            r"x\ud83d y",
+            {"id": r"a\ud83d", r"c\ud83d": r"\udc00"},
+        )
+        assert page.get(f"/api/runs/{run['id']}/rows/2").json()["text"] == "whole \U0001f600"
+        group = page.get(f"/api/runs/{run['id']}/groups/{rows[0]['example']}").json()
+        assert [row["number"] for row in group["rows"]] == [1]
+        assert page.get(f"/api/runs/{run['id']}/overview").json()["rows"] == 2
+        assert page.get("/api/compare", params={"a": run["id"], "b": run["id"]}).status_code == 200
+
+    def test_a_label_names_the_rollout_exactly(self, page, folder):
+        """So that it is found again in another run of the same data."""
+        [run] = page.get("/api/runs").json()
+        said = {"row": 1, "criterion": "polite", "verdict": "MET"}
+        assert page.post(f"/api/runs/{run['id']}/labels", json=said).status_code == 200
+        [label] = read_labels(folder / "labels.jsonl")
+        assert label.example == "a\ud83d"
+        rows = page.get(f"/api/runs/{run['id']}/rows", params={"q": "label"}).json()
+        assert [row["number"] for row in rows["rows"]] == [1]
+
+    def test_the_page_is_written_as_a_file(self, folder):
+        """Of every rollout."""
+        file = StringIO()
+        assert write_report([folder], file) == 2
+        file.getvalue().encode()
+
+
+def test_numbers_that_no_table_holds_are_numbers_of_no_row(page, folder):
+    """In an address, and in a label that was written by hand."""
+    [run] = page.get("/api/runs").json()
+    assert page.get(f"/api/runs/{run['id']}/rows/{2**63}").status_code == 404
+    said = {"row": 2**70, "criterion": "polite", "verdict": "MET"}
+    assert page.post(f"/api/runs/{run['id']}/labels", json=said).status_code == 404
+    label = {"example": "a", "sample": 2**63, "criterion": "polite", "verdict": "MET"}
+    (folder / "labels.jsonl").write_text(json.dumps(label) + "\n")
+    assert page.get(f"/api/runs/{run['id']}/rows").status_code == 200
+
+
+def test_a_number_that_json_has_no_word_for_is_shown(page, folder):
+    """A run that another program wrote may hold one."""
+    lines = (folder / "rollouts.jsonl").read_text().replace('"answer":"x"', '"answer":NaN')
+    (folder / "rollouts.jsonl").write_text(lines)
+    [run] = page.get("/api/runs").json()
+    assert page.get(f"/api/runs/{run['id']}/rows/1").json()["answer"] == "NaN"

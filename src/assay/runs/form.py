@@ -11,9 +11,9 @@ from assay.criterion import Criterion
 from assay.errors import AssayError
 from assay.report import EvaluationReport
 from assay.runs.compact import Compact
-from assay.runs.errors import RunError
+from assay.runs.errors import RunError, RunRefused
 from assay.runs.plain import as_ascii, as_text, plain, quoted
-from assay.runs.row import Key, Row
+from assay.runs.row import LARGEST_SAMPLE, Key, Row
 from assay.runs.secrets import texts_struck
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import plainly
@@ -30,6 +30,8 @@ class RowForm:
 
     def written(self, row: Row, fields: tuple[str, tuple[str, ...]]) -> bytes:
         """One line. The `fields` are the row's, made `holdable`, before a check could touch them."""
+        if not 0 <= row.sample <= LARGEST_SAMPLE:
+            raise RunRefused(f"a row has the sample {row.sample}: give 0 to {LARGEST_SAMPLE}")
         text, altered = fields
         quick = None if altered else self._quick(row)
         if quick is not None:
@@ -119,6 +121,8 @@ def data_of(line: bytes, where: str) -> dict[str, Any]:
     found = cast("dict[str, Any]", data)
     if type(found.get("example")) is not str or type(found.get("sample")) is not int:
         raise _no_row(where, "it has no `example` (a text) and `sample` (a number)")
+    if not 0 <= found["sample"] <= LARGEST_SAMPLE:
+        raise _no_row(where, f"its sample is {found['sample']}")
     return found
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from assay.runs.errors import RunRefused
 from assay.runs.plain import as_text, plain
-from assay.runs.row import Key
+from assay.runs.row import LARGEST_SAMPLE, Key
+from assay.wording import shown
 
 _MASK = (1 << 64) - 1
 _PARTS = 64
@@ -79,10 +80,16 @@ def _text(value: object) -> str:
 def _own_sample(given: object) -> int | None:
     """The sample that a row names; None when its column of that name holds something else."""
     if type(given) is int and given >= 0:
-        return given
-    if isinstance(given, str) and given.isascii() and given.isdecimal():
-        return int(given)
-    return None
+        sample = given
+    elif isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 1000:
+        sample = int(given)
+    else:
+        return None
+    if sample > LARGEST_SAMPLE:
+        raise RunRefused(
+            f"a row has the sample {shown(given)}: give at most {LARGEST_SAMPLE}, or name the column otherwise"
+        )
+    return sample
 
 
 class Keys:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from os import PathLike
@@ -29,6 +30,32 @@ def as_text(value: object) -> str:
 def as_ascii(value: object) -> str:
     """As `as_text`, with every other character by its number."""
     return _ascii(value)
+
+
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def encodable(text: str) -> str:
+    """The text with half characters (lone surrogates) spelled out, since UTF-8 and SQLite hold none.
+
+    >>> encodable("half an emoji: \ud83d")
+    'half an emoji: \\\\ud83d'
+    """
+    return text if text.isascii() else _LONE_SURROGATE.sub(_spelled, text)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def as_utf_8(value: object) -> bytes:
+    """A value as compact JSON in UTF-8, whatever it holds; half characters are spelled out in it."""
+    try:
+        text = _readable(value)
+    except _UNHOLDABLE:
+        text = _readable(plain(value))
+    # The backslash of the spelling is itself escaped, so that a reader of the JSON sees whole characters only.
+    return _LONE_SURROGATE.sub(lambda found: f"\\{_spelled(found)}", text).encode()
 
 
 def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

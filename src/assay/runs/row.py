@@ -10,6 +10,9 @@ from assay.runs.spending import NOTHING, Spending
 Key: TypeAlias = tuple[str, int]
 """What a row goes by: the example, and which of its rollouts this is."""
 
+LARGEST_SAMPLE = 2**53 - 1
+"""The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly."""
+
 
 def _empty() -> dict[str, Any]:
     return {}

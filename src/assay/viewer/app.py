@@ -15,10 +15,11 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from assay.errors import AssayError
+from assay.runs.plain import as_utf_8
 from assay.viewer.files import KINDS, page_file
 from assay.viewer.shelf import GLANCE, NotFoundError, Shelf
 
@@ -146,7 +147,7 @@ class _Asked:
 async def _told(work: Callable[[], Any]) -> Response:
     """What the work gives, as JSON. It runs beside the loop, since it reads files."""
     try:
-        return JSONResponse(await asyncio.to_thread(work), headers=HEADERS)
+        return _json(await asyncio.to_thread(lambda: as_utf_8(work())))
     except NotFoundError as error:
         return _refused(404, str(error))
     except AssayError as error:
@@ -154,7 +155,11 @@ async def _told(work: Callable[[], Any]) -> Response:
 
 
 def _refused(status: int, message: str) -> Response:
-    return JSONResponse({"error": message}, status, headers=HEADERS)
+    return _json(as_utf_8({"error": message}), status)
+
+
+def _json(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, headers=HEADERS, media_type="application/json")
 
 
 def _number(text: str | None, usual: int) -> int:

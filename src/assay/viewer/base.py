@@ -58,7 +58,9 @@ def _signature(run: Run) -> str:
     """What an index is known by: another run in the same folder needs another one."""
     about: dict[str, Any] = {**run.about.to_dict(), "resumed": 0, "options": None, "resolved": ()}
     told = json.dumps(about, sort_keys=True, default=str)
-    return hashlib.sha256(f"{FORMAT} {run.path.resolve()} {told}".encode()).hexdigest()
+    return hashlib.sha256(
+        f"{FORMAT} {run.path.resolve()} {told}".encode(errors="surrogatepass")
+    ).hexdigest()
 
 
 def _lower(text: str | None) -> str | None:

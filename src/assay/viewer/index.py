@@ -16,6 +16,8 @@ from assay.criterion import Criterion
 from assay.lines import Lines, answer_said
 from assay.messages import completion_text, question_text
 from assay.runs import Row, Run
+from assay.runs.plain import encodable
+from assay.runs.row import LARGEST_SAMPLE
 from assay.score import Score
 from assay.viewer.base import COLUMNS, opened_base
 from assay.viewer.filters import terms_of, where
@@ -63,12 +65,12 @@ class Index:
             marks = ", ".join("?" * (len(COLUMNS) + len(self.criteria)))
             for some in _chunks(self.run.placed_rows(start)):
                 if self.run.about.resumed or start:
-                    self._forget([(row.example, row.sample) for _, _, row in some])
+                    self._forget([_key(*row.key) for _, _, row in some])
                 texts = [_texts(row) for _, _, row in some]
                 places = [place for place, _, _ in some]
                 filled = [self._filled(*each) for each in zip(some, texts, strict=True)]
                 self._base.executemany(f"INSERT INTO rows VALUES ({marks})", filled)
-                searched = ("\n".join(each).lower() for each in texts)
+                searched = (encodable("\n".join(each).lower()) for each in texts)
                 self._base.executemany(
                     "INSERT OR REPLACE INTO texts VALUES (?, ?)", zip(places, searched, strict=True)
                 )
@@ -84,7 +86,8 @@ class Index:
         """Mark rows that somebody has labelled."""
         with self._lock, self._base:
             self._base.executemany(
-                "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?", list(keys)
+                "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?",
+                [_key(*key) for key in keys],
             )
 
     def page(
@@ -112,13 +115,14 @@ class Index:
 
     def row(self, number: int) -> Row | None:
         """The whole row with this number; None when there is none."""
+        if number.bit_length() > 63:
+            return None  # SQLite knows no such number
         place = self._one("SELECT place FROM rows WHERE number = ?", number)
         return None if place is None else self.run.row_at(place)
 
     def number_of(self, example: str, sample: int) -> int | None:
-        return self._one(
-            "SELECT number FROM rows WHERE example = ? AND sample = ?", example, sample
-        )
+        sql = "SELECT number FROM rows WHERE example = ? AND sample = ?"
+        return self._one(sql, *_key(example, sample))
 
     def numbers_of(self, example: str) -> list[int]:
         """The rows of one example, in the order of their samples."""
@@ -179,7 +183,7 @@ class Index:
         place, _, row = placed
         prompt, completion = texts
         spends = row.spent.calls or row.spent.hits
-        return [
+        cells = [
             None,
             place,
             row.example,
@@ -196,6 +200,7 @@ class Index:
             0,
             *self._verdicts(row),
         ]
+        return [encodable(cell) if isinstance(cell, str) else cell for cell in cells]
 
     def _verdicts(self, row: Row) -> list[str | None]:
         found: list[str | None] = [None] * len(self.criteria)
@@ -211,6 +216,11 @@ class Index:
         verdicts = zip(self.criteria, row[len(_SHOWN) :], strict=True)
         shown["verdicts"] = {name: said for name, said in verdicts if said is not None}
         return shown
+
+
+def _key(example: str, sample: int) -> tuple[str, int]:
+    """A key as the table holds it. A label may name a sample that no row, and no number of SQLite, has."""
+    return encodable(example), min(sample, LARGEST_SAMPLE + 1)
 
 
 def _texts(row: Row) -> tuple[str, str]:

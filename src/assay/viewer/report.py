@@ -8,7 +8,6 @@ import base64
 import gzip
 import hashlib
 import html
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO, Any, Final
 
 from assay.errors import AssayError
 from assay.models import Ledger
+from assay.runs.plain import as_utf_8
 from assay.runs.progress import OnProgress, Watch
 from assay.viewer.files import BUNDLE, page_file
 from assay.viewer.shelf import Book, Shelf
@@ -126,5 +126,4 @@ def _chunk(run: str, number: int, rows: list[dict[str, Any]]) -> str:
 
 
 def _packed(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), default=str)
-    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(as_utf_8(value), 6, mtime=0)).decode()

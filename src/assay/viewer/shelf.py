@@ -155,7 +155,7 @@ class Shelf:
         self._locks: list[Lock] = []
         for path in paths:
             run = Run.open(path)
-            identity = hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:8]
+            identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
             if identity not in self.books:
                 self.books[identity] = Book(identity, run, self._place(identity, cache))
 
@@ -203,5 +203,6 @@ def cache_folder() -> Path:
 
 
 def _append(path: Path, label: Label) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(label.to_dict(), ensure_ascii=False) + "\n")
+    with path.open("ab") as file:
+        # In ASCII, which also holds half characters, so that a label names its rollout exactly.
+        file.write(json.dumps(label.to_dict()).encode() + b"\n")
