@@ -120,31 +120,6 @@ async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
     assert (await model_of(client, "gpt-test")(question())).text == "hello"
 
 
-async def test_a_client_of_anthropic_is_asked_in_its_own_way(question: Any) -> None:
-    """By `messages.create`, with a tool for the schema."""
-    seen: list[dict[str, Any]] = []
-
-    class Client:
-        base_url = "https://api.anthropic.com/v1/"
-        api_key = "k"
-
-        def __init__(self) -> None:
-            self.messages = self
-
-        async def create(self, **body: Any) -> Any:
-            seen.append(body)
-            verdict = {"explanation": "so", "criterion_status": "MET"}
-            part = SimpleNamespace(type="tool_use", input=verdict)
-            return SimpleNamespace(content=[part], stop_reason="tool_use", usage=None, model="c")
-
-        async def close(self) -> None: ...
-
-    model = model_of(Client(), "claude-sonnet-5")
-    assert model.id == "anthropic/claude-sonnet-5"
-    assert (await model(question(**SCHEMA))).value.criterion_status == "MET"
-    assert seen[0]["tool_choice"]["name"] == "reply"
-
-
 async def test_an_object_of_the_same_shape_does(question: Any) -> None:
     """As tests of other libraries make them: no base URL, no options, plain objects."""
     seen: list[dict[str, Any]] = []

@@ -16,12 +16,13 @@ from assay.models.dialect import MAX_COMPLETION_TOKENS, MAX_TOKENS
 from assay.models.endpoint import Endpoint
 from assay.models.flight import InFlight
 from assay.models.function import FunctionModel
+from assay.models.genai_wire import GenaiWire
 from assay.models.http import HttpSend
 from assay.models.limits import Limits
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE, Price, price_of
-from assay.models.providers import PROVIDERS, provider_at, url_of
-from assay.models.sdk import SdkSend, creating, without_retries
+from assay.models.providers import PROVIDERS, is_cloud, provider_at, url_of
+from assay.models.sdk import Protocol, SdkSend, address_of, creating, key_of, without_retries
 from assay.models.wire import Wire
 from assay.wording import meant, shown
 
@@ -61,7 +62,7 @@ def model_of(
     - `"http://127.0.0.1:8000/v1#name"`: any OpenAI-compatible endpoint (vLLM, SGLang, llama.cpp);
       its key, if it wants one, from `ASSAY_API_KEY`, never another's;
     - `"local"`, `"local:PATH"`: the embedded engine;
-    - an `openai` or `anthropic` client, sync or async, with the `name` of the model;
+    - a client of `openai`, `anthropic` or `google-genai`, sync or async, with the `name` of the model;
     - a function of `(system_prompt, user_prompt)`, async or plain, that returns the reply;
     - a `Model`, which is taken as it is.
 
@@ -116,46 +117,57 @@ def _at_address(source: str, options: _Options) -> Model:
             f"{source!r} names no model at that address: add #name, as the endpoint lists it"
         )
     provider = provider_at(url) or ""
+    url = PROVIDERS[provider].url if provider else url.rstrip("/")
     variable = PROVIDERS[provider].key if provider else "ASSAY_API_KEY"
     key = options.key or os.environ.get(variable or "") or None
-    return _over_http(url.rstrip("/"), provider, name, key, options)
+    return _over_http(url, provider, name, key, options)
 
 
 def _over_http(url: str, provider: str, name: str, key: str | None, options: _Options) -> Model:
-    wire = _wire(provider, options.extra)
+    wire = _wire("anthropic" if provider == "anthropic" else "openai", provider, options)
     send = HttpSend(url + wire.path, wire.headers(key))
     return _model(url, provider, name, key or "", wire, send, options)
 
 
-def _of_client(client: Any, name: str | None, protocol: str, options: _Options) -> Model:
+_MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}
+"""Who makes the models that are asked by a protocol in a cloud."""
+
+
+def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Options) -> Model:
     if not name:
         raise Refused(f"{shown(client)} is a client, and no model is named: pass its name too")
-    url = str(getattr(client, "base_url", "") or "").rstrip("/")
-    limits = options.limits or Limits()
-    quiet = without_retries(client, limits.timeout)
+    url = address_of(client)
+    quiet = without_retries(client, (options.limits or Limits()).timeout)
     found = creating(quiet)
     if found is None:
         raise Refused(f"{shown(client)} is no client any more once its options are set")
-    send = SdkSend(quiet, found[1])
-    provider = provider_at(url) or (protocol if not url else "")
-    wire = (
-        AnthropicWire(**options.extra)
-        if protocol == "anthropic"
-        else _wire(provider, options.extra)
-    )
-    key = str(getattr(client, "api_key", "") or "")
-    return _model(url or protocol, provider, name, key, wire, send, options)
+    maker = _MAKERS[protocol]
+    known = provider_at(url)
+    provider = known or ("" if url else maker)
+    where = PROVIDERS[known].url if known else url or protocol
+    wire, send = _wire(protocol, provider, options), SdkSend(quiet, found[1])
+    price = price_of(maker, name) if is_cloud(url) else None
+    return _model(where, provider, name, key_of(client), wire, send, options, price)
 
 
-def _wire(provider: str, extra: Mapping[str, Any]) -> Wire:
-    if provider == "anthropic":
-        return AnthropicWire(**extra)
+def _wire(protocol: Protocol, provider: str, options: _Options) -> Wire:
+    if protocol == "anthropic":
+        return AnthropicWire(**options.extra)
+    if protocol == "genai":
+        return GenaiWire(timeout=(options.limits or Limits()).timeout, **options.extra)
     limit_name = MAX_COMPLETION_TOKENS if provider == "openai" else MAX_TOKENS
-    return OpenAIWire(limit_name=limit_name, **extra)
+    return OpenAIWire(limit_name=limit_name, **options.extra)
 
 
 def _model(
-    url: str, provider: str, name: str, key: str, wire: Wire, send: Send, options: _Options
+    url: str,
+    provider: str,
+    name: str,
+    key: str,
+    wire: Wire,
+    send: Send,
+    options: _Options,
+    price: Price | None = None,
 ) -> Model:
     known = provider and url == PROVIDERS[provider].url
     identity = f"{provider}/{name}" if known else f"{url}#{name}"
@@ -167,7 +179,7 @@ def _model(
         wire=wire,
         send=send,
         endpoint=Endpoint.at(url, key, options.limits),
-        price=options.price or price_of(provider or url, name) or _price_here(url),
+        price=options.price or price_of(provider or url, name) or price or _price_here(url),
     )
     return model if options.bare else InFlight(model)
 

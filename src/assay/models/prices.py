@@ -13,7 +13,9 @@ from typing import Any
 from assay.models.base import Usage
 
 MILLION = 1_000_000
-_DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+_DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+_SOLD = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
+"""What Bedrock puts around a model's name: `us.anthropic.claude-haiku-4-5-20251001-v1:0`."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,13 @@ def price_of(provider: str, name: str) -> Price | None:
 
     >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
     True
+    >>> price_of("anthropic", "us.anthropic.claude-haiku-4-5-20251001-v1:0").written
+    5.0
     """
     tables = [_table(Path(own))] if (own := os.environ.get("ASSAY_PRICES")) else []
     for table in (*tables, _table(None)):
         models = table.get(provider, {})
-        for known in (name, _DATED.sub("", name)):
+        for known in (name, _DATED.sub("", name), _DATED.sub("", _SOLD.sub("", name))):
             if known in models:
                 return models[known]
     return None

@@ -2,6 +2,7 @@
 
 import os
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 
 class Provider(NamedTuple):
@@ -26,20 +27,53 @@ PROVIDERS = {
     "ollama": Provider("http://127.0.0.1:11434/v1"),
 }
 
-BASE_URLS = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
-"""Environment variables by which people send a provider's calls elsewhere."""
+
+class _BaseUrl(NamedTuple):
+    """How an SDK is told its provider's address; ours is that address with a path after it."""
+
+    variable: str
+    usual: str
+    path: str
+
+
+_BASE_URLS = {
+    "openai": _BaseUrl("OPENAI_BASE_URL", "https://api.openai.com/v1", ""),
+    "anthropic": _BaseUrl("ANTHROPIC_BASE_URL", "https://api.anthropic.com", "/v1"),
+    "gemini": _BaseUrl(
+        "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com", "/v1beta/openai"
+    ),
+}
+
+_CLOUDS = ("amazonaws.com", "googleapis.com", "azure.com")
 
 
 def url_of(provider: str) -> str:
-    """A provider's address, or the one that the environment gives it."""
-    elsewhere = os.environ.get(BASE_URLS.get(provider, ""), "").rstrip("/")
-    return elsewhere or PROVIDERS[provider].url
+    """A provider's address, or the one that the variable of its SDK gives.
+
+    >>> os.environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:8000"
+    >>> url_of("anthropic")
+    'http://127.0.0.1:8000/v1'
+    >>> del os.environ["ANTHROPIC_BASE_URL"]
+    """
+    base = _BASE_URLS.get(provider)
+    elsewhere = os.environ.get(base.variable, "").rstrip("/") if base else ""
+    if base is None or not elsewhere:
+        return PROVIDERS[provider].url
+    return elsewhere if elsewhere.endswith(base.path) else elsewhere + base.path
 
 
 def provider_at(url: str) -> str | None:
-    """The provider whose address this is; None when it is nobody's we know."""
-    known = (name for name, provider in PROVIDERS.items() if provider.url == url.rstrip("/"))
-    return next(known, None)
+    """The provider whose address this is, as we write it or as its SDK does; None for any other."""
+    url = url.rstrip("/")
+    known = (name for name, provider in PROVIDERS.items() if provider.url == url)
+    usual = (name for name, base in _BASE_URLS.items() if base.usual == url)
+    return next(known, None) or next(usual, None)
+
+
+def is_cloud(url: str) -> bool:
+    """Whether a cloud that sells the models of others is at this address: Bedrock, Vertex, Azure."""
+    host = urlsplit(url).hostname or ""
+    return any(host.endswith(f".{cloud}") for cloud in _CLOUDS)
 
 
 _KEEP_PREFIXES = frozenset(

@@ -1,9 +1,12 @@
-"""SdkSend: payloads sent through a client object that the user made, `openai`'s or `anthropic`'s."""
+"""SdkSend: payloads sent through a client object that the user made with an SDK.
+
+The clients of `openai` (Azure too), `anthropic` (Bedrock and Vertex too) and `google-genai`, sync or async.
+"""
 
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from assay.models.client import Answer
 from assay.models.wire import Payload
@@ -11,10 +14,18 @@ from assay.models.wire import Payload
 CONNECTIONS = 1000
 """That a client keeps open at most."""
 
-_CONNECTION = ("APIConnectionError", "APITimeoutError", "ConnectError", "TimeoutException")
+_CONNECTION = (
+    "APIConnectionError",
+    "TransportError",
+    "ClientConnectionError",
+    "ClientPayloadError",
+)
+"""What the SDKs, and the HTTP clients under them, raise when there is no whole answer."""
+
+Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
 
 
-def creating(client: Any) -> tuple[str, Callable[..., Any]] | None:
+def creating(client: Any) -> tuple[Protocol, Callable[..., Any]] | None:
     """Which protocol a client speaks, and its method that asks; None when it is no client."""
     chat = getattr(getattr(client, "chat", None), "completions", None)
     if callable(getattr(chat, "create", None)):
@@ -22,7 +33,23 @@ def creating(client: Any) -> tuple[str, Callable[..., Any]] | None:
     messages = getattr(client, "messages", None)
     if callable(getattr(messages, "create", None)):
         return "anthropic", cast("Any", messages).create
+    models = getattr(client, "models", None)
+    if callable(getattr(models, "generate_content", None)):
+        return "genai", cast("Any", models).generate_content
     return None
+
+
+def address_of(client: Any) -> str:
+    """The address that a client asks; empty when it does not say."""
+    options = getattr(getattr(client, "_api_client", None), "_http_options", None)
+    address = getattr(client, "base_url", None) or getattr(options, "base_url", None)
+    return str(address or "").rstrip("/")
+
+
+def key_of(client: Any) -> str:
+    """The key that a client sends; empty when it has none, or makes one for each call."""
+    key = getattr(client, "api_key", None)
+    return str(key or getattr(getattr(client, "_api_client", None), "api_key", None) or "")
 
 
 def without_retries(client: Any, timeout: float) -> Any:
@@ -38,11 +65,12 @@ class SdkSend:
         self._client = client
         self._create = create
         self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
+        self._names = _names(create)
         marks = (create, getattr(client, "close", None), getattr(client, "aclose", None))
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
     async def __call__(self, payload: Payload, seconds: float) -> Answer:
-        body = payload.whole()
+        body = self._arguments(payload.whole())
         try:
             async with asyncio.timeout(seconds):
                 if self._is_async:
@@ -55,6 +83,16 @@ class SdkSend:
                 raise
             return answer
         return Answer(200, {}, _plain(result), "")
+
+    def _arguments(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as arguments; a field that this version of the SDK has no name for goes in `extra_body`.
+
+        Endpoints take more fields than their SDKs name: `anthropic` 1.17 has no `temperature`.
+        """
+        if self._names is None or "extra_body" not in self._names:
+            return body
+        unnamed = {name: body.pop(name) for name in list(body) if name not in self._names}
+        return body | {"extra_body": {**unnamed, **body.get("extra_body", {})}} if unnamed else body
 
     async def _awaited(self, body: Mapping[str, Any]) -> Any:
         """The result of an async client, which may hold connections of a loop that has ended."""
@@ -81,17 +119,34 @@ async def _until_the_loop_ends(client: Any) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
-        # Neither SDK has a way to do this. Without it the next loop sends on a dead connection.
-        transport = getattr(getattr(client, "_client", None), "_transport", None)
-        for connection in getattr(getattr(transport, "_pool", None), "connections", ()):
+        # No SDK has a way to do this. Without it the next loop sends on a dead connection.
+        google = getattr(client, "_api_client", None)
+        http = getattr(client, "_client", None) or getattr(google, "_async_httpx_client", None)
+        pool = getattr(getattr(http, "_transport", None), "_pool", None)
+        for connection in getattr(pool, "connections", ()):
             if connection.is_idle():
                 await connection.aclose()
+        # Where aiohttp is installed, Google's client asks through a session for each loop.
+        session = getattr(google, "_aiohttp_sessions", {}).get(asyncio.get_running_loop())
+        if session is not None:
+            await session.close()
+
+
+def _names(create: Callable[..., Any]) -> frozenset[str] | None:
+    """The keywords that a function takes; None when it takes any, or does not say."""
+    try:
+        parameters = inspect.signature(create).parameters.values()
+    except (ValueError, TypeError):
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return frozenset(parameter.name for parameter in parameters)
 
 
 def _refusal(error: Exception) -> Answer | None:
     """What the endpoint said; an `OSError` when it could not be reached; None for other errors."""
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    if isinstance(status, int) and 400 <= status < 600:
         headers = getattr(getattr(error, "response", None), "headers", None)
         return Answer(status, cast("Mapping[str, str]", headers or {}), None, str(error))
     if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):

@@ -3,13 +3,15 @@
 import asyncio
 import inspect
 import json
+import re
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
@@ -17,14 +19,30 @@ from assay.messages import ToolCall
 from assay.testing.fakes import FakeModel
 from assay.testing.faults import Fault, FaultPlan
 from assay.testing.prefixes import Prefixes, count_tokens
-from assay.testing.shapes import Said, chat_completion, message, prompts_of
+from assay.testing.shapes import Said, chat_completion, generate_content, message, prompts_of
 from assay.testing.wire import Call, Connection, Respond
 from assay.wording import described
 
 TURNS = 10
 """Of the loop, until everything that came in has been seen."""
 
-_SHAPES = {"/chat/completions": chat_completion, "/messages": message}
+_Shape: TypeAlias = Callable[[Said, Mapping[str, Any]], dict[str, Any]]
+_ROUTES = (
+    (
+        re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"),
+        chat_completion,
+    ),
+    (re.compile(r"/v1/messages"), message),
+    (re.compile(r"/model/(?P<model>[^/]+)/invoke"), message),
+    (re.compile(r".+/publishers/anthropic/models/(?P<model>[^/]+):rawPredict"), message),
+    (
+        re.compile(
+            r"(?:/v1(?:beta)?|.+/publishers/google)/models/(?P<model>[^/]+):generateContent"
+        ),
+        generate_content,
+    ),
+)
+"""The paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; of Gemini's own protocol."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +55,17 @@ class Asked:
     """The request as it was sent."""
     headers: Mapping[str, str]
     """Names in lower case."""
+    path: str
+    """Where it was posted, with the query."""
     fault: Fault | None = None
     """What went wrong with it on demand."""
 
 
 class ModelServer:
-    """An endpoint that speaks as OpenAI-compatible ones and Anthropic's do, over real sockets.
+    """An endpoint that speaks as OpenAI-compatible ones, Anthropic's and Gemini's do, over real sockets.
+
+    It answers at `url`, where OpenAI-compatible endpoints are; the SDKs of Anthropic and Google, Bedrock,
+    Vertex and Azure add paths of their own to `host`.
 
     `answer` is what `FakeModel` takes: a verdict, a number, a text, or a function of the two prompts; or
     a function of the `messages` alone, which returns a text or one or more `tool_call`s. It runs in a
@@ -140,7 +163,9 @@ class ModelServer:
             lambda: Connection(self._handle, connections), "127.0.0.1", 0, backlog=1024
         )
         port = server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}/v1"
+        self.host = f"http://127.0.0.1:{port}"
+        """Its address without a path, as the variables of the SDKs take it."""
+        self.url = f"{self.host}/v1"
         """The endpoint's address."""
         started.set_result(None)
         await self._stop.wait()
@@ -155,12 +180,15 @@ class ModelServer:
         server.close()
 
     async def _handle(self, call: Call) -> Respond | None:
-        path = call.path.removeprefix("/v1")
-        if path in _SHAPES:
-            try:
-                return await self._completion(call, path)
-            except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
-                return Respond.of({"error": {"message": described(error)}}, 500)
+        place = unquote(urlsplit(call.path).path)
+        for pattern, shape in _ROUTES:
+            found = pattern.fullmatch(place)
+            if found is not None:
+                try:
+                    return await self._completion(call, shape, found.groupdict())
+                except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
+                    return Respond.of({"error": {"message": described(error)}}, 500)
+        path = place.removeprefix("/v1")
         if path == "/models":
             return Respond.of({"object": "list", "data": [{"id": self.name, "object": "model"}]})
         if path == "/stats":
@@ -184,10 +212,12 @@ class ModelServer:
             "outcomes": dict(self.outcomes),
         }
 
-    async def _completion(self, call: Call, path: str) -> Respond | None:
-        body = json.loads(call.body)
+    async def _completion(
+        self, call: Call, shape: _Shape, named: Mapping[str, str]
+    ) -> Respond | None:
+        body = {**named, **json.loads(call.body)}
         fault = self._fault(len(self.asked)) or self._complaint(body)
-        asked = Asked(*prompts_of(body), body, call.headers, fault)
+        asked = Asked(*prompts_of(body), body, call.headers, call.path, fault)
         self.asked.append(asked)
         self._under_way += 1
         self.most_at_once = max(self.most_at_once, self._under_way)
@@ -195,7 +225,7 @@ class ModelServer:
             if self.capacity is not None and self._under_way > self.capacity:
                 fault = Fault.rate_limited()
             self.outcomes["answered" if fault is None else fault.kind] += 1
-            return await self._respond(asked, fault, path)
+            return await self._respond(asked, fault, shape)
         finally:
             self._under_way -= 1
 
@@ -208,7 +238,7 @@ class ModelServer:
         refused = [name for name in self._refuses if name in body]
         return Fault.refusing(f"Unsupported parameter: {refused[0]}") if refused else None
 
-    async def _respond(self, asked: Asked, fault: Fault | None, path: str) -> Respond | None:
+    async def _respond(self, asked: Asked, fault: Fault | None, shape: _Shape) -> Respond | None:
         if fault is not None and fault.kind == "hanging":
             await asyncio.Event().wait()
         if fault is not None and fault.body is not None:
@@ -223,7 +253,7 @@ class ModelServer:
         system = count_tokens(asked.system)
         self.user_tokens += max(0, said.prompt_tokens - system)
         self.user_cached_tokens += max(0, said.cached_tokens - system)
-        whole = Respond.of(_SHAPES[path](said, asked.body))
+        whole = Respond.of(shape(said, asked.body))
         return whole._replace(cut=fault is not None and fault.kind == "cut_off")
 
     async def _answer(self, asked: Asked, fault: Fault | None) -> tuple[str, tuple[ToolCall, ...]]:

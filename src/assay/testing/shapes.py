@@ -1,11 +1,11 @@
-"""Shapes: requests read, and replies written, as OpenAI-compatible and Anthropic endpoints do."""
+"""Shapes: requests read, and replies written, as OpenAI-compatible, Anthropic and Gemini endpoints do."""
 
 import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from assay.messages import ToolCall
 from assay.models.wire import text_of
@@ -26,11 +26,13 @@ class Said:
 
 
 def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
-    """The system and the user prompt of a request of either kind."""
-    system = text_of(body.get("system"))
+    """The system and the user prompt of a request of any kind."""
+    instruction: Mapping[str, Any] = body.get("systemInstruction") or {}
+    system = text_of(body.get("system") or instruction.get("parts"))
     user = ""
-    for message in cast("list[Mapping[str, Any]]", body.get("messages") or []):
-        content = text_of(message.get("content"))
+    told: list[Mapping[str, Any]] = body.get("messages") or body.get("contents") or []
+    for message in told:
+        content = text_of(message.get("content") or message.get("parts"))
         if message.get("role") == "system":
             system += content
         else:
@@ -91,6 +93,33 @@ def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
             "cache_read_input_tokens": said.cached_tokens,
             "cache_creation_input_tokens": 0,
             "output_tokens": said.completion_tokens,
+        },
+    }
+
+
+def generate_content(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
+    """As Gemini's own endpoint answers."""
+    candidate: dict[str, Any] = {
+        "content": {"role": "model", "parts": [{"text": said.text}]},
+        "finishReason": "MAX_TOKENS" if said.finish_reason == "length" else "STOP",
+    }
+    config: Mapping[str, Any] = body.get("generationConfig") or {}
+    if config.get("responseLogprobs"):
+        tokens = [
+            [{"token": t["token"], "logProbability": t["logprob"]} for t in token["top_logprobs"]]
+            for token in _tokens(said)
+        ]
+        candidate["logprobsResult"] = {
+            "chosenCandidates": [alternatives[0] for alternatives in tokens],
+            "topCandidates": [{"candidates": alternatives} for alternatives in tokens],
+        }
+    return {
+        "candidates": [candidate],
+        "modelVersion": said.model,
+        "usageMetadata": {
+            "promptTokenCount": said.prompt_tokens,
+            "cachedContentTokenCount": said.cached_tokens,
+            "candidatesTokenCount": said.completion_tokens,
         },
     }
 
