@@ -63,14 +63,18 @@ def test_the_scale_stands_in_the_words_to_the_judge(words: str, points: object) 
         ("The final score is an 8.", 0.8),
         ("It makes 3 points well and 1 badly.\n\n8", 0.8),
         ("1. Clear\n2. Short\n\nRating: 8", 0.8),
-        ("Score: 3. On second thought there is no error.\nScore: 8", 0.8),
+        ("Score: 8. I looked again.\nScore: 8/10", 0.8),
+        ("The right answer is 4.\nScore: 8", 0.8),
+        ("Clarity score: 7\nAccuracy score: 9\nOverall score: 8", 0.8),
+        ("Score for style: 3\nFinal verdict: 8", 0.8),
+        ("Score (best is 100): 100 cannot be\nScore: 8", 0.8),
         ("<think>Score: 2</think>Score: 8", 0.8),
         ("It is good, so 8.", 0.8),
         ("A solid 8. Yes, 8.", 0.8),
     ],
 )
 def test_a_number_on_a_scale_of_ten(reply: str, worth: float) -> None:
-    """All of these mean eight of ten or what they say; the last that is offered counts."""
+    """All of these mean eight of ten or what they say."""
     assert read_rating(reply, TEN) == pytest.approx(worth)
 
 
@@ -101,6 +105,10 @@ def test_a_number_on_a_scale_of_ten(reply: str, worth: float) -> None:
         "8/10/2024",
         "nan",
         "eight",
+        "Score: 3. On second thought there is no error.\nScore: 8",
+        "8\n3",
+        "Final score: 10\nScore: 2",
+        "Overall score: 3\nFinal score: 8",
     ],
 )
 def test_what_is_not_sure_is_no_verdict(reply: str) -> None:
@@ -149,7 +157,7 @@ def test_without_a_scale_a_large_number_means_nothing() -> None:
         ("Answer: yes", 1.0),
         ("The answer is no.", 0.0),
         ("Verdict: **yes**", 1.0),
-        ("Yes, at first sight.\nVerdict: no", 0.0),
+        ("Yes, it does.\nVerdict: yes", 1.0),
         ("There is no error and nothing is left out.\n\nyes", 1.0),
         ("<think>no</think>yes", 1.0),
     ],
@@ -161,7 +169,17 @@ def test_yes_and_no(reply: str, worth: float) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["I know.", "Not at all", "nothing", "Yesterday", "yes and no", "There is no error.", "No. 5"],
+    [
+        "I know.",
+        "Not at all",
+        "nothing",
+        "Yesterday",
+        "yes and no",
+        "There is no error.",
+        "No. 5",
+        "yes\nno",
+        "Yes, at first.\nVerdict: no",
+    ],
 )
 def test_what_only_looks_like_yes_or_no(reply: str) -> None:
     """Peers read a no out of each of the first three."""

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from assay import Truncated
+from assay import Overloaded, Truncated
 from assay.errors import Refused, Unreadable
-from assay.graders import ChoiceOutput, PerCriterionOutput
-from assay.models import Request, Usage
+from assay.graders import ChoiceOutput, PerCriterionOutput, RubricAsJudgeOutput
+from assay.models import Limits, Request, Usage
 from assay.models.openai_wire import OpenAIWire
 from assay.models.schema import json_schema
 from assay.testing import Fault
@@ -170,3 +170,53 @@ async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> 
     from assay.models.tokens import Tokens
 
     assert Tokens().guessed(question(), "x" * 40).completion == 10
+
+
+MET = PerCriterionOutput(explanation="so", criterion_status="MET").model_dump_json()
+
+
+def ending(reason: str, text: str = MET) -> Fault:
+    """A reply that looks whole, and did not end well."""
+    return Fault("ending", text=text, finish_reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [
+        ("length", Truncated),
+        ("model_length", Truncated),
+        ("content_filter", Refused),
+        ("SAFETY", Refused),
+        ("something new", Truncated),
+        ("error", Overloaded),
+        ("abort", Overloaded),
+    ],
+)
+async def test_a_reply_that_did_not_end_well_is_no_verdict(
+    serve: Any, model_at: Any, question: Any, reason: str, error: type[Exception]
+) -> None:
+    """Though a verdict can be read in it."""
+    server = serve(faults=lambda call: ending(reason))
+    model = model_at(server, limits=Limits(attempts=2))
+    with pytest.raises(error):
+        await model(question(schema=PerCriterionOutput))
+
+
+@pytest.mark.parametrize("reason", ["error", "abort"])
+async def test_a_reply_that_the_endpoint_broke_off_is_asked_for_again(
+    serve: Any, model_at: Any, question: Any, reason: str
+) -> None:
+    """The second try is answered."""
+    server = serve("UNMET", faults=[ending(reason)])
+    reply = await model_at(server)(question(schema=PerCriterionOutput))
+    assert (reply.value.criterion_status, len(server.asked)) == ("UNMET", 2)
+
+
+async def test_a_score_that_was_cut_is_asked_for_again_and_not_mended(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """85 was meant; an endpoint that does not say so cut it to 8."""
+    cut = '{"explanation": "good", "overall_score": 8'
+    server = serve(faults=[ending("stop", cut), ending("stop", cut + "5}")])
+    reply = await model_at(server)(question(schema=RubricAsJudgeOutput))
+    assert reply.value.overall_score == 85

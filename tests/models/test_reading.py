@@ -4,6 +4,7 @@ import pytest
 
 from assay import OffMenu, Unreadable
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
+from assay.graders.schemas import ChoiceOutput
 from assay.models import Request
 from assay.models.reading import read
 
@@ -25,7 +26,12 @@ READABLE = {
     "a thought before it": f"<think>Surely {UNMET}</think>{MET}",
     "two thoughts": f"<think>a</think>{UNMET}<think>b</think>{MET}",
     "the end of a thought in the reason": MET.replace("so", "it says </think>"),
-    "the last of two": f"{UNMET}\nOn second thought:\n{MET}",
+    "said twice": f"{MET}\nTo repeat:\n{MET.replace('so', 'as I said')}",
+    "what was asked for, before it": f'{{"explanation": "why", "criterion_status": "MET or UNMET"}}\n{MET}',
+    "the same field twice": MET.replace("}", ', "criterion_status": "MET"}'),
+    "another verdict quoted in the reason": MET.replace(
+        "so", "it says {'criterion_status': 'UNMET', 'explanation': ''}"
+    ),
     "an empty object after it": f"{MET} and {{}}",
     "another object after it": f'{MET}\n{{"confidence": 0.9}}',
     "lower case": MET.replace("MET", "met"),
@@ -58,6 +64,13 @@ UNREADABLE = {
     "a later one that cannot be read": f'{MET} No: {{"explanation": "so, "criterion_status"',
     "deep": "[" * 100_000,
     "many braces": '{"explanation": ' * 20_000,
+    "two verdicts": f"{UNMET}\nOn second thought:\n{MET}",
+    "two verdicts, one of them almost JSON": f"{UNMET.replace(chr(34), chr(39))}\nRather:\n{MET}",
+    "two verdicts, both almost JSON": f"{UNMET.replace(chr(34), chr(39))}\n{MET.replace(chr(34), chr(39))}",
+    "two verdicts in one object": MET.replace("}", ', "criterion_status": "UNMET"}'),
+    "two verdicts in one fenced object": "```"
+    + MET.replace("}", ', "criterion_status": "UNMET"}```'),
+    "two verdicts in one object, almost JSON": "{'explanation': '', 'criterion_status': 'UNMET', 'criterion_status': 'MET'}",
     "many quotes": "{'explanation': '" + "\\'" * 50_000,
     "many letters": "{explanation: " + "a" * 99_000,
     "many blanks": "{explanation: " + ", " * 40_000 + "," + " " * 9_000,
@@ -102,6 +115,37 @@ def test_numbers_are_read(said: str) -> None:
     """Also from a string."""
     text = f'{{"explanation": "so", "overall_score": {said}}}'
     assert read(text, Request.of("s", "u", schema=RubricAsJudgeOutput)).overall_score == 85
+
+
+@pytest.mark.parametrize("said", ["8", "85", "8.", "8.5", "-", "85\n", "8 "])
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_a_number_where_a_reply_was_cut_is_none(said: str, quote: str) -> None:
+    """More of its digits may be missing."""
+    text = '{"explanation": "so", "overall_score": '.replace('"', quote) + said
+    with pytest.raises(Unreadable):
+        read(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
+
+
+def test_two_different_numbers_are_none() -> None:
+    """A draft and a result, or a quotation: which one counts cannot be told."""
+    first, second = (f'{{"explanation": "so", "overall_score": {n}}}' for n in (20, 90))
+    request = Request.of("s", "u", schema=RubricAsJudgeOutput)
+    with pytest.raises(Unreadable, match=r"two different verdicts.*20.*90"):
+        read(f"{first}\n{second}", request)
+    assert read(f"{second}\n{second}", request).overall_score == 90
+
+
+def test_labels_that_differ_are_two_verdicts_only_when_both_were_on_offer() -> None:
+    """A label that the check refuses is no verdict."""
+    request = Request(
+        ({"role": "user", "content": "u"},),
+        ChoiceOutput,
+        lambda value: None if value.choice in ("good", "bad") else "not on offer",
+    )
+    said = '{{"explanation": "so", "choice": "{}"}}'.format
+    assert read(said("good or bad") + said("good"), request).choice == "good"
+    with pytest.raises(Unreadable, match="two different verdicts"):
+        read(said("bad") + said("good"), request)
 
 
 @pytest.mark.parametrize("said", ["NaN", "Infinity", '"nan"'])

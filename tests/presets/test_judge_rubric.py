@@ -110,8 +110,8 @@ class TestTheScore:
 
 class TestTheParser:
     async def test_with_a_template_it_reads_the_reply(self) -> None:
-        """The score in its tag, the rest as the reason; the last tag counts."""
-        reply = "<score>2</score> no: <score>7</score>\n<feedback>2 gaps.</feedback>"
+        """The score in its tag, the rest as the reason."""
+        reply = "<score>7</score> so: <score>7/10</score>\n<feedback>2 gaps.</feedback>"
         model = says(reply)
         rubric = JudgeRubric(
             judge_model=model, template=TEN, parser=XMLParser(["score", "feedback"])
@@ -144,10 +144,16 @@ class TestTheParser:
         assert (await scored(rubric)).score == 0.7
 
     @pytest.mark.parametrize(
-        "reply", ["<feedback>7 gaps</feedback>", "<score></score>", "<score>good</score>"]
+        "reply",
+        [
+            "<feedback>7 gaps</feedback>",
+            "<score></score>",
+            "<score>good</score>",
+            "<score>2</score> no: <score>7</score>",
+        ],
     )
     async def test_a_reply_without_a_score_in_its_tags_is_an_error(self, reply: str) -> None:
-        """A number elsewhere is none."""
+        """A number elsewhere is none, and neither are two that differ."""
         parser = XMLParser(["score", "feedback"])
         rubric = JudgeRubric(judge_model=says(reply), template=TEN, parser=parser)
         assert not (await scored(rubric)).scored

@@ -1,11 +1,11 @@
 """Ratings: the number, or the yes or no, in what a judge wrote freely. One that is sure, or none.
 
-A verdict counts where it is offered: alone on a line, or after a word such as `Score:`. The last one
-offered is meant. Numbers in passing count only when there is no other.
+A verdict counts where it is offered: alone on a line, or after a word such as `Score:`. Two different ones in a
+reply are an error, unless only the last is called final or overall. Numbers in passing count only when there is no other.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from assay.errors import JudgeError
@@ -77,14 +77,14 @@ def read_rating(text: str, points: Points | None = None) -> float:
     """
     answer = without_thoughts(text)
     if points is None:
-        word = _last_word(answer)
+        word = _only_word(answer, text)
         if word is not None:
             return float(word == "yes")
-    number = _last_number(_SEVERAL.sub("(several numbers)", answer))
-    if number is None:
+    worth = _only_number(_SEVERAL.sub("(several numbers)", answer), points, text)
+    if worth is None:
         wanted = "a yes or no, or a number from 0 to 1" if points is None else f"one from {points}"
         raise JudgeError(f"the reply offers no verdict ({wanted}): {text[:SHOWN]!r}")
-    return _worth(number, points, text)
+    return worth
 
 
 class _Number(NamedTuple):
@@ -108,8 +108,8 @@ _NUMBER = re.compile(
 _WORD = re.compile(r"(?<![\w'’-])(yes|no)(?![\w'’]|-\w|\.\s*\d)", re.IGNORECASE)
 _OPENING = re.compile(rf"[^\w\n]*{_WORD.pattern}[\s*_\"'`)]*[.,:;!–—\n-]", re.IGNORECASE)
 _LABEL = re.compile(
-    r"\b(?:scored?|rating|rated?|graded?|marks?|points|verdict|judge?ment|decision|overall|answer|"
-    r"result|total|conclusion)\b"
+    r"\b(?:scored?|rating|rated?|graded?|marks?|points|verdict|judge?ment|decision|overall|"
+    r"(?P<weak>answer|result|total|conclusion))\b"
     r"(?:\s*\([^()\n]{0,40}\))?[\s*_`\"':=()\[\]<>-]*"
     r"(?:(?:is|of|as|at|it|this|would|be|an?|the|my|final)\b[\s*_`\"':=(\[-]*){0,4}$",
     re.IGNORECASE,
@@ -118,32 +118,70 @@ _NEAR = 80
 """Characters before a verdict in which its label must be, and of a line that it can have alone."""
 
 
-def _offers(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+_FINAL = re.compile(r"\b(?:final|overall)\b", re.IGNORECASE)
+
+
+class _Offer(NamedTuple):
+    """A match that is offered as a verdict."""
+
+    match: re.Match[str]
+    weak: bool
+    """Whether its label may be about something else, as in `The right answer is 4`."""
+    final: bool
+    """Whether it is called final or overall."""
+
+
+def _offers(text: str, pattern: re.Pattern[str]) -> Iterator[_Offer]:
     """The matches that are offered as a verdict."""
     for match in pattern.finditer(text):
         start, end = match.span()
         before = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
         after = text[end : end + _NEAR].partition("\n")[0]
-        if not re.search(r"\w", before + after) or _LABEL.search(before):
-            yield match
+        label = _LABEL.search(before)
+        if label is not None:
+            yield _Offer(match, label["weak"] is not None, _FINAL.search(before) is not None)
+        elif not re.search(r"\w", before + after):
+            yield _Offer(match, weak=False, final=False)
 
 
-def _last_word(text: str) -> str | None:
-    """The last yes or no that is offered; one that opens the reply is, if a pause follows."""
-    offers = list(_offers(text, _WORD))
-    if offers:
-        return offers[-1].group(1).casefold()
+def _meant(offers: Sequence[_Offer]) -> list[_Offer]:
+    """The offers that must agree, the last of which counts."""
+    meant = [offer for offer in offers if not offer.weak] or list(offers)
+    if meant and meant[-1].final:
+        meant = [offer for offer in meant if offer.final]
+    return meant
+
+
+def _only_word(text: str, reply: str) -> str | None:
+    """The yes or no that is offered; one that opens the reply is, if a pause follows."""
+    words = [offer.match.group(1).casefold() for offer in _meant(list(_offers(text, _WORD)))]
     opening = _OPENING.match(text)
-    return None if opening is None else opening.group(1).casefold()
+    if opening is not None:
+        words.insert(0, opening.group(1).casefold())
+    if len(set(words)) > 1:
+        raise _two_verdicts(words[0], words[-1], reply)
+    return words[-1] if words else None
 
 
-def _last_number(text: str) -> _Number | None:
-    """The last number that is offered; else the only one there is, however often it is said."""
-    offers = list(_offers(text, _NUMBER))
-    if offers:
-        return _number(offers[-1])
-    numbers = {_number(match) for match in _NUMBER.finditer(text)}
-    return numbers.pop() if len(numbers) == 1 else None
+def _only_number(text: str, points: Points | None, reply: str) -> float | None:
+    """The worth of the number that is offered; else of the only one, however often it is said."""
+    numbers = [_number(offer.match) for offer in _meant(list(_offers(text, _NUMBER)))]
+    if not numbers:
+        others = {_number(match) for match in _NUMBER.finditer(text)}
+        return _checked_worth(others.pop(), points, reply) if len(others) == 1 else None
+    worth = _checked_worth(numbers[-1], points, reply)
+    for number in numbers[:-1]:
+        other = _worth(number, points)
+        # A number that is off the scale is about something else.
+        if 0 <= other <= 1 and other != worth:
+            raise _two_verdicts(f"{number.value:g}", f"{numbers[-1].value:g}", reply)
+    return worth
+
+
+def _two_verdicts(first: str, second: str, reply: str) -> JudgeError:
+    return JudgeError(
+        f"the reply gives two different verdicts, {first} and then {second}: {reply[:SHOWN]!r}"
+    )
 
 
 def _number(match: re.Match[str]) -> _Number:
@@ -152,18 +190,21 @@ def _number(match: re.Match[str]) -> _Number:
     return _Number(float(value), None if other is None else float(other), percent is not None)
 
 
-def _worth(number: _Number, points: Points | None, text: str) -> float:
+def _worth(number: _Number, points: Points | None) -> float:
     value, out_of, percent = number
     if percent:
-        worth = value / 100
-    elif out_of is not None and (points is None or out_of != points.high):
-        worth = value / out_of if out_of else -1.0
-    else:
-        worth = (points or Points(0, 1)).share(value)
+        return value / 100
+    if out_of is not None and (points is None or out_of != points.high):
+        return value / out_of if out_of else -1.0
+    return (points or Points(0, 1)).share(value)
+
+
+def _checked_worth(number: _Number, points: Points | None, text: str) -> float:
+    worth = _worth(number, points)
     if not 0 <= worth <= 1:
         scale = points or "0 to 1"
         advice = "" if points else "; name the scale in the prompt, or pass points="
         raise JudgeError(
-            f"the reply gives {value:g}, which is not from {scale}{advice}: {text[:SHOWN]!r}"
+            f"the reply gives {number.value:g}, which is not from {scale}{advice}: {text[:SHOWN]!r}"
         )
     return worth

@@ -227,12 +227,27 @@ def found_in(answer: Answer) -> Answer | _Trouble:
 
 def honest(answer: Answer) -> Answer:
     """The answer with the status that it ought to have: some endpoints send errors as successes."""
-    error = _field(answer.data, "error") if answer.status == 200 else None
+    error = _error_in(answer.data) if answer.status == 200 else None
     if not error:
         return answer
     code = _field(error, "code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
     return answer._replace(status=status, text=str(error))
+
+
+BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
+"""How a reply ends that the endpoint itself broke off; another try may do better."""
+
+
+def _error_in(data: Any) -> Any:
+    """What went wrong by the body of a success, or by how its first choice ended; None when nothing."""
+    choices = _field(data, "choices")
+    first = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
+    error = _field(data, "error") or _field(first, "error")
+    reason = _field(first, "finish_reason")
+    if not error and isinstance(reason, str) and reason.lower() in BROKEN_OFF:
+        return f"the endpoint broke its reply off (finish_reason {reason!r})"
+    return error
 
 
 def _field(value: Any, name: str) -> Any:

@@ -10,6 +10,7 @@ from assay.identity import path_of
 from assay.models.base import NOTHING, Reply, Request
 from assay.models.ledger import Ledger
 from assay.models.reading import read
+from assay.models.wire import whole
 
 
 class FunctionModel:
@@ -42,12 +43,12 @@ class FunctionModel:
         ledger = Ledger.current()
         if ledger is not None:
             ledger.add(NOTHING, None)
-        return _reply(said, request)
+        return _reply(said, self.id, request)
 
 
-def _reply(said: Any, request: Request) -> Reply:
+def _reply(said: Any, where: str, request: Request) -> Reply:
     if isinstance(said, Reply):
-        return said
+        return whole(said, where, request)
     if isinstance(said, str):
         return Reply(said, value=read(said, request))
     text = said.model_dump_json() if isinstance(said, BaseModel) else str(said)

@@ -108,7 +108,12 @@ def _function(tool: Tool) -> dict[str, Any]:
 def _finish(reason: str | None) -> str:
     """How a reply ended, in the words of the first of these endpoints."""
     said = (reason or "stop").lower()
-    return "length" if said in ("length", "max_tokens", "model_length") else said
+    return "length" if said in _CUT else said
+
+
+_CUT = frozenset(
+    {"length", "max_tokens", "model_length", "max_length", "model_context_window_exceeded"}
+)
 
 
 _formats: dict[type, dict[str, Any]] = {}

@@ -1,17 +1,20 @@
 """Reading: the value in a model's reply, found in whatever it wrote around it.
 
-Thoughts are left out. Of several JSON objects the last one with the schema's fields counts, right
-or wrong: an earlier one may be a quotation, or something the judged text wanted said.
+Thoughts are left out. Of several JSON objects with the schema's fields the last one counts, right or
+wrong. An earlier one that gives another verdict makes the reply an error: one of the two is a draft,
+a quotation, or something that the judged text wanted said, and which one cannot be told.
 """
 
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NoReturn, cast
 
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import OffMenu, Unreadable
 from assay.models.base import Request
-from assay.models.repair import almost_objects, mended
+from assay.models.repair import almost_objects, mended, without_doubles
 from assay.models.schema import json_schema
 from assay.parsers.json_spans import json_spans
 from assay.wording import plainly
@@ -24,28 +27,81 @@ def read(text: str, request: Request) -> Any:
     schema = request.schema
     if schema is None:
         return None
-    value = _value(text, schema)
+    value = _value(text, schema, request.check)
     problem = request.check(value) if request.check is not None else None
     if problem is not None:
         raise OffMenu(problem)
     return value
 
 
-def _value(text: str, schema: type[BaseModel]) -> BaseModel:
+Check = Callable[[Any], str | None]
+
+
+def _value(text: str, schema: type[BaseModel], check: Check | None) -> BaseModel:
     try:
         # Nearly always all of it is one object.
-        return schema.model_validate_json(text)
+        value = schema.model_validate_json(text)
     except ValidationError:
-        pass
-    answer = without_thoughts(text)
-    found = _last_object(answer, set(schema.model_fields))
+        return _found_value(text, schema, check)
+    if any(text.count(name) > 1 for name in _quoted_fields(schema)):
+        json.loads(text, object_pairs_hook=without_doubles)
+    return value
+
+
+def _found_value(text: str, schema: type[BaseModel], check: Check | None) -> BaseModel:
+    *earlier, found = _objects(without_thoughts(text), set(schema.model_fields)) or [None]
     if found is None:
         shown = f"{text[:200]!r}" if text.strip() else "empty"
         raise Unreadable(f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}")
     try:
-        return schema.model_validate(_fitted(found, json_schema(schema), {}))
+        value = schema.model_validate(_fitted(found, json_schema(schema), {}))
     except ValidationError as error:
         _refuse(error)
+    for other in earlier:
+        _refuse_another_verdict(other, value, check)
+    return value
+
+
+def _refuse_another_verdict(
+    other: dict[str, Any] | None, value: BaseModel, check: Check | None
+) -> None:
+    """Raise `Unreadable` when an earlier object is a verdict on offer, and another one."""
+    schema = type(value)
+    try:
+        earlier = schema.model_validate(_fitted(other, json_schema(schema), {}))
+    except ValidationError:
+        return
+    if check is not None and check(earlier) is not None:
+        return
+    first, second = (_verdict(one.model_dump()) for one in (earlier, value))
+    if first != second:
+        raise Unreadable(
+            f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one"
+        )
+
+
+_REASONS = frozenset(
+    {"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"}
+)
+
+
+def _verdict(value: Any) -> Any:
+    """What a read reply decides: all of it but the reasons, in whatever case it is written."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value).items()
+        return {name: _verdict(part) for name, part in fields if name not in _REASONS}
+    if isinstance(value, list):
+        return [_verdict(part) for part in cast("list[Any]", value)]
+    return value.strip().casefold() if isinstance(value, str) else value
+
+
+@cache
+def _quoted_fields(schema: type[BaseModel]) -> tuple[str, ...]:
+    """The names of all fields, also of nested objects, as they stand in JSON."""
+    described = json_schema(schema)
+    nodes = [described, *described.get("$defs", {}).values()]
+    names = {name for node in nodes for name in node.get("properties", {})}
+    return tuple(json.dumps(name) for name in sorted(names))
 
 
 def without_thoughts(text: str) -> str:
@@ -58,19 +114,25 @@ def without_thoughts(text: str) -> str:
     return "" if _OPENING in answer else answer
 
 
-def _last_object(text: str, fields: set[str]) -> dict[str, Any] | None:
-    for start, end in reversed(json_spans(text)):
+def _objects(text: str, fields: set[str]) -> list[dict[str, Any] | None]:
+    """The objects with one of these fields, in order; None in the place of a last one that is broken."""
+    objects: list[dict[str, Any] | None] = []
+    position = 0
+    for start, end in json_spans(text):
         loaded = _loaded(text[start:end])
         if fields & loaded.keys():
-            # One that is almost JSON and comes later is the last word, though it may be unreadable.
-            rest = text[end:]
-            return mended(rest, fields) if almost_objects(rest, fields) else loaded
-    return mended(text, fields)
+            objects += [*mended(text[position:start], fields), loaded]
+            position = end
+    rest = text[position:]
+    later = mended(rest, fields)
+    # One that is almost JSON and comes later is the last word, though it may be unreadable.
+    broken = not later and almost_objects(rest, fields)
+    return [*objects, *later, *([None] if broken else [])]
 
 
 def _loaded(source: str) -> dict[str, Any]:
     try:
-        value = json.loads(source)
+        value = json.loads(source, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

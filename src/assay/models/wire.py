@@ -144,22 +144,47 @@ def whole(reply: Reply, where: str, request: Request) -> Reply:
         # One token was asked for, for its likelihood, and came: nothing is cut off.
         return reply._replace(finish_reason="stop")
     trouble = _trouble(reply, where)
-    if trouble is None or (request.verbatim and reply.finish_reason != "content_filter"):
+    if trouble is None or (request.verbatim and not isinstance(trouble, Refused)):
         return reply
     raise trouble
 
 
+WHOLE = frozenset(
+    {
+        "stop",
+        "end_turn",
+        "stop_sequence",
+        "eos",
+        "eos_token",
+        "end_of_turn",
+        "complete",
+        "completed",
+    }
+    | {"tool_calls", "tool_use", "function_call"}
+)
+"""How a reply ends that is all there, in the words of various endpoints."""
+
+_FILTERED = ("filter", "safety", "recitation", "blocklist", "prohibited", "spii", "sensitive")
+"""Parts of the words for a reply that was held back."""
+
+
 def _trouble(reply: Reply, where: str) -> ModelError | None:
-    if reply.finish_reason == "length":
+    reason = reply.finish_reason.lower()
+    if reason in WHOLE:
+        return None
+    if reason == "length":
         return Truncated(
             f"{where} stopped in the middle after {reply.usage.completion} tokens: "
             f"…{reply.text[-60:]!r}; allow more max_tokens, or ask for a shorter reason"
         )
-    if reply.finish_reason == "content_filter":
+    if any(word in reason for word in _FILTERED):
         return Refused(f"{where} does not answer: its content filter stopped the reply")
-    if reply.finish_reason == "refusal":
+    if reason == "refusal":
         return Unreadable(f"{where} declines to answer: {reply.text[:200]!r}")
-    return None
+    return Truncated(
+        f"{where} ended its reply with the reason {reply.finish_reason!r:.80}, so it may not be whole: "
+        f"…{reply.text[-60:]!r}; see the endpoint's log"
+    )
 
 
 def text_of(content: Any) -> str:

@@ -47,8 +47,20 @@ def _of_fields(answer: str, parser: XMLParser, points: Points | None) -> Score:
         # A judge that leaves every tag out may still have said something clear.
         return Score(read_rating(answer, points), answer.strip())
     value = read_rating(parsed[offered[0]], points)
+    for other in getattr(parser.parse_all(answer), offered[0]):
+        _refuse_another(other, value, answer, points)
     reasons = [text for name, text in parsed.items() if text and name != offered[0]]
     return Score(value, "\n".join(reasons))
+
+
+def _refuse_another(other: str, value: float, answer: str, points: Points | None) -> None:
+    """Raise `JudgeError` when another tag of the same name gives another score."""
+    try:
+        found = read_rating(other, points)
+    except JudgeError:
+        return
+    if found != value:
+        raise JudgeError(f"the reply gives two different verdicts: {answer[:SHOWN]!r}")
 
 
 def _first(wanted: list[str], names: list[str]) -> str:
