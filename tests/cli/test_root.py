@@ -96,6 +96,11 @@ class TestBadUsage:
             (["grade", "x"], "--rubric is missing: give -r/--rubric RUBRIC, or set ASSAY_RUBRIC"),
             (["grade", "x", "-r"], "assay grade: -r wants a value: give it one"),
             (["grade", "x", "-r", "no.yaml"], "assay grade: File not found: no.yaml"),
+            (
+                ["grade", "x", "-r", "r.yaml", "-m", "openai/a", "--model", "openai/b"],
+                "assay grade: -m/--model/--judge is given more than once, and takes one value: give it once",
+            ),
+            (["score", "x", "-o", "a", "-o", "b"], "-o/--output is given more than once"),
             (["init", "a", "b"], "b is more than it takes"),
             (["cache", "inspect", "--limit", "few"], "--limit: 'few' is no whole number"),
         ],

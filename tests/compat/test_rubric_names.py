@@ -7,6 +7,7 @@ import pytest
 import assay
 from assay.compat import rubric
 from assay.compat.rubric.autograders import PerCriterionGrader
+from assay.models.default import BY_KEY
 
 ROOT = """Rubric Criterion CriterionReport EvaluationReport CriterionEvaluation
     PerCriterionGenerateFn OneShotGenerateFn RubricAsJudgeGenerateFn
@@ -65,6 +66,12 @@ def test_the_graders_are_ours() -> None:
     assert issubclass(rubric.Criterion, assay.Criterion)
 
 
+@pytest.fixture
+def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*BY_KEY, "ASSAY_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -73,13 +80,13 @@ def test_the_graders_are_ours() -> None:
         "default_rubric_as_judge_generate_fn",
     ],
 )
-async def test_there_is_no_default_model(name: str) -> None:
-    """No provider is asked behind anybody's back; the sentence says what to pass."""
-    with pytest.raises(assay.JudgeError, match="no default model is configured: pass"):
+async def test_there_is_no_default_model(name: str, without_keys: None) -> None:
+    """Without a key no provider is asked, and the sentence says what to set."""
+    with pytest.raises(assay.JudgeError, match="no default model is configured: set"):
         await getattr(rubric, name)("system", "user")
 
 
-async def test_grading_without_a_grader_says_so() -> None:
+async def test_grading_without_a_grader_says_so(without_keys: None) -> None:
     """The default grader has no model to ask."""
     with pytest.raises(assay.JudgeError, match="no default model"):
         await rubric.Rubric.from_dict([{"weight": 1, "requirement": "x"}]).grade("a text")

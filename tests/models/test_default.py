@@ -4,18 +4,32 @@ from typing import Any
 
 import pytest
 
-from assay import JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
+from assay import GradingError, JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
 from assay.models import configure, default_model
+from assay.models.default import BY_KEY
+from assay.models.prices import price_of
 from assay.testing import FakeModel
 
 RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
 
 
-def test_nobody_is_asked_behind_anybodys_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key in the environment names no model."""
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with pytest.raises(Refused, match=r"ASSAY_MODEL=openai.*ASSAY_MODEL=http.*ASSAY_MODEL=local"):
+@pytest.mark.parametrize("variable", BY_KEY)
+async def test_nobody_is_asked_behind_anybodys_back(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """A key in the environment names no model, and the refusal names the one thing to set."""
+    with pytest.raises(Refused, match=r"set ASSAY_MODEL to .*openai/.*http:.*local"):
         default_model()
+    monkeypatch.setenv(variable, "k")
+    with pytest.raises(Refused, match=f"{variable} is set, so set ASSAY_MODEL={BY_KEY[variable]} "):
+        default_model()
+    with pytest.raises(GradingError, match=f"so set ASSAY_MODEL={BY_KEY[variable]} "):
+        await RUBRIC.grade("x", autograder=PerCriterionGrader())
+
+
+def test_the_models_to_try_a_key_with_have_a_price() -> None:
+    """So that what they cost is known."""
+    assert all(price_of(*name.split("/")) for name in BY_KEY.values())
 
 
 async def test_a_grader_without_a_model_asks_the_default() -> None:

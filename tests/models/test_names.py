@@ -68,6 +68,9 @@ WRONG = {
     "opneai/gpt-5-mini": "did you mean 'openai'",
     "openai/gpt-5-mini": "needs a key: set OPENAI_API_KEY, or pass api_key=",
     "http://127.0.0.1:8000/v1": "add #name",
+    "vllm/qwen": "goes by its address, such as http://127.0.0.1:8000/v1#qwen$",
+    "azure/gpt-5-mini": r"give model_of a client, openai.AzureOpenAI\(...\), and the name 'gpt-5-mini'",
+    "unheard-of/x": "use openai, anthropic, gemini",
 }
 
 

@@ -8,7 +8,7 @@ import click
 
 from assay.cli.config import SETTINGS, config_of
 from assay.cli.registry import COMMANDS
-from assay.cli.usage import no_command, no_such_command
+from assay.cli.usage import given_twice, no_command, no_such_command
 
 
 class Context(click.Context):
@@ -29,6 +29,15 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, example: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.example = example
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            # Parsed once more, for click keeps the last of several values without a word.
+            *_, order = self.make_parser(ctx).parse_args(list(args))
+            for param in order:
+                if isinstance(param, click.Option) and _takes_one(param) and order.count(param) > 1:
+                    raise given_twice(param, ctx)
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
@@ -64,6 +73,10 @@ class Group(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         _format_example(formatter, self.example)
+
+
+def _takes_one(option: click.Option) -> bool:
+    return not (option.multiple or option.is_flag or option.count)
 
 
 def _format_example(formatter: click.HelpFormatter, example: str) -> None:

@@ -1,5 +1,6 @@
 """Who judges: the model that was named, else one on this machine."""
 
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from assay.graders import (
     RubricAsJudgeGrader,
 )
 from assay.models import Model, model_of
+from assay.models.default import BY_KEY, what_to_set
 from assay.models.local_weights import KNOWN, weights_file
 from assay.rubric import Rubric
 from assay.runs.ways import Way
@@ -86,6 +88,10 @@ def judge_of(name: str | None, cache: VerdictCache | None, *, is_asked: bool, qu
         if is_asked:
             see_to_engine(source, quiet=quiet)
     except Refused as error:
+        if not name and any(os.environ.get(variable) for variable in BY_KEY):
+            raise Refused(
+                f"no judge was named, and no local model is here: {what_to_set()}"
+            ) from None
         if not name:
             raise Refused(f"no judge was named, and {error}") from None
         raise

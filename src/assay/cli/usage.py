@@ -45,6 +45,13 @@ def no_command(ctx: click.Context) -> click.UsageError:
     return click.UsageError(f"say what to do: {', '.join(_commands(ctx))}", ctx)
 
 
+def given_twice(option: click.Option, ctx: click.Context) -> click.UsageError:
+    """One value is wanted, and several are there."""
+    return click.UsageError(
+        f"{'/'.join(option.opts)} is given more than once, and takes one value: give it once", ctx
+    )
+
+
 def _commands(ctx: click.Context) -> list[str]:
     return ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
 

@@ -149,13 +149,13 @@ def _configured_model() -> Model | None:
 
 
 def _default_model(grader: str) -> Model:
-    from assay.models.default import THREE_WAYS
+    from assay.models.default import what_to_set
 
     model = _configured_model()
     if model is None:
         raise JudgeError(
-            f"{grader} has no model to ask: pass generate_fn=, a function of "
-            f"(system_prompt, user_prompt), or model=. Or {THREE_WAYS}"
+            f"{grader} has no model to ask: {what_to_set()}; or pass it model=, or generate_fn=, a "
+            "function of (system_prompt, user_prompt)"
         )
     return model
 

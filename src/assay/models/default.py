@@ -11,10 +11,12 @@ from assay.errors import Refused
 from assay.models.base import Model
 from assay.models.names import ModelSource, model_of
 
-THREE_WAYS = (
-    "name a model with its key in the environment (ASSAY_MODEL=openai/gpt-5-mini), an endpoint "
-    "(ASSAY_MODEL=http://127.0.0.1:8000/v1#name) or a local model (ASSAY_MODEL=local)"
-)
+BY_KEY = {
+    "GEMINI_API_KEY": "gemini/gemini-3.8-flash",
+    "OPENAI_API_KEY": "openai/gpt-5-mini",
+    "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",
+}
+"""The variable of a key, and a model to try it with."""
 
 _configured: list[Model] = []
 
@@ -37,8 +39,28 @@ def default_model() -> Model:
     """The model that `configure` or `ASSAY_MODEL` names. Never one that nobody asked for."""
     model = configured_model()
     if model is None:
-        raise Refused(f"no default model is configured: {THREE_WAYS}")
+        raise Refused(f"no default model is configured: {what_to_set()}")
     return model
+
+
+def model_by_key() -> Model | None:
+    """A model of the first provider whose key is in the environment; None when there is no key.
+
+    It is asked only on behalf of programs that were written for a library which does so itself.
+    """
+    name = next((name for variable, name in BY_KEY.items() if os.environ.get(variable)), None)
+    return None if name is None else _by_name(name, os.environ.get("ASSAY_CACHE", ""))
+
+
+def what_to_set() -> str:
+    """The end of a message where no model is named: what to set, and to what."""
+    for variable, name in BY_KEY.items():
+        if os.environ.get(variable):
+            return f"{variable} is set, so set ASSAY_MODEL={name} to use it"
+    return (
+        "set ASSAY_MODEL to a model whose key is in the environment (openai/gpt-5-mini and "
+        "OPENAI_API_KEY), to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
+    )
 
 
 def configured_model() -> Model | None:

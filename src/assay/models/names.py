@@ -102,12 +102,37 @@ def _named(source: str, options: _Options) -> Model:
     if not slash or not name:
         raise Refused(f"{source!r} names no model: {_WAYS}")
     if provider not in PROVIDERS:
-        raise Refused(f"{source!r} names no provider we know: {meant(provider, PROVIDERS)}")
+        raise Refused(f"{source!r} names no provider we know: {_instead(provider, name)}")
     variable = PROVIDERS[provider].key
     key = options.key or (os.environ.get(variable) if variable else None)
     if variable and not key:
         raise Refused(f"{source!r} needs a key: set {variable}, or pass api_key=")
     return _over_http(url_of(provider), provider, name, key, options)
+
+
+_SERVERS = {
+    "vllm": 8000, "hosted_vllm": 8000, "sglang": 30000, "tgi": 8080, "lmstudio": 1234,
+    "llamacpp": 8080, "llama.cpp": 8080, "llama_cpp": 8080,
+}  # fmt: skip
+"""Servers of one's own, and the port that each listens on unless it is told otherwise."""
+_SOLD = {
+    "azure": "openai.AzureOpenAI",
+    "bedrock": "anthropic.AnthropicBedrock",
+    "vertex": "google.genai.Client",
+    "vertex_ai": "google.genai.Client",
+}
+"""Clouds that sell the models of others, and a client that knows how to sign in."""
+
+
+def _instead(provider: str, name: str) -> str:
+    """How to name what was meant by a provider that is none of ours."""
+    kind = provider.lower()
+    if kind in _SERVERS:
+        address = f"http://127.0.0.1:{_SERVERS[kind]}/v1#{name}"
+        return f"a server of your own goes by its address, such as {address}"
+    if kind in _SOLD:
+        return f"give model_of a client, {_SOLD[kind]}(...), and the name {name!r}"
+    return meant(provider, PROVIDERS)
 
 
 def _at_address(source: str, options: _Options) -> Model:

@@ -9,7 +9,7 @@ from assay.graders.length import compute_length_penalty, word_count
 from assay.graders.schemas import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.sections import normalize_to_grade_input, parse_thinking_output
 from assay.models.base import Request
-from assay.models.default import THREE_WAYS, configured_model
+from assay.models.default import configured_model, model_by_key, what_to_set
 
 Output = TypeVar("Output", bound=BaseModel)
 
@@ -27,29 +27,28 @@ __all__ = [
 async def default_per_criterion_generate_fn(
     system_prompt: str, user_prompt: str, **kwargs: Any
 ) -> PerCriterionOutput:
-    """Asks the configured default model, where `rubric` asks a model of its own choice."""
+    """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, PerCriterionOutput)
 
 
 async def default_oneshot_generate_fn(
     system_prompt: str, user_prompt: str, **kwargs: Any
 ) -> OneShotOutput:
-    """Asks the configured default model, where `rubric` asks a model of its own choice."""
+    """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, OneShotOutput)
 
 
 async def default_rubric_as_judge_generate_fn(
     system_prompt: str, user_prompt: str, **kwargs: Any
 ) -> RubricAsJudgeOutput:
-    """Asks the configured default model, where `rubric` asks a model of its own choice."""
+    """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, RubricAsJudgeOutput)
 
 
 async def _asked(system_prompt: str, user_prompt: str, schema: type[Output]) -> Output:
-    model = configured_model()
+    model = configured_model() or model_by_key()
     if model is None:
         raise JudgeError(
-            "no default model is configured: pass the grader a generate_fn= of your own, a function "
-            f"of (system_prompt, user_prompt), or {THREE_WAYS}"
+            f"no default model is configured: set GEMINI_API_KEY, as for rubric; or {what_to_set()}"
         )
     return (await model(Request.of(system_prompt, user_prompt, schema=schema))).value
