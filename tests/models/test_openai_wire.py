@@ -1,12 +1,15 @@
 """What goes over the OpenAI-compatible wire, and what comes back."""
 
+import contextlib
+import json
 from typing import Any
 
 import pytest
 
 from assay import Overloaded, Truncated
 from assay.errors import Refused, Unreadable
-from assay.graders import ChoiceOutput, PerCriterionOutput, RubricAsJudgeOutput
+from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
+from assay.graders.schemas import CriterionEvaluation
 from assay.models import Limits, Request, Usage
 from assay.models.openai_wire import OpenAIWire
 from assay.models.schema import json_schema
@@ -170,6 +173,27 @@ async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> 
     from assay.models.tokens import Tokens
 
     assert Tokens().guessed(question(), "x" * 40).completion == 10
+
+
+@pytest.mark.parametrize("refuses", [(), ("response_format",)], ids=["as a schema", "in words"])
+@pytest.mark.parametrize("schema", [PerCriterionOutput, OneShotOutput, RubricAsJudgeOutput])
+async def test_a_judge_is_told_what_fields_mean_and_no_docstring(
+    serve: Any, model_at: Any, question: Any, schema: Any, refuses: Any
+) -> None:
+    """Docstrings are for programmers: a doctest in every call says nothing to a judge."""
+    server = serve("MET", refuses=refuses)
+    with contextlib.suppress(Unreadable):
+        await model_at(server)(question(schema=schema))
+    sent = json.dumps(server.asked[-1].body)
+    assert ">>>" not in sent
+    assert not [line for line in docstrings(schema) if line in sent]
+    assert "Why, in one to three sentences" in sent or "One entry for every criterion" in sent
+
+
+def docstrings(schema: Any) -> list[str]:
+    """The first lines of the docstrings of a schema and of those in it."""
+    inside = [CriterionEvaluation] if schema is OneShotOutput else []
+    return [str(one.__doc__).splitlines()[0] for one in (schema, *inside)]
 
 
 MET = PerCriterionOutput(explanation="so", criterion_status="MET").model_dump_json()

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of a reply model, in the strict form that providers ask for.
 
-    Every field is required, no other is allowed, and the order is that of the class.
+    Every field is required, no other is allowed, and the order is that of the class. Descriptions of
+    fields go along; docstrings of classes do not, for they are written for programmers.
 
     >>> from pydantic import BaseModel
     >>> class Answer(BaseModel):
@@ -21,7 +22,10 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     >>> schema["required"], schema["additionalProperties"]
     (['reason', 'verdict'], False)
     """
-    return _strict(model.model_json_schema())
+    schema = model.model_json_schema()
+    for described in (schema, *schema.get("$defs", {}).values()):
+        described.pop("description", None)
+    return _strict(schema)
 
 
 @cache
