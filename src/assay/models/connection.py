@@ -8,8 +8,9 @@ from functools import cache
 from ipaddress import ip_address
 from typing import cast
 
+from assay.errors import Refused
 from assay.models.address import Host, Place
-from assay.models.incoming import Incoming, Response
+from assay.models.incoming import Incoming, Response, TooLongError
 from assay.wording import described
 
 PATIENCE = 30.0
@@ -93,6 +94,9 @@ class Connection(asyncio.Protocol):
             next(self._reader)
         except StopIteration as end:
             waiting.set_result(end.value)
+        except TooLongError as error:
+            # Not tried again: it would be as long.
+            waiting.set_exception(Refused(str(error)))
         except ValueError as error:
             waiting.set_exception(ConnectionError(str(error)))
 

@@ -10,12 +10,23 @@ from typing import NamedTuple, TypeAlias
 
 LONGEST_HEAD = 65_536
 """Bytes of a status and headers; nobody needs more."""
+LONGEST_BODY = 64 * 1024 * 1024
+"""Bytes of a body, also once it is decompressed; replies with log-probabilities have a few million."""
 _ZIPPED = ("gzip", "x-gzip", "deflate")
 _ANY_ZIP = 47
 """As zlib is told to find out by itself how something was compressed."""
 
 Text: TypeAlias = Generator[None, None, bytes]
 """A reader of bytes."""
+
+
+class TooLongError(ValueError):
+    """A body is longer than any reply."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is"
+        )
 
 
 class Response(NamedTuple):
@@ -78,12 +89,16 @@ class Incoming:
         return self._taken(end, len(mark))
 
     def _exactly(self, count: int) -> Text:
+        if count > LONGEST_BODY:
+            raise TooLongError
         while len(self.data) < count:
             yield from self._more()
         return self._taken(count)
 
     def _all(self) -> Text:
         while not self.ended:
+            if len(self.data) > LONGEST_BODY:
+                raise TooLongError
             yield
         return self._taken(len(self.data))
 
@@ -92,11 +107,15 @@ class Incoming:
         if coding.strip().lower() != "chunked":
             raise ValueError(f"a body that is sent as {coding!r:.80}, which was not asked for")
         pieces: list[bytes] = []
+        total = 0
         while True:
             size = yield from self._until(b"\r\n", LONGEST_HEAD)
             length = _whole_number(size.partition(b";")[0].decode("latin-1"), 16)
             if not length:
                 break
+            total += length
+            if total > LONGEST_BODY:
+                raise TooLongError
             pieces.append((yield from self._exactly(length)))
             if (yield from self._exactly(2)) != b"\r\n":
                 raise ValueError("a piece that is longer than it says")
@@ -159,9 +178,16 @@ def _keeps(version: str, headers: dict[str, str]) -> bool:
 def _unzipped(body: bytes, headers: dict[str, str]) -> bytes:
     """Some compress what they were asked to leave as it is."""
     coding = headers.get("content-encoding", "").strip().lower()
-    if coding in _ZIPPED and body:
-        try:
-            return zlib.decompress(body, _ANY_ZIP)
-        except zlib.error as error:
-            raise ValueError(f"a body that is no {coding} ({error})") from None
-    return body
+    if coding not in _ZIPPED or not body:
+        return body
+    unzipping = zlib.decompressobj(_ANY_ZIP)
+    try:
+        # Bounded here and not afterwards: a million bytes can hold two thousand million.
+        text = unzipping.decompress(body, LONGEST_BODY + 1)
+    except zlib.error as error:
+        raise ValueError(f"a body that is no {coding} ({error})") from None
+    if len(text) > LONGEST_BODY:
+        raise TooLongError
+    if not unzipping.eof:
+        raise ValueError(f"a body of {coding} that ends too soon")
+    return text
