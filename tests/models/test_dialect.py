@@ -1,10 +1,11 @@
 """Endpoints that do not take all of a request: what is left out, and that it is remembered."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from assay import Refused
+from assay import Limits, Refused
 from assay.graders import PerCriterionOutput
 from assay.testing import Fault
 
@@ -114,3 +115,54 @@ async def test_a_failure_that_blames_the_schema_is_a_complaint(
     server = serve("MET", faults=[blame])
     await model_at(server)(question(**SCHEMA))
     assert fields(server, "response_format") == [True, False]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gpt-5", "gpt-5-mini-2025-08-07", "gpt-5.1", "openai/gpt-5-nano", "o1", "o3-mini", "o4-mini"],
+)
+async def test_a_reasoning_model_is_not_sent_what_it_refuses(
+    serve: Any, model_at: Any, question: Any, name: str
+) -> None:
+    """Its name is enough: no call is spent on finding out."""
+    server = serve("MET", refuses=("temperature", "max_tokens"), name=name)
+    await model_at(server)(question(max_tokens=50, **SCHEMA))
+    assert len(server.asked) == 1
+    assert server.asked[0].body["max_completion_tokens"] == 50
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-4.1-nano", "gpt-4o", "gpt-5-chat-latest", "gpt-oss-120b", "olmo", "qwen3-o1x"]
+)
+async def test_other_models_are_sent_a_temperature(
+    serve: Any, model_at: Any, question: Any, name: str
+) -> None:
+    """A judge without one is not steady."""
+    server = serve("MET", name=name)
+    await model_at(server)(question(**SCHEMA))
+    assert server.asked[0].body["temperature"] == 0.0
+
+
+async def test_a_refused_parameter_is_learned_by_all_calls_that_wait(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Of a hundred calls, four at once, no more than the first four are refused."""
+    server = serve("MET", refuses=("temperature", "response_format"))
+    model = model_at(server, limits=Limits(concurrency=4))
+    replies = await asyncio.gather(*(model(question(str(n), **SCHEMA)) for n in range(100)))
+    assert {reply.value.criterion_status for reply in replies} == {"MET"}
+    assert sum(fields(server, "temperature")) <= 4
+    assert sum(fields(server, "response_format")) <= 8
+
+
+async def test_a_complaint_that_only_seems_to_name_a_parameter_changes_nothing_for_others(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """It holds the word, and is made without that parameter too."""
+    echo = Fault.refusing("your text on the temperature of the sun breaks our rules")
+    server = serve("MET", faults=[echo, echo])
+    model = model_at(server)
+    with pytest.raises(Refused, match="of the sun"):
+        await model(question("one"))
+    await model(question("two"))
+    assert fields(server, "temperature") == [True, False, True]

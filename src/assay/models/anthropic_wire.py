@@ -16,7 +16,10 @@ from assay.types import Message
 LONGEST_REPLY = 4096
 """Tokens to write when the request names no limit; this endpoint insists on one."""
 
-_STOPS = {"max_tokens": "length", "refusal": "content_filter"}
+_STOPS = {
+    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop", "max_tokens": "length",
+    "model_context_window_exceeded": "length", "refusal": "content_filter",
+}  # fmt: skip
 _TOOL = "reply"
 
 
@@ -70,7 +73,7 @@ class AnthropicWire:
             forced[-1] if forced else text,
             usage=_usage(data.get("usage") or {}),
             model=data.get("model") or "",
-            finish_reason=_STOPS.get(stop, "stop"),
+            finish_reason=_STOPS.get(stop, stop or "stop"),
             tool_calls=tuple(call for call in calls if call.name != _TOOL),
         )
 

@@ -1,13 +1,12 @@
 """EndpointModel: a model behind an endpoint, asked under its limits, and its replies read."""
 
 from collections.abc import Awaitable, Callable, Mapping, Set
-from functools import partial
 from typing import Any
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.models.base import Reply, Request, Usage
 from assay.models.client import Answer
-from assay.models.dialect import SCHEMA, to_leave_out
+from assay.models.dialect import SCHEMA, is_named, refused_by, to_leave_out
 from assay.models.endpoint import Endpoint
 from assay.models.ledger import Ledger, without_a_price
 from assay.models.prices import Price
@@ -43,8 +42,10 @@ class EndpointModel:
         self.price = price
         """What it costs; None when that is not known."""
         self.tokens = Tokens()
-        self.left_out: Set[str] = frozenset()
-        """What this model does not understand, as far as it has said."""
+        self.left_out: Set[str] = refused_by(name)
+        """What this model does not take, as far as is known by its name or from what it said."""
+        self._suspected: Set[str] = frozenset()
+        """What it has just complained about; left out of calls until that is known to help or not."""
         self._wire = wire
         self._send = send
 
@@ -62,7 +63,7 @@ class EndpointModel:
 
     async def __call__(self, request: Request) -> Reply:
         try:
-            reply = await self._ask(request, self.left_out)
+            reply = await self._ask(request)
             try:
                 return reply.read_as(read(reply.text, request))
             except Unreadable as error:
@@ -77,8 +78,7 @@ class EndpointModel:
     async def _asked_again(self, request: Request, reply: Reply, problem: Unreadable) -> Reply:
         again = _again(request, reply, problem)
         # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
-        left_out = self.left_out if reply.text.strip() else self.left_out | {SCHEMA}
-        second = await self._ask(again, left_out)
+        second = await self._ask(again, frozenset() if reply.text.strip() else {SCHEMA})
         try:
             value = read(second.text, request)
         except Unreadable as error:
@@ -86,37 +86,50 @@ class EndpointModel:
             raise kind(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
         return _together(reply, second, value)
 
-    async def _ask(self, request: Request, left_out: Set[str]) -> Reply:
+    async def _ask(self, request: Request, without: Set[str] = frozenset()) -> Reply:
         """The reply to a request, without the parts that the endpoint turns out not to take."""
         complaint: Refused | None = None
         while True:
-            payload = self._wire.payload(request, self.name, left_out)
+            attempt = _Attempt(self, request, without)
             try:
-                reply = await self._sent(request, payload)
+                reply = await self._sent(request, attempt)
             except Refused as error:
                 complaint = complaint or error
-                part = to_leave_out(error.status, str(error), payload.used)
+                part = to_leave_out(error.status, str(error), attempt.used)
                 if part is None:
+                    self._suspected -= without
                     raise complaint from None
-                left_out = left_out | {part}
+                without = without | {part}
+                if is_named(part, str(error)):
+                    # All calls that are yet to go out are spared the same complaint.
+                    self._suspected |= {part}
                 continue
             if complaint is not None:
                 # Remembered only now: the complaint may have been about something else.
-                self.left_out = self.left_out | left_out
+                self.left_out |= without
+                self._suspected -= without
             return whole(reply, self.id, request)
 
-    async def _sent(self, request: Request, payload: Payload) -> Reply:
+    def payload(self, request: Request, without: Set[str]) -> Payload:
+        """The request as it is to be sent now, by all that is known of the model by now."""
+        return self._wire.payload(request, self.name, self.left_out | self._suspected | without)
+
+    async def send(self, payload: Payload, seconds: float) -> Answer:
+        """Send one attempt."""
+        return await self._send(payload, seconds)
+
+    async def _sent(self, request: Request, attempt: "_Attempt") -> Reply:
         ledger = Ledger.current()
         expected = self.tokens.expected(request)
         if ledger is None:
-            return await self._answered(payload, request, expected, None)
+            return await self._answered(attempt, request, expected, None)
         estimate = self._estimate(expected, ledger)
         if ledger.rehearses:
             ledger.add(expected, None if self.price is None else estimate)
             raise NotAsked(f"{self.id} was not asked: this is a rehearsal")
         await ledger.reserve(estimate)
         try:
-            return await self._answered(payload, request, expected, ledger)
+            return await self._answered(attempt, request, expected, ledger)
         finally:
             ledger.settle(estimate)
 
@@ -128,10 +141,10 @@ class EndpointModel:
         return 0.0
 
     async def _answered(
-        self, payload: Payload, request: Request, expected: Usage, ledger: Ledger | None
+        self, attempt: "_Attempt", request: Request, expected: Usage, ledger: Ledger | None
     ) -> Reply:
         total = expected.prompt + expected.completion
-        answer, seconds = await self.endpoint.ask(partial(self._send, payload), total)
+        answer, seconds = await self.endpoint.ask(attempt, total)
         try:
             reply = self._wire.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -145,6 +158,23 @@ class EndpointModel:
         if ledger is not None:
             ledger.add(usage, cost, reply.model)
         return reply._replace(usage=usage, cost=cost, seconds=seconds)
+
+
+class _Attempt:
+    """Writes and sends a request when its turn has come, and knows what was in it."""
+
+    def __init__(self, model: EndpointModel, request: Request, without: Set[str]) -> None:
+        self.used: Set[str] = frozenset()
+        """The optional parts of what was sent last."""
+        self._model = model
+        self._request = request
+        self._without = without
+
+    async def __call__(self, seconds: float) -> Answer:
+        # Written only now: while this call waited, another one may have learned what is refused.
+        payload = self._model.payload(self._request, self._without)
+        self.used = payload.used
+        return await self._model.send(payload, seconds)
 
 
 def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:

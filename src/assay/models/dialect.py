@@ -1,4 +1,4 @@
-"""Dialect: what one model behind one endpoint does not understand, learned from its complaints."""
+"""Dialect: what one model behind one endpoint does not take, known by its name or from its complaints."""
 
 import re
 from collections.abc import Set
@@ -17,6 +17,25 @@ _NAMED = {
 _COMPLAINING = frozenset({400, 404, 405, 415, 422, 500, 501})
 _VAGUE = frozenset({400, 404, 405, 415, 422, 501})
 """A complaint of this kind that names nothing may still be about the schema."""
+
+
+_REASONING = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNORECASE)
+
+
+def refused_by(name: str) -> frozenset[str]:
+    """What a model of this name refuses: OpenAI's reasoning models take no temperature.
+
+    >>> sorted(refused_by("gpt-5-mini")), sorted(refused_by("openai/o3")), sorted(refused_by("gpt-4.1"))
+    (['max_tokens', 'temperature'], ['max_tokens', 'temperature'], [])
+    """
+    reasons = _REASONING.match(name.rpartition("/")[2])
+    # They know the limit of tokens by its newer name, `max_completion_tokens`.
+    return frozenset({TEMPERATURE, MAX_TOKENS}) if reasons else frozenset()
+
+
+def is_named(part: str, complaint: str) -> bool:
+    """Whether a complaint says which part of a request it is about."""
+    return _NAMED[part].search(complaint.lower()) is not None
 
 
 def to_leave_out(status: int | None, complaint: str, used: Set[str]) -> str | None:
