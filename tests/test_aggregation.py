@@ -78,9 +78,9 @@ def test_a_tree_takes_no_negative_weight():
 
 
 async def test_an_invalid_leaf_of_a_tree_is_missing_and_not_zero():
-    """PaperBench counts it as 0; here the mean is over what is known, and the report is partial."""
+    """PaperBench counts it as 0; here there is no score, and the mean of what is known stands beside it."""
     found = await report([(1, 1), (1, None)], "tree")
-    assert (found.score, found.coverage, found.scored) == (1.0, 0.5, False)
+    assert (found.score, found.partial_reward, found.coverage) == (None, 1.0, 0.5)
 
 
 async def test_a_function_is_an_aggregation_of_its_own():
@@ -89,8 +89,10 @@ async def test_a_function_is_an_aggregation_of_its_own():
     def worst(lines):
         return min(line.value for line in lines)
 
-    found = await report([(1, 0.7), (1, 0.2), (1, None)], worst)
+    found = await report([(1, 0.7), (1, 0.2)], worst)
     assert (found.raw_score, found.score) == (0.2, 0.2)
+    partial = await report([(1, 0.7), (1, 0.2), (1, None)], worst)
+    assert (partial.raw_score, partial.partial_reward) == (None, 0.2)
     with pytest.raises(RubricError, match="returned nan"):
         await report([(1, 1.0)], lambda lines: math.nan)
 
@@ -99,13 +101,18 @@ async def test_nothing_at_stake_has_no_score():
     """Metrics alone, or nothing answered: None rather than an invented 0."""
     assert (await report([(0, 1)], "weighted")).score is None
     found = await report([(1, None)], "weighted")
-    assert (found.score, found.raw_score, found.coverage) == (None, 0.0, 0.0)
+    assert (found.score, found.raw_score, found.partial_reward, found.coverage) == (
+        None,
+        None,
+        0.0,
+        0.0,
+    )
 
 
 async def test_unanswered_weights_leave_the_denominator():
-    """10 of 10 answered points, not 10 of 15."""
+    """Of 15 points 10 could have been gained by what was answered."""
     found = await report([(10, 1), (5, None)], "weighted")
-    assert (found.score, found.gain) == (1.0, 10.0)
+    assert (found.partial_reward, found.gain) == (10.0, 10.0)
 
 
 def test_normalise_never_turns_nan_into_a_score():

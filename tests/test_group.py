@@ -86,7 +86,7 @@ async def test_each_child_reads_with_its_own_parser():
 
 
 async def test_errors_of_one_child_leave_the_rollout_unscored():
-    """The reward is what the others gave, and the advantage leaves it out."""
+    """Its reward is None, what the others gave stands beside it, and the advantages leave it out."""
 
     def broken(place):
         if place == 1:
@@ -96,7 +96,8 @@ async def test_errors_of_one_child_leave_the_rollout_unscored():
     group = RubricGroup([Rubric([broken]), Rubric([by_place(1, 2, 3)])])
     three = states(3)
     await group.score_group(three)
-    assert [s["reward"] for s in three] == [2.0, 2.0, 4.0]
+    assert [s["reward"] for s in three] == [2.0, None, 4.0]
+    assert [s.get("partial_reward") for s in three] == [None, 2.0, None]
     assert [s["advantage"] for s in three] == [-1.0, None, 1.0]
     assert three[1]["errors"] == {"broken": "ValueError: no"}
 

@@ -32,7 +32,7 @@ class TestNumbers:
         """An overflow would be a wrong number, or an exception for the whole batch."""
         report = await one(Rubric([Fixed(value), Fixed(0.5)]))
         assert "not a finite number" in report.report[0].error
-        assert (report.raw_score, report.score) == (0.5, 0.5)
+        assert (report.raw_score, report.partial_reward) == (None, 0.5)
 
     @pytest.mark.parametrize("weight", [1e308, -1e308, 1e101])
     def test_a_weight_that_cannot_be_added_up_is_refused(self, weight):
@@ -50,7 +50,7 @@ class TestNumbers:
     async def test_a_score_with_an_error_has_no_value(self):
         """Whatever number came along with it."""
         report = await one(Rubric([lambda: Score(1.0, error="boom"), Fixed(0.0)]))
-        assert (report.report[0].value, report.scored, report.score) == (None, False, 0.0)
+        assert (report.report[0].value, report.scored, report.score) == (None, False, None)
 
     @pytest.mark.parametrize("aggregation", ["weighted", "mean"])
     async def test_a_score_that_does_not_apply_has_no_value(self, aggregation):
@@ -277,6 +277,6 @@ async def test_a_judges_number_is_held_to_the_same_bound(value):
 
     criteria = [Criterion(requirement="a"), Criterion(requirement="b")]
     report = await Loud().grade("x", criteria)
-    assert (report.answered, report.raw_score, report.score) == (0, 0.0, None)
+    assert (report.answered, report.raw_score, report.score) == (0, None, None)
     with pytest.raises(GradingError, match="not a finite number"):
         await Rubric(criteria, autograder=Loud()).grade("x")

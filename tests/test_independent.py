@@ -59,7 +59,7 @@ class TestMissingFields:
         """The others keep their numbers."""
         states = [{"completion": "abc"}, {"prompt": "q"}, {"completion": "a"}]
         await Rubric([lengths]).score_group(states)
-        assert [state["reward"] for state in states] == [3.0, 0.0, 1.0]
+        assert [state["reward"] for state in states] == [3.0, None, 1.0]
         assert [state["advantage"] for state in states] == [1.0, None, -1.0]
         assert "no field 'completion'" in states[1]["errors"]["lengths"]
 
@@ -87,8 +87,8 @@ async def test_reasons_and_errors_travel_by_rollout():
     reports = await rubric.score_group(states)
     assert [report.report[0].reason for report in reports] == ["as expected", "it is b", ""]
     assert [report.report[0].verdict for report in reports] == ["MET", None, None]
-    assert [state["reward"] for state in states] == [2.5, 0.5, 0.5]
-    assert [report.raw_score for report in reports] == [2.5, 0.5, 0.5]
+    assert [state["reward"] for state in states] == [2.5, 0.5, None]
+    assert [report.partial_reward for report in reports] == [2.5, 0.5, 0.5]
     assert [state["advantage"] for state in states] == [1.0, -1.0, None]
     assert [report.scored for report in reports] == [True, True, False]
     assert states[2]["errors"] == {"verdicts": "OSError: gone"}
@@ -104,7 +104,4 @@ async def test_a_metric_that_fails_leaves_the_rollout_scored():
     states = [{"completion": "abc"}, {"completion": "a"}]
     await Rubric([lengths, broken], weights=[1.0, 0.0]).score_group(states)
     assert [state["advantage"] for state in states] == [1.0, -1.0]
-    only = [{"completion": "abc"}]
-    await Rubric([broken], weights=[0.0]).score_group(only)
-    assert (only[0]["reward"], only[0]["advantage"]) == (0.0, 0.0)
-    assert only[0]["errors"] == {"broken": "OSError: gone"}
+    assert [state["errors"] for state in states] == [{"broken": "OSError: gone"}] * 2

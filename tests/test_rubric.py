@@ -64,7 +64,8 @@ async def test_what_is_no_finite_number_is_an_error_and_never_zero(result):
     assert bad.value is None
     assert bad.error
     assert good.value == 0.5
-    assert (report.raw_score, report.score, report.coverage) == (0.5, 0.5, 0.5)
+    assert (report.raw_score, report.score, report.partial_reward) == (None, None, 0.5)
+    assert report.coverage == 0.5
     assert not report.scored
 
 
@@ -108,7 +109,7 @@ async def test_a_check_may_return_a_score_or_a_choice():
 
 
 async def test_a_check_that_raises_leaves_a_line_in_report_state_and_log(caplog):
-    """Type, message and criterion are in all three places; the reward stays a float."""
+    """Type, message and criterion are in all three places; the reward is None."""
 
     def broken(completion):
         raise KeyError("no such field")
@@ -119,7 +120,7 @@ async def test_a_check_that_raises_leaves_a_line_in_report_state_and_log(caplog)
         reports = await rubric.score_group(states)
     assert reports[0].errors == {"broken": "KeyError: 'no such field'"}
     assert states[0]["errors"] == {"broken": "KeyError: 'no such field'"}
-    assert states[0]["reward"] == 2.0
+    assert (states[0]["reward"], states[0]["partial_reward"]) == (None, 2.0)
     assert states[0]["metrics"] == {"exact": 1.0}
     assert states[0]["advantage"] is None
     assert len(caplog.records) == 1
@@ -246,12 +247,12 @@ async def test_states_need_no_timing_and_no_trajectory():
     assert state["timing"]["scoring_ms"] >= 0
 
 
-async def test_an_empty_group_is_fine_and_an_empty_rubric_gives_zero_reward_in_a_group():
+async def test_an_empty_group_is_fine_and_an_empty_rubric_gives_no_reward_in_a_group():
     """Nothing to score is no error for `score_group`."""
     assert list(await Rubric([exact]).score_group([])) == []
     state = make_state()
     [report] = await Rubric([]).score_group([state])
-    assert (state["reward"], state["metrics"]) == (0.0, {})
+    assert (state["reward"], state["metrics"]) == (None, {})
     assert report.score is None
 
 

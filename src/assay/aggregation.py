@@ -4,7 +4,8 @@ An aggregation turns the counted answers of one rollout into `Totals`; one funct
 turns totals into a score. Totals of several rubrics are added, so a group needs no formula.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import mul
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -29,9 +30,6 @@ class Totals(NamedTuple):
     raw: float = 0.0
     gain: float = 0.0
     loss: float = 0.0
-
-    def plus(self, other: "Totals") -> "Totals":
-        return Totals(self.raw + other.raw, self.gain + other.gain, self.loss + other.loss)
 
 
 def normalise(totals: Totals, scale: Scale = "unit") -> float | None:
@@ -68,22 +66,22 @@ def capped(totals: Totals, cap: float, scale: Scale) -> Totals:
 
 def stakes(weights: Sequence[float]) -> tuple[float, float]:
     """What these weights could gain, and what they could lose."""
-    gain = sum((w for w in weights if w > 0), 0.0)
-    loss = sum((-w for w in weights if w < 0), 0.0)
-    return gain, loss
+    return total(w for w in weights if w > 0), total(-w for w in weights if w < 0)
+
+
+def total(numbers: Iterable[float]) -> float:
+    """The sum of some numbers, rounded once: the same in any order and on every version of Python."""
+    return math.fsum(numbers) + 0.0  # + 0.0: no reward is -0.0
 
 
 def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
     """Σ weight · value: the reward."""
-    return sum(map(mul, weights, values), 0.0)
+    return total(map(mul, weights, values))
 
 
 def weighted_sums(weights: Sequence[float], columns: Sequence[Sequence[float]]) -> list[float]:
     """The reward of every rollout, from one column of values a criterion."""
-    sums = [0.0 + weights[0] * value for value in columns[0]]  # 0.0 first: no reward is -0.0
-    for weight, column in zip(weights[1:], columns[1:], strict=True):
-        sums = [total + weight * value for total, value in zip(sums, column, strict=True)]
-    return sums
+    return [weighted_sum(weights, row) for row in zip(*columns, strict=True)]
 
 
 def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:
@@ -107,11 +105,11 @@ def _weighted(answers: Sequence[Answer]) -> Totals:
 def _mean(answers: Sequence[Answer]) -> Totals:
     """The mean by size of weight; a fault (negative weight) is worth how far it was avoided."""
     sizes = [abs(answer.weight) for answer in answers]
-    total = sum(sizes)
-    if not total:
+    most = total(sizes)
+    if not most:
         return Totals()
     worth = [a.value if a.weight > 0 else 1 - a.value for a in answers]
-    return Totals(weighted_sum(sizes, worth) / total, 1.0)
+    return Totals(weighted_sum(sizes, worth) / most, 1.0)
 
 
 def _all_pass(answers: Sequence[Answer]) -> Totals:

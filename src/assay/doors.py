@@ -4,11 +4,11 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from assay.advantage import advantages
 from assay.concurrency import run_sync
-from assay.engine import CHUNK, Findings, Found, Reports
+from assay.engine import CHUNK, Found, Reports, Rewards, rewards_of
 from assay.errors import GradingError
 from assay.graders.base import Autograder
 from assay.graders.views import ToGrade, view_of
@@ -78,7 +78,7 @@ class Doors(ABC):
         row["info"] = dict(info or {})
         findings = await self._find(Batch([row], [row], [view]), autograder)
         report = findings.report(0)
-        if not report.scored:
+        if report.applies and not report.scored:
             raise GradingError(_what_is_missing(report), report)
         return report
 
@@ -97,6 +97,7 @@ class Doors(ABC):
     async def score_rollout(self, state: MutableMapping[str, Any]) -> EvaluationReport:
         """Score one state and write `reward`, `metrics`, `errors` and timing into it.
 
+        An unscored rollout gets the reward None, and the sum of what was answered as `partial_reward`.
         A group function needs `score_group`, and an empty rubric has nothing to score.
         """
         self._refuse_alone()
@@ -121,10 +122,18 @@ class Doors(ABC):
         _refuse_no_states(states)
         started = time.perf_counter()
         findings = await self._find(Batch.of_states(states), autograder)
-        found = await _work_out(findings, len(states))
+        found = rewards_of(findings)
+        worth = advantages(found.rewards) if in_group else None
+        if len(states) > CHUNK:
+            await asyncio.sleep(0)
+        metrics = findings.metrics()
         elapsed_ms = (time.perf_counter() - started) * 1000
-        _write_states(states, found, elapsed_ms, in_group=in_group)
+        _write_states(states, self._paid(found), metrics, worth, elapsed_ms)
         return Reports(findings, len(states))
+
+    def _paid(self, found: Rewards) -> Rewards:
+        """The rewards as they are written for callers of the doors that give numbers."""
+        return found
 
     def score_rollout_sync(
         self,
@@ -135,7 +144,10 @@ class Doors(ABC):
         task: str = "default",
         info: Mapping[str, Any] | None = None,
     ) -> dict[str, float | None]:
-        """The value of every criterion by name, and `reward`; None where there is no answer."""
+        """The value of every criterion by name, and `reward`; None where there is no answer.
+
+        When the rollout is unscored, `partial_reward` is the sum of what was answered.
+        """
         self._refuse_alone()
         scores = self.score_rollouts(
             [prompt], [completion], [answer], [{} if state is None else state], [task], [info or {}]
@@ -151,7 +163,10 @@ class Doors(ABC):
         tasks: Sequence[str] | None = None,
         infos: Sequence[Mapping[str, Any]] | None = None,
     ) -> dict[str, list[float | None]]:
-        """A column of values a criterion, and `reward`; None where there is no answer."""
+        """A column of values a criterion, and `reward`; None where there is no answer.
+
+        When a rollout is unscored, the column `partial_reward` holds the sums of what was answered.
+        """
         size = len(prompts)
         given = [cast("Mapping[str, Any]", {}) for _ in prompts] if states is None else states
         columns: dict[str, Sequence[Any]] = {
@@ -172,49 +187,31 @@ class Doors(ABC):
         scores: dict[str, list[float | None]] = {
             name: [row.get(name) for row in metrics] for name in self._get_reward_func_names()
         }
-        scores["reward"] = [*findings.rewards()]
+        found = self._paid(rewards_of(findings))
+        scores["reward"] = [*found.rewards]
+        if found.partial is not None:
+            scores["partial_reward"] = [*found.partial]
         return scores
-
-
-class _Found(NamedTuple):
-    """What is written into states."""
-
-    rewards: list[float]
-    errors: list[dict[str, str]] | None
-    scored: list[bool] | None
-    metrics: list[dict[str, float]]
-
-
-async def _work_out(findings: Findings, size: int) -> _Found:
-    steps = (findings.rewards, findings.errors, findings.scored, findings.metrics)
-    values: list[Any] = []
-    for step in steps:
-        values.append(step())
-        if size > CHUNK:
-            await asyncio.sleep(0)
-    return _Found(*values)
 
 
 def _write_states(
     states: Sequence[MutableMapping[str, Any]],
-    found: _Found,
+    found: Rewards,
+    all_metrics: Sequence[dict[str, float]],
+    worth: Sequence[float | None] | None,
     elapsed_ms: float,
-    *,
-    in_group: bool,
 ) -> None:
     """The one place that writes into states: everything at once, from the total."""
-    rewards, errors, scored, all_metrics = found
-    baseline: Sequence[float | None] = [None] * len(states)
-    if in_group:
-        baseline = advantages(rewards if scored is None else _where(scored, rewards))
-    rows = zip(states, rewards, all_metrics, baseline, strict=True)
+    rows = zip(states, found.rewards, all_metrics, worth or [None] * len(states), strict=True)
     for state, reward, metrics, advantage in rows:
         state["reward"] = reward
         state["metrics"] = metrics
-        if in_group:
+        if worth is not None:
             state["advantage"] = advantage
         if "errors" in state:
             state["errors"] = {}
+        if "partial_reward" in state:
+            del state["partial_reward"]
         timing: dict[str, Any] | None = state.get("timing")
         if timing is None:
             timing = state["timing"] = {}
@@ -226,15 +223,14 @@ def _write_states(
         steps: list[Any] | None = state.get("trajectory")
         if steps.__class__ is list and steps:
             _write_steps(steps, reward, advantage)
-    for state, error in zip(states, errors or (), strict=False):
+    for state, error in zip(states, found.errors or (), strict=False):
         state["errors"] = error
+    for state, reward, partial in zip(states, found.rewards, found.partial or (), strict=False):
+        if reward is None:
+            state["partial_reward"] = partial
 
 
-def _where(scored: Sequence[bool], rewards: Sequence[float]) -> list[float | None]:
-    return [r if counts else None for r, counts in zip(rewards, scored, strict=True)]
-
-
-def _write_steps(steps: list[Any], reward: float, advantage: float | None) -> None:
+def _write_steps(steps: list[Any], reward: float | None, advantage: float | None) -> None:
     """Steps of a trajectory that have no reward or advantage of their own get the rollout's."""
     for step in steps:
         if isinstance(step, MutableMapping):

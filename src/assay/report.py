@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
 from typing import Any
 
 from assay.aggregation import (
@@ -15,6 +14,7 @@ from assay.aggregation import (
     Totals,
     capped,
     normalise,
+    total,
 )
 from assay.criterion import Criterion
 from assay.errors import RubricError
@@ -24,12 +24,16 @@ from assay.wording import shown
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What was found about one rollout. `raw_score` is the reward, `score` its normalised view."""
+    """What was found about one rollout. `raw_score` is the reward, `score` its normalised view.
+
+    A rollout is unscored, and both are None, when a counted line has no answer or when no counted
+    criterion applies; `partial_reward` holds the sum of what was answered.
+    """
 
     score: float | None = None
-    """0 to 1 (unless the rubric asks otherwise), over the answered lines; None when none counts."""
+    """0 to 1 (unless the rubric asks otherwise); None when unscored, or when nothing can be gained."""
     raw_score: float | None = None
-    """The sum of weight × value over the answered lines."""
+    """The sum of weight × value over the lines; None when unscored."""
     llm_raw_score: float | None = None
     """What a judge of the whole said, before conversion."""
     report: Sequence[CriterionReport] | None = None
@@ -51,6 +55,16 @@ class EvaluationReport:
     """What a judge of the whole gave as its reason."""
     worth: float | None = None
     """The sum that `score` stands for, where a penalty or a grader's own formula moved it off `raw_score`."""
+    partial_reward: float = 0.0
+    """The sum of weight × value over the answered lines: equal to `raw_score` where there is one."""
+
+    def __post_init__(self) -> None:
+        if self.answered < self.asked:
+            partial = self.partial_reward if self.raw_score is None else self.raw_score
+            unscored = {"score": None, "raw_score": None, "llm_raw_score": None}
+            self.__dict__.update(unscored, partial_reward=partial)
+        elif self.raw_score is not None:
+            self.__dict__["partial_reward"] = self.raw_score
 
     @property
     def coverage(self) -> float:
@@ -60,8 +74,24 @@ class EvaluationReport:
 
     @property
     def scored(self) -> bool:
-        """Whether every counted line was answered. If not, keep it out of means and baselines."""
-        return self.answered == self.asked
+        """Whether there is a reward. If not, the rollout is kept out of means and baselines."""
+        return self.raw_score is not None or self.score is not None
+
+    @property
+    def applies(self) -> bool:
+        """Whether any counted criterion applies to the rollout. If not, it is unscored."""
+        return self.scored or self.asked > 0
+
+    @property
+    def why_unscored(self) -> dict[str, str]:
+        """The reasons for which there is no reward, by name; empty when there is one."""
+        if self.scored:
+            return {}
+        if not self.applies:
+            return {"rubric": NOTHING_APPLIES}
+        counted = {line.name for line in self.lines if line.counted}
+        errors = self.errors
+        return {name: error for name, error in errors.items() if name in counted} or errors
 
     @property
     def lines(self) -> Sequence[CriterionReport]:
@@ -105,28 +135,7 @@ class EvaluationReport:
 
         Reports on different scales come to a share between 0 and 1.
         """
-        if self == _EMPTY or other == _EMPTY:
-            return other if self == _EMPTY else self
-        totals = _totals(self).plus(_totals(other))
-        scale: Scale = self.scale if self.scale == other.scale else "unit"
-        lines = [*self.lines, *other.lines]
-        return EvaluationReport(
-            score=normalise(totals._replace(raw=_worth(self) + _worth(other)), scale),
-            raw_score=totals.raw,
-            llm_raw_score=_only(self.llm_raw_score, other.llm_raw_score),
-            report=None if self.report is None and other.report is None else lines,
-            gain=totals.gain,
-            loss=totals.loss,
-            asked=self.asked + other.asked,
-            answered=self.answered + other.answered,
-            unneeded=self.unneeded + other.unneeded,
-            vetoed_by=self.vetoed_by + other.vetoed_by,
-            scale=scale,
-            reason=self.reason or other.reason,
-            worth=None
-            if self.worth is None and other.worth is None
-            else _worth(self) + _worth(other),
-        )
+        return sum_reports((self, other))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, lines and all, ready for JSON."""
@@ -178,13 +187,15 @@ def full_reports(
     reports: list[EvaluationReport] = []
     for raw, line in zip(sums, lines, strict=True):
         report = object.__new__(EvaluationReport)
+        reward = raw if counted else None
         # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
         report.__dict__.update(
             same,
             score=normalise(Totals(raw, gain, loss), scale) if counted else None,
-            raw_score=raw,
-            llm_raw_score=raw if judged else None,
+            raw_score=reward,
+            llm_raw_score=reward if judged else None,
             report=line,
+            partial_reward=raw,
         )
         reports.append(report)
     return reports
@@ -192,26 +203,50 @@ def full_reports(
 
 _EMPTY = EvaluationReport()
 
+NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
+"""Why a rollout is unscored although nothing failed."""
+
 
 def _tag_score(lines: Iterable[CriterionReport], tag: str, rule: Aggregation) -> float | None:
     return normalise(rule.total(_counted(line for line in lines if tag in line.tags)), rule.scale)
 
 
-def _totals(report: EvaluationReport) -> Totals:
-    return Totals(report.raw_score or 0.0, report.gain, report.loss)
-
-
-def _worth(report: EvaluationReport) -> float:
-    return (report.raw_score or 0.0) if report.worth is None else report.worth
-
-
-def _only(first: float | None, second: float | None) -> float | None:
-    return first if second is None else second if first is None else None
-
-
 def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
-    """All reports as one; the empty report when there are none."""
-    return reduce(EvaluationReport.__add__, reports, _EMPTY)
+    """All reports as one; the empty report when there are none.
+
+    The sum is unscored where a report misses an answer, or where no report has a reward.
+    """
+    parts = [report for report in reports if report != _EMPTY]
+    if len(parts) < 2:
+        return parts[0] if parts else _EMPTY
+    totals = Totals(
+        total(part.partial_reward for part in parts),
+        total(part.gain for part in parts),
+        total(part.loss for part in parts),
+    )
+    worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
+    first = parts[0].scale
+    scale: Scale = first if all(part.scale == first for part in parts) else "unit"
+    scored = any(part.scored for part in parts)
+    whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
+    return EvaluationReport(
+        score=normalise(totals._replace(raw=worth), scale) if scored else None,
+        raw_score=totals.raw if scored else None,
+        llm_raw_score=whole[0] if len(whole) == 1 else None,
+        report=None
+        if all(part.report is None for part in parts)
+        else [line for part in parts for line in part.lines],
+        gain=totals.gain,
+        loss=totals.loss,
+        asked=sum(part.asked for part in parts),
+        answered=sum(part.answered for part in parts),
+        unneeded=sum(part.unneeded for part in parts),
+        vetoed_by=tuple(name for part in parts for name in part.vetoed_by),
+        scale=scale,
+        reason=next((part.reason for part in parts if part.reason), ""),
+        worth=None if all(part.worth is None for part in parts) else worth,
+        partial_reward=totals.raw,
+    )
 
 
 def _counted(lines: Iterable[CriterionReport]) -> list[Answer]:
@@ -241,10 +276,11 @@ def aggregate(
     for criterion in vetoes:
         totals = capped(totals, criterion.cap, scale)
     anything = any(line.value is not None for line in asked)
+    raw = totals.raw if asked else None
     return EvaluationReport(
         score=normalise(totals, scale) if anything else None,
-        raw_score=totals.raw,
-        llm_raw_score=totals.raw if any(line.requirement for line in lines) else None,
+        raw_score=raw,
+        llm_raw_score=raw if any(line.requirement for line in lines) else None,
         report=lines,
         gain=totals.gain,
         loss=totals.loss,
@@ -252,6 +288,7 @@ def aggregate(
         answered=sum(line.answered for line in asked),
         vetoed_by=tuple(c.name for c in vetoes),
         scale=scale,
+        partial_reward=totals.raw,
     )
 
 

@@ -11,7 +11,7 @@ from assay.types import Info, Messages
 ABSENT: Final[Any] = object()
 """Stands in a column where a rollout does not have the field."""
 
-OUTPUTS: Final = frozenset({"reward", "metrics", "advantage", "errors"})
+OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 """What scoring writes into a state; no check may name one as an argument."""
 
 ALWAYS: Final = frozenset({"answer", "task", "info"})

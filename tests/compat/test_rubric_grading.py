@@ -192,7 +192,7 @@ async def test_nothing_at_stake_has_no_score(kind: Any, answer: Any, weights: li
     """There it was 0 for two graders and the judge's number for the third."""
     rubric = Rubric([Criterion(weight=w, requirement="x") for w in weights])
     report = await rubric.grade("a text", autograder=kind(FakeModel(answer)))
-    assert (report.score, report.raw_score) == (None, 0.0)
+    assert (report.score, report.raw_score) == (None, None)
 
 
 async def test_a_missing_verdict_is_not_unmet() -> None:

@@ -87,7 +87,7 @@ async def test_no_verdict_is_an_error_on_its_line(
         await grader.grade("x", list(rubric.criteria)),
     ):
         assert [entry.answered for entry in report.report] == [True, False]
-        assert (report.score, report.scored) == (1.0, False)
+        assert (report.score, report.partial_reward, report.scored) == (None, 3.0, False)
 
 
 async def test_a_formula_of_your_own_is_what_grade_returns(rubric_of: Any) -> None:

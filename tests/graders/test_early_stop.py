@@ -95,13 +95,13 @@ async def test_faults_that_could_lower_the_reward_are_asked() -> None:
 
 
 async def test_a_veto_without_an_answer_vetoes_nothing(partial_report: Any) -> None:
-    """Everything is asked, and the report is partial as any other."""
+    """Everything is asked, and the report is partial as any other: a sum of 5, and no score."""
     rubric = Rubric([SAFE, Criterion(requirement="Is kind", weight=5)])
     grader = EarlyStop(Known({"is_safe": Score.failed("TimeoutError: slow"), "is_kind": True}))
     report = await partial_report(rubric, grader)
-    assert (report.score, report.scored, report.errors) == (
-        1.0,
-        False,
+    assert (report.score, report.partial_reward, report.errors) == (
+        None,
+        5.0,
         {"is_safe": "TimeoutError: slow"},
     )
 
@@ -212,10 +212,10 @@ def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, 
     full = asyncio.run(Known(answers, normalize=unit).grade("x", criteria))
     stop = EarlyStop(Known(answers, normalize=unit), threshold=threshold)
     report = asyncio.run(stop.grade("x", criteria))
-    assert report.scored
+    assert report.scored == full.scored
     if threshold is None:
         assert report.score == (None if full.score is None else pytest.approx(full.score))
-        assert report.raw_score == pytest.approx(full.raw_score)
+        assert report.partial_reward == pytest.approx(full.partial_reward)
         assert bool(report.vetoed_by) == bool(full.vetoed_by)
     elif full.score is not None:
         assert report.score == float(full.score >= threshold)

@@ -22,19 +22,19 @@ from assay.testing import FakeModel, make_state
         ((-10, -50), 100, 1.0, 0.0),
         ((-10, -50), 0, 0.0, -60.0),
         ((-10, -50), 120, 1.0, 0.0),
-        ((0, 0), 80, None, 0.0),
+        ((0, 0), 80, None, None),
     ],
 )
 async def test_scores(
-    rubric_of: Any, weights: tuple[float, ...], said: float, score: float | None, raw: float
+    rubric_of: Any, weights: tuple[float, ...], said: float, score: float | None, raw: float | None
 ) -> None:
     """A share of what could be gained, or of what could be lost; clamped, in sum and score alike."""
     grader = RubricAsJudgeGrader(FakeModel(said))
     report = await rubric_of(*weights).grade("a text", autograder=grader)
     assert report.score == (None if score is None else pytest.approx(score))
-    assert report.raw_score == pytest.approx(raw)
+    assert report.raw_score == (None if raw is None else pytest.approx(raw))
     assert report.llm_raw_score == said
-    assert (report.report, report.scored) == (None, True)
+    assert (report.report, report.scored) == (None, raw is not None)
 
 
 async def test_without_normalising_the_sum_is_the_score(rubric_of: Any) -> None:

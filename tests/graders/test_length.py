@@ -115,13 +115,13 @@ async def test_the_reward_of_a_state_is_the_sum(rubric_of: Any) -> None:
 
 
 async def test_a_failed_call_is_still_one_line(rubric_of: Any) -> None:
-    """The partial report has the other answer, and the penalty off its score."""
+    """The partial report has the other answer, and no score."""
     model = FakeModel(["MET", ConnectionError("down")])
     grader = PerCriterionGrader(model, length_penalty=CURVE)
     with pytest.raises(GradingError) as caught:
         await rubric_of(1, 1).grade("word " * 20, autograder=grader)
     report = caught.value.report
-    assert (report.score, report.coverage) == (0.5, 0.5)
+    assert (report.score, report.partial_reward, report.coverage) == (None, 1.0, 0.5)
     assert report.errors == {"holds_2": "ConnectionError: down"}
 
 

@@ -25,12 +25,16 @@ SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"), weig
         ((-10, -50), "MU", -10, 5 / 6),
         ((-10, -50), "MM", -60, 0.0),
         ((0, -2), "MM", -2, 0.0),
-        ((0, 0), "MM", 0, None),
-        ((), "", 0, None),
+        ((0, 0), "MM", None, None),
+        ((), "", None, None),
     ],
 )
 async def test_scores(
-    rubric_of: Any, weights: tuple[float, ...], verdicts: str, raw: float, score: float | None
+    rubric_of: Any,
+    weights: tuple[float, ...],
+    verdicts: str,
+    raw: float | None,
+    score: float | None,
 ) -> None:
     """The sum of the weights that are met, and its share of what could be gained or lost."""
     model = FakeModel([{"M": "MET", "U": "UNMET"}[v] for v in verdicts])
@@ -155,20 +159,20 @@ async def test_not_applicable_leaves_the_score() -> None:
 
 
 async def test_one_failed_call_fails_one_criterion(rubric_of: Any, partial_report: Any) -> None:
-    """The others keep their answers, and the score is over them alone."""
+    """The others keep their answers, and the sum of them is no score."""
     model = FakeModel(["MET", ConnectionError("down"), "UNMET"])
     report = await partial_report(rubric_of(10, -5, 10), PerCriterionGrader(model))
     assert [line.error for line in report.report] == [None, "ConnectionError: down", None]
-    assert (report.score, report.raw_score, report.scored) == (0.5, 10.0, False)
+    assert (report.score, report.raw_score, report.partial_reward) == (None, None, 10.0)
     assert report.coverage == pytest.approx(2 / 3)
 
 
 async def test_a_state_tells_what_failed(rubric_of: Any) -> None:
-    """The reward stays a number, and the errors say what it leaves out."""
+    """The reward is None, the sum of the rest stands beside it, and the errors say what it leaves out."""
     grader = PerCriterionGrader(FakeModel(["MET", ValueError("no JSON")]))
     state = make_state()
     await rubric_of(3, 2, autograder=grader).score_rollout(state)
-    assert state["reward"] == 3.0
+    assert (state["reward"], state["partial_reward"]) == (None, 3.0)
     assert state["errors"] == {"holds_2": "ValueError: no JSON"}
 
 

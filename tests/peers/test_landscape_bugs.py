@@ -53,9 +53,9 @@ class TestBugs:
         assert (report.scored, report.score, report.lines[0].passed) == (False, None, None)
 
     async def test_an_invalid_leaf_is_not_averaged_as_zero(self):
-        """2: the mean of the known leaf is 1, and the report says that half is missing."""
+        """2: the mean of the known leaf is 1, and no score, since half is missing."""
         report = await one(Rubric([fixed(1.0), fixed(ValueError("no"))], aggregation="tree"))
-        assert (report.score, report.coverage, report.scored) == (1.0, 0.5, False)
+        assert (report.score, report.partial_reward, report.coverage) == (None, 1.0, 0.5)
 
     def test_adding_to_a_group_names_the_first_rubric(self, caplog):
         """3: it reaches the first child alone, and says so."""

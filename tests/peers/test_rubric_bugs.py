@@ -101,7 +101,7 @@ class TestScores:
     async def test_without_weight_no_grader_gives_a_score(self, kind, answer):
         """There two said 0.0 and the third 0.8."""
         report = await judged(0, 0).grade("a text", autograder=kind(generate_fn=FakeModel(answer)))
-        assert (report.score, report.raw_score) == (None, 0.0)
+        assert (report.score, report.raw_score) == (None, None)
 
     @pytest.mark.parametrize(("kind", "answer"), GRADERS)
     async def test_faults_alone_start_from_one(self, kind, answer):
@@ -193,7 +193,7 @@ class TestAutorubric:
         assert not (await partial(rubric, grader)).scored
         states = [make_state()]
         await Rubric(rubric.criteria, autograder=grader).score_group(states)
-        assert (states[0]["reward"], states[0]["advantage"]) == (1.0, None)
+        assert (states[0]["reward"], states[0]["advantage"]) == (None, None)
 
     async def test_nothing_judged_has_no_score(self):
         """None rather than an invented 0."""

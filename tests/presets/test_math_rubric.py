@@ -128,7 +128,7 @@ class TestWhatIsRead:
 
         states = [make_state("4", answer="4"), make_state("4 and more", answer="4")]
         await MathRubric(parser=Parser(only_short)).score_group(states)
-        assert [state["reward"] for state in states] == [1.0, 0.0]
+        assert [state["reward"] for state in states] == [1.0, None]
         assert states[1]["errors"] == {"correct_answer": "ValueError: too long for me"}
         assert states[1]["advantage"] is None
 

@@ -123,7 +123,7 @@ async def test_an_unscored_row_has_no_score_on_its_line():
     rubric = Rubric([fixed(True, name="a"), fixed(None, name="b")])
     [report] = await rubric.score([make_rollout()])
     line = json.loads(RowForm(rubric.criteria).written(Row("7", report=report), ("{}", ())))
-    assert (line["score"], line["reward"], line["report"]["score"]) == (None, None, 1.0)
+    assert (line["score"], line["reward"], line["report"]["partial_reward"]) == (None, None, 1.0)
     assert list(line["errors"]) == ["b"]
 
 

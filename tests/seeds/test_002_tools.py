@@ -82,8 +82,9 @@ def test_the_rewards_of_a_tool_are_what_the_list_says():
 def test_the_class_tree_of_the_document_is_there():
     """`SmolaToolRubric` for smolagents, and all under the names that programs import."""
     vf = importlib.import_module("assay.compat.verifiers")
-    assert issubclass(SmolaToolRubric, vf.ToolRubric)
-    assert issubclass(ToolRubric, vf.Rubric)
+    assert issubclass(SmolaToolRubric, ToolRubric)
+    assert issubclass(vf.SmolaToolRubric, vf.ToolRubric)
+    assert issubclass(vf.ToolRubric, vf.Rubric)
     for module, name in (("tool_rubric", "ToolRubric"), ("smola_tool_rubric", "SmolaToolRubric")):
         mirror = importlib.import_module(f"assay.compat.verifiers.rubrics.{module}")
         assert getattr(mirror, name) is getattr(vf, name)

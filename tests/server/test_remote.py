@@ -83,7 +83,7 @@ class TestTheSame:
         """Reward, metrics, errors and timing."""
         state = plain_state("5")
         await serving(rubric()).score_rollout(state)
-        assert state["reward"] == pytest.approx(0.5)
+        assert (state["reward"], state["partial_reward"]) == (None, pytest.approx(0.5))
         assert state["errors"] == {"fails_on_five": "ValueError: five"}
         assert state["timing"]["scoring_ms"] > 0
 

@@ -50,9 +50,11 @@ class RubricStage:
     def _found(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
         reports = run_sync(self._score(rows))
         return {
-            "reward": [report.raw_score if report.scored else None for report in reports],
-            "score": [report.score if report.scored else None for report in reports],
-            "errors": ["; ".join(report.errors.values()) for report in reports],
+            "reward": [report.raw_score for report in reports],
+            "score": [report.score for report in reports],
+            "errors": [
+                "; ".join((report.errors | report.why_unscored).values()) for report in reports
+            ],
         }
 
     async def _score(self, rows: list[dict[str, Any]]) -> list[EvaluationReport]:

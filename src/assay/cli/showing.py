@@ -32,10 +32,12 @@ def shown_report(name: str, report: "EvaluationReport", *, coloured: bool = Fals
 
 def shown_score(report: "EvaluationReport") -> str:
     """The score, or how much of it is missing."""
-    if report.scored and report.score is not None:
+    if report.score is not None:
         return f"{report.score:.3g}"
-    if not report.asked:
-        return "unscored, for nothing in the rubric counts"
+    if report.scored:
+        return f"reward {report.raw_score:.3g}, and no score, since nothing can be gained"
+    if not report.applies:
+        return "unscored, since no counted criterion applies"
     missing = report.asked - report.answered
     return f"unscored, no answer to {missing} of {report.asked} criteria"
 

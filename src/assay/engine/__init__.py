@@ -8,7 +8,7 @@ settle    whatever came back, as answers
 answers   what was found, kept by column until somebody wants a report
 """
 
-from assay.engine.answers import Findings, Found, Reports, Summed
+from assay.engine.answers import Findings, Found, Reports, Rewards, Summed, rewards_of
 from assay.engine.checking import CHUNK
 from assay.engine.engine import Engine, logging_once
 from assay.engine.plan import Plan, bound_to, named_apart
@@ -20,8 +20,10 @@ __all__ = [
     "Found",
     "Plan",
     "Reports",
+    "Rewards",
     "Summed",
     "bound_to",
     "logging_once",
     "named_apart",
+    "rewards_of",
 ]

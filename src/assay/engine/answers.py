@@ -4,13 +4,19 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, Protocol, TypeAlias, cast, overload
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast, overload
 
-from assay.aggregation import Scale, weighted_sum, weighted_sums
+from assay.aggregation import Scale, total, weighted_sum, weighted_sums
 from assay.criterion import Criterion
 from assay.engine.plan import Plan, Question
 from assay.lines import CriterionReport, Lines, line_of
-from assay.report import EvaluationReport, aggregate, full_reports, sum_reports
+from assay.report import (
+    NOTHING_APPLIES,
+    EvaluationReport,
+    aggregate,
+    full_reports,
+    sum_reports,
+)
 from assay.score import UNASKED, Score
 
 Column: TypeAlias = list[Any]
@@ -26,12 +32,45 @@ _NO_COLUMN: Column = []
 class Findings(Protocol):
     """What the doors of a rubric write from: numbers by rollout, reports on demand."""
 
-    def rewards(self) -> list[float]: ...
+    def partial_rewards(self) -> list[float]:
+        """The sum of weight × value over what was answered: the reward, where a rollout is scored."""
+        ...
+
+    def scored(self) -> list[bool | None] | None:
+        """Whether each rollout has all of its counted answers, and None where no counted criterion
+        applies; None in place of the list when all are scored."""
+        ...
+
     def metrics(self) -> list[dict[str, float]]: ...
     def errors(self) -> list[dict[str, str]] | None: ...
-    def scored(self) -> list[bool] | None: ...
     def report(self, place: int) -> EvaluationReport: ...
     def some(self, places: range) -> list[EvaluationReport]: ...
+
+
+class Rewards(NamedTuple):
+    """The numbers that a batch of rollouts earned."""
+
+    rewards: Sequence[float | None]
+    """None where a rollout is unscored."""
+    partial: Sequence[float] | None
+    """The sums of what was answered, for all rollouts; None when every rollout is scored."""
+    errors: list[dict[str, str]] | None
+    """What went wrong, and why a rollout is unscored, by name; None when nothing is to be said."""
+
+
+def rewards_of(findings: Findings) -> Rewards:
+    """The one place that decides what an unscored rollout is worth: None, and never a number."""
+    partial, scored, errors = findings.partial_rewards(), findings.scored(), findings.errors()
+    if scored is None or all(scored):
+        return Rewards(partial, None, errors)
+    if None in scored:
+        errors = errors or [{} for _ in partial]
+        errors = [
+            error or ({"rubric": NOTHING_APPLIES} if counts is None else error)
+            for error, counts in zip(errors, scored, strict=True)
+        ]
+    rewards = [sum if counts else None for sum, counts in zip(partial, scored, strict=True)]
+    return Rewards(rewards, partial, errors)
 
 
 Found: TypeAlias = Coroutine[Any, Any, Findings]
@@ -90,9 +129,9 @@ class Answers:
         """Whether a reward is the plain weighted sum of what was answered."""
         return self.plain or (self.plan.plain and not self.wholes)
 
-    def rewards(self) -> list[float]:
+    def partial_rewards(self) -> list[float]:
         if not self.sums:
-            return [report.raw_score or 0.0 for report in self.reports]
+            return [report.partial_reward for report in self.reports]
         weighted = self.plan.weighted
         if not weighted:
             return [0.0] * self.size
@@ -130,14 +169,17 @@ class Answers:
             rows[place] |= whole.errors
         return rows
 
-    def scored(self) -> list[bool] | None:
-        """Whether each rollout has all of its counted answers; None when all have."""
-        if self.plain or (self.sums and not self.failed()):
-            return None
+    def scored(self) -> list[bool | None] | None:
         if not self.sums:
-            return [report.scored for report in self.reports]
+            return [_standing(report) for report in self.reports]
+        if not self.plan.weighted:
+            return [None for _ in range(self.size)]
+        if self.plain or (self.clean and not self.plan.by_code):
+            return None
         counted = [self.columns[index] for index in self.plan.weighted]
-        return [not any(map(_lacks, row)) for row in zip(*counted, strict=True)] or None
+        if not any(Score in map(type, column) for column in counted):
+            return None
+        return [_all_scored(row) for row in zip(*counted, strict=True)]
 
     def line(self, index: int, place: int) -> CriterionReport:
         return line_of(self.plan.questions[index].criterion, self.columns[index][place])
@@ -186,8 +228,16 @@ def _added(answer: float | Score) -> float:
     return (answer.value or 0.0) if isinstance(answer, Score) else float(answer)
 
 
-def _lacks(answer: float | Score) -> bool:
-    return type(answer) is Score and answer.error is not None and answer.applies
+def _all_scored(row: Sequence[float | Score]) -> bool | None:
+    """Whether all counted answers of a rollout are there; None when none of the questions applies."""
+    applying = [answer for answer in row if type(answer) is not Score or answer.applies]
+    if not applying:
+        return None
+    return not any(type(answer) is Score and answer.error is not None for answer in applying)
+
+
+def _standing(report: EvaluationReport) -> bool | None:
+    return report.scored if report.applies else None
 
 
 def values_of(answers: Sequence[float | Score]) -> list[float] | None:
@@ -212,8 +262,9 @@ class Summed:
 
     parts: Sequence[Findings]
 
-    def rewards(self) -> list[float]:
-        return [sum(row) for row in zip(*(part.rewards() for part in self.parts), strict=True)]
+    def partial_rewards(self) -> list[float]:
+        rows = zip(*(part.partial_rewards() for part in self.parts), strict=True)
+        return [total(row) for row in rows]
 
     def metrics(self) -> list[dict[str, float]]:
         rows = zip(*(part.metrics() for part in self.parts), strict=True)
@@ -226,9 +277,15 @@ class Summed:
         rows = zip(*found, strict=True)
         return [dict(chain.from_iterable(errors.items() for errors in row)) for row in rows]
 
-    def scored(self) -> list[bool] | None:
-        found = [scored for part in self.parts if (scored := part.scored()) is not None]
-        return [all(row) for row in zip(*found, strict=True)] if found else None
+    def scored(self) -> list[bool | None] | None:
+        found = [part.scored() for part in self.parts]
+        lists = [scored for scored in found if scored is not None]
+        if not lists:
+            return None
+        # A rubric of which nothing applies adds nothing, as long as another one has a reward.
+        some = True if len(lists) < len(found) else None
+        rows = zip(*lists, strict=True)
+        return [False if False in row else True in row or some for row in rows]
 
     def report(self, place: int) -> EvaluationReport:
         return sum_reports(part.report(place) for part in self.parts)

@@ -68,7 +68,10 @@ def one_a_rollout(values: Any, size: int) -> Column:
 
 def score_of_report(report: EvaluationReport) -> Score:
     lines = tuple(report.lines)
-    if not report.scored or report.score is None:
+    if not report.applies and any(line.counted for line in lines):
+        reason = "no counted criterion of it applies to this rollout"
+        return Score.not_applicable(reason)._replace(lines=lines)
+    if report.score is None:
         errors = report.errors
         reason = "; ".join(f"{name}: {error}" for name, error in errors.items())
         return Score(error=f"GradingError: {reason or 'nothing in it counts'}", lines=lines)

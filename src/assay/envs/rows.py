@@ -98,6 +98,7 @@ def _advantages(job: Job) -> dict[int, float | None]:
 
 def _output(row: Row, metrics: Mapping[str, float]) -> dict[str, Any]:
     fields = dict(row.fields)
+    unscored = row.error is None and not row.scored
     return {
         "example_id": fields.pop("example_id", row.example),
         "sample": row.sample,
@@ -107,6 +108,7 @@ def _output(row: Row, metrics: Mapping[str, float]) -> dict[str, Any]:
         "task": fields.pop("task", None),
         "info": fields.pop("info", None),
         "reward": row.reward,
+        **({"partial_reward": row.report.partial_reward} if unscored else {}),
         "score": row.score,
         "metrics": metrics,
         "errors": row.errors,

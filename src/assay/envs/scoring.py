@@ -127,9 +127,11 @@ class Scoring:
         for job, state, report in zip(jobs, states, reports, strict=True):
             state["reward"] = report.raw_score
             state["metrics"] = report.metrics
-            if errors := report.errors:
+            if not report.scored:
+                state["partial_reward"] = report.partial_reward
+            if errors := report.errors | report.why_unscored:
                 state["errors"] = errors
-            rewards[job.key] = report.raw_score if report.scored else None
+            rewards[job.key] = report.raw_score
         for group in groups:
             if len(group.jobs) > 1:
                 _write_advantages(group, rewards)

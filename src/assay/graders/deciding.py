@@ -91,10 +91,10 @@ class Deciding:
             lines.append(known[place] if place in known else self._ways[place][way])
         report = aggregate(lines, self._criteria, scale=self._scale)
         if self._threshold is not None:
-            return self.passes(report)
+            return self.passes(report), report.scored
         return (
             None if report.score is None else round(report.score, 9),
-            round(report.raw_score or 0.0, 9),
+            None if report.raw_score is None else round(report.raw_score, 9),
             bool(report.vetoed_by),
         )
 

@@ -46,7 +46,7 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
         totals = share_of(min(1.0, max(0.0, number / 100)), counted)
         return EvaluationReport(
             score=normalise(totals, self.scale or "unit") if counted else None,
-            raw_score=totals.raw,
+            raw_score=totals.raw if counted else None,
             llm_raw_score=number,
             gain=totals.gain,
             loss=totals.loss,

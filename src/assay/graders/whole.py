@@ -34,9 +34,10 @@ def as_whole(
     )
     lines = _completed(report.report, criteria)
     unanswered = sum(line.counted and not line.answered for line in lines or ())
-    nothing = report.score is None and report.raw_score is None
+    nothing = not counted or not report.scored
     return report.model_copy(
         update={
+            "score": None if nothing else report.score,
             "raw_score": None if nothing else totals.raw,
             "gain": totals.gain,
             "loss": totals.loss,

@@ -53,7 +53,7 @@ def whole_report(
     apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
     return EvaluationReport(
         score=score.value if weights else None,
-        raw_score=totals.raw,
+        raw_score=totals.raw if weights else None,
         gain=totals.gain,
         loss=totals.loss,
         asked=len(weights),

@@ -90,12 +90,10 @@ class Step:
 
     def _scored(self, report: EvaluationReport) -> Scored:
         metrics = report.metrics
-        paid = report.raw_score if self.value == "reward" else report.score
-        errors = "; ".join(f"{name}: {message}" for name, message in report.errors.items())
         return Scored(
-            reward=paid if report.scored else None,
+            reward=report.raw_score if self.value == "reward" else report.score,
             parts={name: metrics.get(name) for name in self.names},
-            error="" if report.scored else errors or "no criterion counts",
+            error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
         )
 
     def _nothing(self, error: str) -> Scored:

@@ -55,10 +55,9 @@ class Compact:
 
     def written(self, report: EvaluationReport) -> dict[str, Any]:
         """Short data, ready for JSON. Score and reward are None when the rollout is unscored."""
-        scored = report.scored
         data: dict[str, Any] = {
-            "score": report.score if scored else None,
-            "reward": report.raw_score if scored else None,
+            "score": report.score,
+            "reward": report.raw_score,
             "answers": self._answers(report.report),
         }
         rest = self._rest(report)
@@ -86,7 +85,7 @@ class Compact:
     def read(self, data: Mapping[str, Any]) -> EvaluationReport:
         """The report that `written` was given."""
         rest: dict[str, Any] = dict(data.get("report", ()))
-        raw = rest.get("raw_score", data["reward"])
+        raw = data["reward"]
         fields: dict[str, Any] = dict(zip(_REST, self._usual, strict=True))
         fields |= {"llm_raw_score": raw if self._judged else None}
         fields |= {"score": data["score"], "raw_score": raw, "report": self._lines(data["answers"])}
@@ -129,7 +128,7 @@ class Compact:
         if report.llm_raw_score != (report.raw_score if self._judged else None):
             rest["llm_raw_score"] = report.llm_raw_score
         if not report.scored:
-            rest |= {"score": report.score, "raw_score": report.raw_score}
+            rest["partial_reward"] = report.partial_reward
         return rest
 
     def _lines(self, answers: Sequence[Any] | None) -> Sequence[CriterionReport] | None:

@@ -89,7 +89,7 @@ class Row:
 
     @property
     def scored(self) -> bool:
-        """Whether every counted criterion has an answer. If not, keep it out of means."""
+        """Whether there is a reward. If not, the rollout is kept out of means."""
         return self.error is None and self.report.scored
 
     @property

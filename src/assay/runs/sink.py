@@ -52,9 +52,8 @@ class Sink:
         watch = self._watch
         for row in rows:
             watch.fresh += 1
-            if row.errors:
-                watch.errors += 1
-                watch.unscored += not row.scored
+            watch.errors += bool(row.errors)
+            watch.unscored += not row.scored
             if self._on_row is not None:
                 self._on_row(row)
         watch.tell()

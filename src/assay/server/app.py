@@ -19,7 +19,7 @@ from assay.server.pages import pages
 from assay.server.patience import Patience
 from assay.server.reading import Disconnected, Receive, body_of, refuse_kind, size_of
 from assay.server.refusals import CLOSE, Headers, Refusal, error_body
-from assay.server.rewards import refuse_unscored, reward_of
+from assay.server.rewards import refuse_unscored
 from assay.server.routes import Asked, Route, encoded
 from assay.server.served import LATE, Served
 from assay.server.settings import Settings
@@ -167,7 +167,7 @@ class RewardApp:
             self._limits.discard(limit)
 
     def _count(self, route: Route, reports: Sequence[EvaluationReport]) -> None:
-        missing = [report for report in reports if reward_of(report) is None]
+        missing = [report for report in reports if not report.scored]
         self.counts.rollouts(route.name, len(reports) - len(missing), len(missing))
         if not missing:
             return

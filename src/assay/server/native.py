@@ -9,7 +9,6 @@ from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.reading import decoded
 from assay.server.refusals import Refusal
-from assay.server.rewards import errors_of, reward_of
 from assay.server.routes import Asked, Chat
 from assay.server.served import Served
 from assay.unscored import Policy
@@ -40,6 +39,8 @@ class Item(msgspec.Struct, omit_defaults=True):
     reward: float | None
     score: float | None
     errors: dict[str, str] | None = None
+    partial_reward: float | None = None
+    """The sum of what was answered, where there is no reward."""
     report: dict[str, Any] | None = None
 
 
@@ -89,7 +90,6 @@ def rollout_of(row: RolloutBody) -> Rollout:
 
 
 def _item(report: EvaluationReport) -> Item:
-    reward = reward_of(report)
-    if reward is None:
-        return Item(None, None, errors_of(report))
-    return Item(reward, report.score)
+    if report.scored:
+        return Item(report.raw_score, report.score)
+    return Item(None, None, report.errors or report.why_unscored, report.partial_reward)

@@ -10,7 +10,7 @@ from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.reading import decoded
 from assay.server.refusals import Refusal
-from assay.server.rewards import errors_of, filled, reward_of
+from assay.server.rewards import filled
 from assay.server.routes import Asked, Chat
 from assay.server.served import Served
 from assay.unscored import Policy
@@ -75,7 +75,7 @@ class NemoGym:
         unscored: Policy,
     ) -> dict[str, Any]:
         [report] = reports
-        [reward] = filled([reward_of(report)], asked.rollouts, unscored)
+        [reward] = filled([report.raw_score], asked.rollouts, unscored)
         if reward is None:
             return asked.request | _marked_failed(report)
         return asked.request | {"reward": reward} | _components(report, reward)
@@ -126,7 +126,7 @@ def _components(report: EvaluationReport, reward: float) -> dict[str, Any]:
 
 def _marked_failed(report: EvaluationReport) -> dict[str, Any]:
     """A row that NeMo-Gym keeps out of its metrics; the 0 stands for nothing."""
-    errors = "; ".join(f"{name}: {error}" for name, error in errors_of(report).items())
+    errors = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
     return {
         "reward": 0.0,
         "mask_sample": True,

@@ -14,7 +14,7 @@ from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.reading import decoded
 from assay.server.refusals import Refusal
-from assay.server.rewards import filled, reward_of
+from assay.server.rewards import filled
 from assay.server.routes import Asked
 from assay.server.served import Served
 from assay.unscored import Policy
@@ -61,11 +61,8 @@ class OpenRLHF:
         unscored: Policy,
     ) -> OpenRLHFReply:
         rollouts = asked.rollouts
-        rewards = [reward_of(report) for report in reports]
-        scores = [
-            report.score if reward is not None else None
-            for report, reward in zip(reports, rewards, strict=True)
-        ]
+        rewards = [report.raw_score for report in reports]
+        scores = [report.score for report in reports]
         values = [report.metrics for report in reports]
         logs = {name: [row.get(name) for row in values] for name in served.steady}
         return OpenRLHFReply(

@@ -68,8 +68,8 @@ class Reported:
 
     reports: Sequence[EvaluationReport]
 
-    def rewards(self) -> list[float]:
-        return [report.raw_score or 0.0 for report in self.reports]
+    def partial_rewards(self) -> list[float]:
+        return [report.partial_reward for report in self.reports]
 
     def metrics(self) -> list[dict[str, float]]:
         return [report.metrics for report in self.reports]
@@ -78,8 +78,8 @@ class Reported:
         errors = [report.errors for report in self.reports]
         return errors if any(errors) else None
 
-    def scored(self) -> list[bool] | None:
-        return [report.scored for report in self.reports]
+    def scored(self) -> list[bool | None] | None:
+        return [report.scored if report.applies else None for report in self.reports]
 
     def report(self, place: int) -> EvaluationReport:
         return self.reports[place]

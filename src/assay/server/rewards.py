@@ -10,16 +10,6 @@ from assay.unscored import Fallback, Policy, UnscoredError
 Numbers = list[float | None]
 
 
-def reward_of(report: EvaluationReport) -> float | None:
-    """The reward; None when the rollout is unscored, or nothing in the rubric applies to it."""
-    return report.raw_score if report.scored and report.score is not None else None
-
-
-def errors_of(report: EvaluationReport) -> dict[str, str]:
-    """Why there is no reward, by criterion."""
-    return report.errors or {"rubric": "GradingError: no criterion that counts applies to it"}
-
-
 def filled(numbers: Numbers, rollouts: Sequence[Rollout], unscored: Policy) -> Numbers:
     """The numbers, with something in the place of each that is missing; a prompt makes a group."""
     if None not in numbers:
@@ -33,9 +23,9 @@ def filled(numbers: Numbers, rollouts: Sequence[Rollout], unscored: Policy) -> N
 
 def refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
     """Refuse to give numbers for rollouts that have none, and say why they have none."""
-    missing = [place for place, report in enumerate(reports) if reward_of(report) is None]
+    missing = [place for place, report in enumerate(reports) if not report.scored]
     if missing:
-        errors = errors_of(reports[missing[0]])
+        errors = reports[missing[0]].why_unscored
         listed = "; ".join(f"{name}: {error}" for name, error in list(errors.items())[:3])
         raise Refusal(
             422,

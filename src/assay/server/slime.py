@@ -8,7 +8,7 @@ import msgspec
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.reading import decoded
-from assay.server.rewards import filled, reward_of
+from assay.server.rewards import filled
 from assay.server.routes import Asked, Chat
 from assay.server.served import Served
 from assay.unscored import Policy
@@ -48,7 +48,7 @@ class Slime:
         served: Served,
         unscored: Policy,
     ) -> SlimeReply:
-        rewards = filled([reward_of(report) for report in reports], asked.rollouts, unscored)
+        rewards = filled([report.raw_score for report in reports], asked.rollouts, unscored)
         return rewards if asked.request else rewards[0]
 
 

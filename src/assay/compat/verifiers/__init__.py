@@ -4,14 +4,10 @@ from assay import (
     GroupRewardFunc,
     IndividualRewardFunc,
     Info,
-    JudgeRubric,
-    MathRubric,
     MaybeThinkParser,
     Messages,
     Parser,
     RewardFunc,
-    Rubric,
-    RubricGroup,
     State,
     ThinkParser,
     XMLParser,
@@ -30,6 +26,14 @@ from assay.compat.verifiers.errors import (
     ToolError,
     ToolParseError,
 )
+from assay.compat.verifiers.rubrics import (
+    JudgeRubric,
+    MathRubric,
+    Rubric,
+    RubricGroup,
+    SmolaToolRubric,
+    ToolRubric,
+)
 from assay.compat.verifiers.types import (
     GenerateOutputs,
     RolloutInput,
@@ -42,7 +46,6 @@ from assay.compat.verifiers.types import (
 from assay.compat.verifiers.utils.data_utils import load_example_dataset
 from assay.compat.verifiers.utils.logging_utils import setup_logging
 from assay.envs import cleanup, stop, teardown
-from assay.presets import SmolaToolRubric, ToolRubric
 
 __all__ = [
     "EmptyModelResponseError",

@@ -3,6 +3,7 @@
 from typing import Any
 
 from assay import envs
+from assay.compat.verifiers.rubrics.rubric import warn_unscored
 from assay.envs.given import Given
 
 OURS = frozenset({"dataset", "max_turns", "tools", "stop_errors", *Given.__annotations__})
@@ -39,6 +40,21 @@ class Environment(envs.Environment):
     ) -> envs.Evaluation:
         """As ours, with the same."""
         return super().generate(inputs, client, model, **_translated(options))
+
+    async def _carry_out(
+        self, examples: Any, data: Any, client: Any, model: Any, options: Any
+    ) -> envs.Results:
+        """As ours, but every reward is a number; what is unscored has its errors beside it."""
+        results = await super()._carry_out(examples, data, client, model, options)
+        unscored = [output for output in results.outputs if output["reward"] is None]
+        for output in unscored:
+            output["reward"] = output.pop("partial_reward", 0.0)
+        for state in results.states:
+            if state.get("reward") is None:
+                state["reward"] = state.pop("partial_reward", 0.0)
+        if unscored:
+            warn_unscored(len(unscored), len(results.outputs))
+        return results
 
 
 def _translated(options: dict[str, Any]) -> dict[str, Any]:

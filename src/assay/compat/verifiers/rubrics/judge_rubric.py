@@ -1,6 +1,12 @@
 """`verifiers.rubrics.judge_rubric`."""
 
-from assay import JudgeRubric
+import assay
+from assay.compat.verifiers.rubrics.rubric import Rubric
 from assay.presets.judge import DEFAULT_JUDGE_PROMPT
+
+
+class JudgeRubric(Rubric, assay.JudgeRubric):
+    """Ours, under their name, with a reward that is always a number."""
+
 
 __all__ = ["DEFAULT_JUDGE_PROMPT", "JudgeRubric"]

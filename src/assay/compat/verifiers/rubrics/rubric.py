@@ -1,5 +1,36 @@
-"""`verifiers.rubrics.rubric`."""
+"""`verifiers.rubrics.rubric`: our rubric, whose reward is always a number, as in theirs."""
 
-from assay import Rubric
+import logging
+
+import assay
+from assay.engine import Rewards
+
+logger = logging.getLogger("assay")
+
+
+class Rubric(assay.Rubric):
+    """Ours, under their name. An unscored rollout's reward is the sum of what was answered, and not
+    None: programs written for theirs add rewards up. Its errors stand beside it, and its advantage is None.
+    """
+
+    _has_warned = False
+
+    def _paid(self, found: Rewards) -> Rewards:
+        if found.partial is None:
+            return found
+        if not self._has_warned:
+            self._has_warned = True
+            warn_unscored(sum(reward is None for reward in found.rewards), len(found.rewards))
+        return found._replace(rewards=found.partial, partial=None)
+
+
+def warn_unscored(count: int, size: int) -> None:
+    """Say that some rewards are not what they seem."""
+    logger.warning(
+        "%d of %d rollouts are unscored, and get a number as their reward nevertheless, as in "
+        "verifiers: leave out those with `errors`, or import Rubric from assay, where it is None",
+        count, size,
+    )  # fmt: skip
+
 
 __all__ = ["Rubric"]

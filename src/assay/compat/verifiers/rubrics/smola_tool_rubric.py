@@ -1,5 +1,11 @@
 """`verifiers.rubrics.smola_tool_rubric`."""
 
-from assay.presets import SmolaToolRubric
+from assay import presets
+from assay.compat.verifiers.rubrics.tool_rubric import ToolRubric
+
+
+class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric):
+    """Ours, under their name, with a reward that is always a number."""
+
 
 __all__ = ["SmolaToolRubric"]

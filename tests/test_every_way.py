@@ -1,0 +1,281 @@
+"""One rubric, one rollout, one reward: the same through every way in, and None where there is none."""
+
+import asyncio
+import json
+import logging
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+
+import assay.compat.verifiers as vf
+from assay import Criterion, GradingError, Rollout, Rubric, RubricGroup, Score
+from assay.integrations import as_trl_reward, compute_scores_of, custom_rm_of
+from assay.runs import Run, score_rows
+from assay.server import RemoteRubric, RewardServer
+from assay.testing import ModelServer
+
+
+def by_score(rubric, rows):
+    return [report.raw_score for report in asyncio.run(rubric.score(rows))]
+
+
+def by_rollouts(rubric, rows):
+    return by_score(rubric, [Rollout(**row) for row in rows])
+
+
+def by_group(rubric, rows):
+    states = [dict(row) for row in rows]
+    asyncio.run(rubric.score_group(states))
+    return [state["reward"] for state in states]
+
+
+def by_single_states(rubric, rows):
+    states = [dict(row) for row in rows]
+    for state in states:
+        asyncio.run(rubric.score_rollout(state))
+    return [state["reward"] for state in states]
+
+
+def by_columns(rubric, rows):
+    columns = [[row.get(name, "") for row in rows] for name in ("prompt", "completion", "answer")]
+    return rubric.score_rollouts(*columns)["reward"]
+
+
+def by_flat_dict(rubric, rows):
+    return [rubric.score_rollout_sync(**row)["reward"] for row in rows]
+
+
+def by_grade(rubric, rows):
+    def graded(row):
+        try:
+            return rubric.grade_sync(row["completion"], answer=row.get("answer", "")).raw_score
+        except GradingError as error:
+            return error.report.raw_score
+
+    return [graded(row) for row in rows]
+
+
+def by_rows(rubric, rows):
+    found = []
+    asyncio.run(score_rows(rubric, rows, on_row=found.append))
+    return [row.reward for row in sorted(found, key=lambda row: int(row.example))]
+
+
+def by_saved_run(rubric, rows, folder):
+    asyncio.run(score_rows(rubric, rows, folder=folder))
+    return [Run.open(folder).row(str(place)).reward for place in range(len(rows))]
+
+
+def by_server(rubric, rows):
+    with RewardServer(rubric) as server:
+        request = urllib.request.Request(
+            f"{server.url}/v1/score",
+            json.dumps({"rollouts": rows}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as reply:
+            return [item["reward"] for item in json.load(reply)["items"]]
+
+
+def by_remote_rubric(rubric, rows):
+    with RewardServer(rubric) as server:
+        return by_group(RemoteRubric(server.url), rows)
+
+
+def by_trl(rubric, rows):
+    columns = {name: [row.get(name, "") for row in rows] for name in ("prompt", "completion")}
+    answers = [row.get("answer", "") for row in rows]
+    reward = as_trl_reward(rubric)
+    return asyncio.run(reward(columns["prompt"], columns["completion"], answer=answers))
+
+
+def by_verl(rubric, rows):
+    told = compute_scores_of(rubric, unscored="zero")(
+        data_sources=["x"] * len(rows),
+        solution_strs=[row["completion"] for row in rows],
+        ground_truths=[row.get("answer", "") for row in rows],
+        extra_infos=[{}] * len(rows),
+    )
+    return [None if one["unscored"] else one["score"] for one in told]
+
+
+def by_slime(rubric, rows):
+    samples = [
+        SimpleNamespace(
+            prompt="",
+            response=row["completion"],
+            label=row.get("answer", ""),
+            metadata={},
+            remove_sample=False,
+        )
+        for row in rows
+    ]
+    reward = custom_rm_of(rubric, unscored="zero")
+    paid = [asyncio.run(reward(None, [sample]))[0] for sample in samples]
+    unscored = [sample.metadata["assay"]["unscored"] for sample in samples]
+    return [None if none else one for one, none in zip(paid, unscored, strict=True)]
+
+
+WAYS = {
+    "score": by_score,
+    "score of Rollouts": by_rollouts,
+    "score_group": by_group,
+    "score_rollout": by_single_states,
+    "score_rollouts": by_columns,
+    "score_rollout_sync": by_flat_dict,
+    "grade": by_grade,
+    "score_rows": by_rows,
+    "saved run": by_saved_run,
+    "server": by_server,
+    "RemoteRubric": by_remote_rubric,
+    "TRL": by_trl,
+    "verl": by_verl,
+    "slime": by_slime,
+}
+
+
+@pytest.fixture(params=WAYS)
+def rewards(request, tmp_path):
+    """The rewards that a rubric gives to rows, by one of the ways in."""
+    way = WAYS[request.param]
+    if way is by_saved_run:
+        return lambda rubric, rows: way(rubric, rows, tmp_path / "run")
+    return way
+
+
+def right(completion, answer):
+    return completion == answer
+
+
+def unlucky(completion):
+    if "!" in completion:
+        raise OSError("the compiler did not answer")
+    return 1.0
+
+
+class TestUnscored:
+    """A rollout with a counted criterion that has no answer."""
+
+    ROWS = ({"completion": "4", "answer": "4"}, {"completion": "4!", "answer": "4!"})
+
+    def test_the_reward_is_none(self, rewards):
+        """And never the sum of what was answered, through any way in."""
+        assert rewards(Rubric([right, unlucky]), [*self.ROWS]) == [2.0, None]
+
+    def test_a_fault_that_could_not_be_checked_is_no_full_credit(self, rewards):
+        """A rubric of faults alone pays 0 at best."""
+        assert rewards(Rubric([unlucky], weights=[-1.0]), [*self.ROWS]) == [-1.0, None]
+
+    def test_the_partial_sum_stands_beside_it(self):
+        """In states, in columns, in the flat dict and in reports; and only where there is no reward."""
+        rubric = Rubric([right, unlucky], weights=[0.5, 1.0])
+        states = [dict(row) for row in self.ROWS]
+        reports = asyncio.run(rubric.score_group(states))
+        assert [state.get("partial_reward") for state in states] == [None, 0.5]
+        assert [report.partial_reward for report in reports] == [1.5, 0.5]
+        assert [report.score for report in reports] == [1.0, None]
+        columns = rubric.score_rollouts([""] * 2, ["4", "4!"], ["4", "4!"])
+        assert (columns["reward"], columns["partial_reward"]) == ([1.5, None], [1.5, 0.5])
+        flat = rubric.score_rollout_sync(completion="4!", answer="4!")
+        assert flat == {"right": 1.0, "unlucky": None, "reward": None, "partial_reward": 0.5}
+        assert "partial_reward" not in rubric.score_rollout_sync(completion="4", answer="4")
+
+    def test_scoring_again_leaves_nothing_of_the_failure(self):
+        """Neither the partial sum nor the errors."""
+        state = dict(self.ROWS[1])
+        asyncio.run(Rubric([unlucky]).score_rollout(state))
+        assert (state["reward"], state["partial_reward"]) == (None, 0.0)
+        asyncio.run(Rubric([right]).score_rollout(state))
+        assert (state["reward"], state["errors"]) == (1.0, {})
+        assert "partial_reward" not in state
+
+
+def no_question(completion):
+    return Score.not_applicable("nothing was asked") if completion == "-" else 1.0
+
+
+CONDITIONAL = [
+    Criterion(check=lambda completion: completion != "-", name="asks", weight=0.0),
+    Criterion(check=right, name="right", when="asks"),
+]
+
+
+class TestNothingApplies:
+    """A rollout to which no counted criterion applies is unscored, although nothing failed."""
+
+    ROWS = ({"completion": "4", "answer": "4"}, {"completion": "-", "answer": "4"})
+
+    @pytest.mark.parametrize(
+        "criteria", [[no_question], CONDITIONAL], ids=["answered so", "by its condition"]
+    )
+    @pytest.mark.parametrize("aggregation", ["weighted", "mean"])
+    def test_the_reward_is_none(self, rewards, criteria, aggregation):
+        """Where the others get 1.0."""
+        assert rewards(Rubric(criteria, aggregation=aggregation), [*self.ROWS]) == [1.0, None]
+
+    def test_it_is_out_of_baselines_and_means(self):
+        """The two scored rollouts, at 1 and 0, are half a point from their mean; the third is neither."""
+        rows = [*self.ROWS, {"completion": "5", "answer": "4"}]
+        states = [dict(row) for row in rows]
+        asyncio.run(Rubric(CONDITIONAL).score_group(states))
+        assert [state["advantage"] for state in states] == [0.5, None, -0.5]
+        assert "no counted criterion applies" in states[1]["errors"]["rubric"]
+        summary = asyncio.run(score_rows(Rubric(CONDITIONAL), rows))
+        assert (summary.scored, summary.unscored, summary.reward.mean) == (2, 1, 0.5)
+        assert summary.errors == {}
+
+    def test_another_rubric_of_a_group_may_still_score_it(self, rewards):
+        """1 + 1 where both apply, 1 where one does."""
+        group = RubricGroup([Rubric([no_question]), Rubric([unlucky])])
+        assert rewards(group, [*self.ROWS]) == [2.0, 1.0]
+
+    def test_a_rubric_inside_another_does_not_apply_either(self, rewards):
+        """Its line leaves the score of the rubric around it."""
+        inner = Rubric([no_question], name="inner")
+        assert rewards(Rubric([inner.as_criterion(), unlucky]), [*self.ROWS]) == [2.0, 1.0]
+
+
+class TestVerifiersNames:
+    """Programs written for verifiers add rewards up, so there a reward is always a number."""
+
+    async def test_a_rubric_keeps_a_number_and_warns_once(self, caplog):
+        """The sum of what was answered, with the errors beside it and no advantage."""
+        caplog.set_level(logging.WARNING, logger="assay")
+        rubric = vf.Rubric([right, unlucky])
+        for _ in range(2):
+            states = [dict(row) for row in TestUnscored.ROWS]
+            await rubric.score_group(states)
+            assert [state["reward"] for state in states] == [2.0, 1.0]
+            assert [state["advantage"] for state in states] == [0.0, None]
+            assert "OSError" in states[1]["errors"]["unlucky"]
+        assert rubric.score_rollout_sync(completion="4!", answer="")["reward"] == 0.0
+        warned = [one for one in caplog.records if one.levelname == "WARNING"]
+        assert len(warned) == 1
+        assert "1 of 2 rollouts are unscored" in warned[0].getMessage()
+
+    def test_every_rubric_of_it_does(self):
+        """Groups and ready-made rubrics are rubrics of the same kind."""
+        kinds = (vf.MathRubric, vf.RubricGroup, vf.JudgeRubric, vf.ToolRubric, vf.SmolaToolRubric)
+        assert all(issubclass(kind, vf.Rubric) for kind in kinds)
+        group = vf.RubricGroup([vf.Rubric([right]), vf.Rubric([unlucky])])
+        assert group.score_rollout_sync(completion="4!", answer="4!")["reward"] == 1.0
+
+    def test_an_environment_does_too(self, caplog):
+        """In its results and states; the mean leaves the rollout out nevertheless."""
+        caplog.set_level(logging.WARNING, logger="assay")
+        data = [{"question": "2+2?", "answer": "4"}, {"question": "3+1?", "answer": "4!"}]
+        env = vf.SingleTurnEnv(dataset=data, rubric=Rubric([right_text, unlucky_answer]))
+        with ModelServer("4") as server:
+            results = env.evaluate(model=server.model)
+        assert (results["reward"], results.metadata["avg_reward"]) == ([2.0, 0.0], 2.0)
+        assert [state["reward"] for state in results["state"]] == [2.0, 0.0]
+        assert "1 of 2 rollouts are unscored" in caplog.text
+
+
+def right_text(completion, answer, parser):
+    return parser.parse_answer(completion) == answer
+
+
+def unlucky_answer(answer):
+    return unlucky(answer)
