@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help demo test test-trl browser fast check fix docs picture pictures vendor bench bench-runs bench-trust bench-math clean
+.PHONY: help demo test test-trl extras browser fast check fix docs picture pictures vendor bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
 # The tests start hundreds of processes, and each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -43,6 +43,9 @@ $(TRAINERS): pyproject.toml constraints.txt
 
 test-trl: $(TRAINERS)  ## Real steps of real trainers, in an environment of their own
 	.venv-trl/bin/python -m pytest tests/trainers -q
+
+extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
+	$(BIN)/python tools/try_extras.py
 
 fast: $(INSTALLED)  ## The tests that take no time
 	$(BIN)/python -m pytest -n auto -m "not slow"

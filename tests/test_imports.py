@@ -49,3 +49,26 @@ def test_import_assay_loads_nothing_to_speak_of():
 def test_the_whole_core_loads_no_heavy_or_optional_package(statement):
     """Everything public, and both mirrors."""
     assert not loaded_by(statement) & {*HEAVY, *OPTIONAL}
+
+
+def test_looking_at_runs_needs_no_statistics(tmp_path):
+    """Where numpy and scipy are not installed a report is written, and only a comparison says what it lacks."""
+    code = """
+import asyncio, sys
+sys.modules["numpy"] = sys.modules["scipy"] = None  # as if they were not installed
+from assay import Rubric
+from assay.cli import main
+from assay.runs import score_rows
+from assay.viewer.shelf import Shelf
+for name in ("one", "two"):
+    rows = [{"completion": "a"}, {"completion": "b"}]
+    asyncio.run(score_rows(Rubric.from_dict([{"check": {"contains": "a"}}]), rows, folder=name))
+assert main(["report", "one", "two", "-o", "page.html"]) == 0
+import assay.viewer.app, assay.viewer.serving
+shelf = Shelf(["one", "two"])
+shelf.compare(*shelf.books)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (tmp_path / "page.html").exists(), done.stderr
+    assert done.stderr.strip().endswith("pip install 'assay[trust]'")

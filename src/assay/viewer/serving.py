@@ -26,9 +26,11 @@ def serve_page(
         import uvicorn
 
         from assay.viewer.app import viewer_app
-    except ImportError as error:
-        missing = error.name or "starlette"
-        raise MissingExtraError("The page of a run", package=missing, extra="server") from None
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("starlette", "uvicorn"):
+            raise
+        raise MissingExtraError("The page of a run", package=package, extra="server") from None
     listening = _listening(port)
     address = f"http://{HOST}:{listening.getsockname()[1]}/"
     config = uvicorn.Config(viewer_app(Shelf(paths, cache_folder())), log_level="warning")

@@ -15,7 +15,6 @@ from typing import Any, Final
 from assay.errors import AssayError
 from assay.runs import Run, RunError
 from assay.runs.lock import Lock, is_held
-from assay.trust import compare
 from assay.trust.error import LabelError
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import shown
@@ -176,6 +175,9 @@ class Shelf:
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
         """Two runs held against each other; flips know the rows of both."""
+        # Statistics need an extra that looking at runs does not.
+        from assay.trust import compare
+
         one, other = self.book(first), self.book(second)
         one.look()
         other.look()
