@@ -93,8 +93,11 @@ async def test_a_function_is_an_aggregation_of_its_own():
     assert (found.raw_score, found.score) == (0.2, 0.2)
     partial = await report([(1, 0.7), (1, 0.2), (1, None)], worst)
     assert (partial.raw_score, partial.partial_reward) == (None, 0.2)
-    with pytest.raises(RubricError, match="returned nan"):
-        await report([(1, 1.0)], lambda lines: math.nan)
+    nothing = await report([(1, 1.0)], lambda lines: math.nan)
+    assert (nothing.raw_score, nothing.errors) == (
+        None,
+        {"<lambda>": "RubricError: aggregation '<lambda>' returned nan: return a finite number"},
+    )
 
 
 async def test_nothing_at_stake_has_no_score():

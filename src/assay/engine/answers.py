@@ -1,5 +1,6 @@
 """Answers: what was found about a batch, kept by column until somebody wants a report."""
 
+import logging
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,10 @@ from assay.report import (
     sum_reports,
 )
 from assay.score import UNASKED, Score
+from assay.types import OnError
+from assay.wording import described
+
+logger = logging.getLogger("assay")
 
 Column: TypeAlias = list[Any]
 """One answer a rollout: a plain number, or a `Score` where there is more to say."""
@@ -93,13 +98,16 @@ class Answers:
     """Whether every answer is a float, so that metrics need no conversion."""
     clean: bool = True
     """Whether every answer of a judge is known to be a number."""
+    on_error: OnError = "record"
+    """What happens when a caller's own formula fails."""
 
     @classmethod
-    def unasked(cls, plan: Plan, size: int, scale: Scale | None) -> "Answers":
+    def unasked(cls, plan: Plan, size: int, scale: Scale | None, on_error: OnError) -> "Answers":
         """No answers yet. Later phases fill their columns bit by bit, so those must be there."""
+        columns: list[Column] = [_NO_COLUMN] * len(plan.questions)
         if len(plan.phases) > 1:
-            return cls(plan, [[UNASKED] * size for _ in plan.questions], size, scale)
-        return cls(plan, [_NO_COLUMN] * len(plan.questions), size, scale)
+            columns = [[UNASKED] * size for _ in plan.questions]
+        return cls(plan, columns, size, scale, on_error=on_error)
 
     def scores(
         self, place: int, answer: Sequence[Score] | EvaluationReport, questions: Sequence[Question]
@@ -158,6 +166,9 @@ class Answers:
 
     def errors(self) -> list[dict[str, str]] | None:
         """What went wrong by name, a rollout each; None when nothing did."""
+        if self.plan.aggregation.over_lines is not None:
+            found = [report.errors for report in self.reports]
+            return found if any(found) else None
         if self.plain or not self.failed():
             return None
         rows: list[dict[str, str]] = [{} for _ in range(self.size)]
@@ -201,9 +212,20 @@ class Answers:
         lines = Lines(criteria, answers)
         values = values_of(answers)
         if values is None or not self.plan.plain or len(values) < len(self.columns):
-            rule = self.plan.aggregation
-            return aggregate(lines, criteria, aggregation=rule, scale=self.scale)
+            return self._aggregated(lines, criteria)
         return self._full([values], [lines])[0]
+
+    def _aggregated(self, lines: Lines, criteria: Sequence[Criterion]) -> EvaluationReport:
+        """What the lines come to. A caller's formula that fails leaves this rollout alone unscored."""
+        rule = self.plan.aggregation
+        try:
+            return aggregate(lines, criteria, aggregation=rule, scale=self.scale)
+        except Exception as error:
+            if rule.over_lines is None or self.on_error == "raise":
+                raise
+            logger.error("aggregation %r failed: %s", rule.name, described(error))
+            failed = CriterionReport(name=rule.name, error=described(error))
+            return aggregate([*lines, failed], criteria, scale=self.scale)
 
     def some(self, places: range) -> list[EvaluationReport]:
         """The reports on some rollouts, made together where every answer is a bare number."""

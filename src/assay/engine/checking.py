@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from assay.graders.base import Autograder
 from assay.rollout import Batch
 from assay.score import Score
 from assay.types import OnError
+from assay.wording import described
 
 CHUNK = 512
 """Rollouts checked between two breaths of the event loop."""
@@ -124,11 +125,27 @@ class Checking:
             column = one_a_rollout(values, len(batch))
         except SignatureError:
             raise
-        except Exception as error:
-            if self.on_error == "raise":
+        except FAILURES as error:
+            if self.on_error == "raise" or is_stop(error):
                 raise
-            column = [Score.failed(error)] * len(batch)
+            if len(batch) > 1 and not call.compares:
+                return await self._one_by_one(self._grouped, question, batch)
+            column = [Score.failed(_of_the_group(error, len(batch)))] * len(batch)
         return column if is_plain(column) else await self._settled(question, column)
+
+    async def _one_by_one(
+        self,
+        ask: Callable[[Question, Batch], Awaitable[Column]],
+        question: Question,
+        batch: Batch,
+    ) -> Column:
+        """Ask about each rollout by itself, after asking about all of them failed: whose fault it was
+        comes out, and the others keep their answers."""
+        self.plain = False
+        answers = await side_by_side(
+            lambda place: ask(question, batch.select([place])), range(len(batch))
+        )
+        return [answer for [answer] in answers]
 
     async def _nested(self, question: Question, batch: Batch) -> Column:
         """A whole rubric as one line, worth its normalised score."""
@@ -145,7 +162,9 @@ class Checking:
         except FAILURES as error:
             if self.on_error == "raise" or is_stop(error):
                 raise
-            return [Score.failed(error)] * len(batch)
+            if len(batch) > 1 and not getattr(scorer, "compares", False):
+                return await self._one_by_one(self._nested, question, batch)
+            return [Score.failed(_of_the_group(error, len(batch)))] * len(batch)
         return [score_of_report(report) for report in reports]
 
     def _collect(self, results: Iterator[Any], size: int) -> Column:
@@ -185,6 +204,16 @@ class Checking:
             if self.on_error == "raise" or is_stop(error):
                 raise
             return Score.failed(error)
+
+
+def _of_the_group(error: BaseException, size: int) -> str:
+    """What to say of an error that leaves a whole group without an answer."""
+    if size < 2:
+        return described(error)
+    return (
+        f"{described(error)} (it compares the {size} rollouts of the group, so that none of them has "
+        "an answer)"
+    )
 
 
 def _call(question: Question) -> Call:

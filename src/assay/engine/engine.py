@@ -48,7 +48,8 @@ class Engine:
     async def answer(self, batch: Batch) -> Answers:
         """Every answer, one column a criterion."""
         self._refuse_without_grader()
-        found = Answers.unasked(self.plan, len(batch), self.grader.scale if self.grader else None)
+        scale = self.grader.scale if self.grader else None
+        found = Answers.unasked(self.plan, len(batch), scale, self.on_error)
         if not len(batch):
             return found
         for depth, phase in enumerate(self.plan.phases):

@@ -15,6 +15,7 @@ from assay.math.finding import Open
 from assay.math.options import DEFAULT, MathOptions
 from assay.math.simplify import asked, known, remembered, submitted
 from assay.math.verdict import MathVerdict
+from assay.wording import described
 
 _BREATH: Final = 0.004
 """Seconds of work between two breaths of the event loop."""
@@ -42,7 +43,7 @@ def verify_many(
 ) -> list[MathVerdict]:
     """A verdict a pair, in order. `progress` is told how many are done."""
     rules = options or DEFAULT
-    findings = [settled(gold, answer, rules) for gold, answer in _texts(pairs)]
+    findings = [settled(gold, answer, rules) for gold, answer in pairs]
     futures = {question: submitted(question, rules, timeout) for question in _open(findings)}
     done = sum(isinstance(finding, MathVerdict) for finding in findings)
     found: dict[Open, MathVerdict] = {}
@@ -81,7 +82,7 @@ async def verify_many_async(
     rules = options or DEFAULT
     findings: list[MathVerdict | Open] = []
     resume = time.perf_counter() + _BREATH
-    for gold, answer in _texts(pairs):
+    for gold, answer in pairs:
         findings.append(settled(gold, answer, rules))
         if time.perf_counter() > resume:
             await asyncio.sleep(0)
@@ -99,18 +100,10 @@ async def verify_many_async(
     return _filled(findings, found)
 
 
-def _texts(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
-    return [
-        (
-            gold if isinstance(gold, str) else _written(gold),
-            answer if isinstance(answer, str) else _written(answer),
-        )
-        for gold, answer in pairs
-    ]
-
-
 def _written(value: object) -> str:
     """A value as an answer is written: a list is its items, since `[1, 2]` would be an interval."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, list):
         return ", ".join(map(_written, cast("list[object]", value)))
     return "" if value is None else str(value)
@@ -127,8 +120,20 @@ def _filled(
     return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
-def settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
-    """The verdict of the first two tiers, or one a worker gave before; else what is left open."""
+def settled(gold: object, answer: object, options: MathOptions) -> MathVerdict | Open:
+    """The verdict of the first two tiers, or one a worker gave before; else what is left open.
+
+    An exception is the error of this pair alone, since the others of a batch have nothing to do with it.
+    """
+    try:
+        return _settled(_written(gold), _written(answer), options)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the reading of one answer fails with
+        return MathVerdict("error", f"the comparison failed: {described(error)}", "algebra")
+
+
+def _settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
     verdict = normalize.settled(gold, answer, options)
     if verdict is not None:
         return verdict

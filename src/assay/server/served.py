@@ -63,6 +63,9 @@ class Served:
         try:
             return await self.rubric.score(rollouts)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is an error on the lines
+            if len(rollouts) > 1 and not self.compares:
+                each = await side_by_side(lambda rollout: self._score([rollout]), rollouts)
+                return [report for [report] in each]
             return [self._failed(described(error))] * len(rollouts)
 
     def _failed(self, error: str) -> EvaluationReport:
