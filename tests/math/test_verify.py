@@ -67,6 +67,35 @@ def test_what_is_too_large_is_refused():
     assert verify("1", "9^{9^{9^{9}}}").status == "too_large"
 
 
+CHAINS = {
+    "factorials": ("5", "!"),
+    "percent signs": ("5", "%"),
+    "quotients": ("5", "/2"),
+    "degrees": ("5", r"\degree"),
+    "powers": ("x", "^2"),
+    "unions": ("(1,2)", r"\cup(3,4)"),
+    "factorials in percent": ("x", "!%"),
+}
+
+
+@pytest.mark.parametrize("times", [328, 493, 1500])
+@pytest.mark.parametrize(("start", "sign"), CHAINS.values(), ids=CHAINS)
+def test_a_long_chain_of_signs_is_too_large_and_raises_nothing(start: str, sign: str, times: int):
+    """It nests as deep as brackets would: in an answer it is a no, in a gold an error, in a batch its own."""
+    text = start + sign * min(times, 4000 // len(sign))
+    answer, gold, beside = verify_many([("5", rf"\boxed{{{text}}}"), (text, "5"), ("0.5", "1/2")])
+    assert (answer.status, answer.decided) == ("too_large", True)
+    assert (gold.status, gold.decided) == ("gold_unparsable", False)
+    assert beside.equal
+
+
+def test_nested_binomial_coefficients_are_not_written_out():
+    """Each level has twice the digits of the one below: thirty levels would be half a billion."""
+    text = r"\binom{" * 30 + "5" + "}{2}" * 30
+    assert not verify("7", text, options=MathOptions(symbolic=False))
+    assert not verify(text, f"{text}+1", options=MathOptions(symbolic=False))
+
+
 def test_the_same_text_is_the_same_however_large():
     """A text equals itself, too long to read or not mathematics at all."""
     tower = "9^{9^{9^{9}}}"
@@ -133,6 +162,8 @@ def test_nothing_that_looks_like_mathematics_raises(text: str):
         (r"Thus $x \leq 2$ is what we wanted.", r"x \le 2"),
         ("x = 4", "4"),
         ("**42**", "42"),
+        (r"It \(opens and then \(x + 1\) ends", "x+1"),
+        (r"So \[y = 2\] and so \(x = \frac{1}{2}\) it is.", "1/2"),
     ],
 )
 def test_the_answer_is_found_in_a_longer_text(text: str, answer: str):

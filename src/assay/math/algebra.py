@@ -21,9 +21,10 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
     one, two = read(gold), _found(answer)
     if two is None:
         return MathVerdict("answer_unparsable", "no answer was found in a text of words", "algebra")
-    if one.is_too_large or two.is_too_large:
-        side, why = ("gold", one.problem) if one.is_too_large else ("answer", two.problem)
-        return MathVerdict("too_large", f"the {side} is too large: {why}", "algebra")
+    if one.is_too_large:
+        return MathVerdict("gold_unparsable", f"the gold is too large: {one.problem}", "algebra")
+    if two.is_too_large:
+        return MathVerdict("too_large", f"the answer is too large: {two.problem}", "algebra")
     if one.text != gold or two.text != answer:
         # What was found in a longer text may be a plain number.
         verdict = settled(one.text, two.text, options)

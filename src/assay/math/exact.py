@@ -11,7 +11,7 @@ from typing import Final
 from flint import fmpq, fmpz
 
 from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
-from assay.math.field import Field
+from assay.math.field import MOST_BITS, Field
 from assay.math.polynomials import ONE, Ratio, TooComplexError, constant, divided, rational
 from assay.math.tree import (
     Apply,
@@ -173,6 +173,9 @@ class Form:
             return self.field.divide(self.factorial(upper), below)
         if number.q != 1 or not 0 <= number.p <= _LARGEST_FACTORIAL:
             raise TooComplexError("a binomial coefficient too large to write out")
+        above = rational(upper)
+        if above is not None and above.p.bit_length() * int(number.p) > 4 * MOST_BITS:
+            raise TooComplexError("a binomial coefficient with too many digits")
         result = constant(fmpq(1))
         for step in range(int(number.p)):
             factor = self.field.add(upper, constant(fmpq(-step)))

@@ -11,7 +11,9 @@ _KEYWORD: Final = re.compile(
     r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?"
 )
 _FORMULA: Final = re.compile(
-    r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$|\\\(((?:[^\\]|\\(?!\)))*)\\\)|\\\[((?:[^\\]|\\(?!\]))*)\\\]"
+    # Possessive, and never past a second opening: a million of `\(` is read once, not once for each.
+    r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$"
+    r"|\\\(((?:[^\\]++|\\(?![()]))*+)\\\)|\\\[((?:[^\\]++|\\(?![\[\]]))*+)\\\]"
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?(?:\s*\\?%)?")
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")

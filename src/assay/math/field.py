@@ -23,7 +23,7 @@ from assay.math.polynomials import (
     variable,
 )
 
-_BITS: Final = 4096
+MOST_BITS: Final = 4096
 """Rational numbers beyond so many bits are not computed."""
 _MOST_WORK: Final = 8000
 """Products of terms that one comparison may take: some milliseconds."""
@@ -122,7 +122,7 @@ class Field:
         number = rational(ratio)
         if number is not None:
             size = max(number.p.bit_length(), number.q.bit_length())
-            if size * power > _BITS:
+            if size * power > MOST_BITS:
                 raise TooComplexError("a power with too many digits")
             return constant(number**power)
         if power > MOST_POWERS:

@@ -6,6 +6,7 @@ From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` �
 from typing import Final
 
 from assay.math.measures import CONNECTIVES, NO_FACTORS, Measures
+from assay.math.text import DEEPEST
 from assay.math.tokens import Token, UnreadableError, tokens_of
 from assay.math.tree import (
     Apply,
@@ -22,6 +23,7 @@ from assay.math.tree import (
     Sum,
     Symbol,
     Words,
+    levels_of,
     negated,
 )
 
@@ -32,6 +34,8 @@ RELATIONS: Final = {
     r"\approx": "about", r"\simeq": "about", r"\to": "to", r"\rightarrow": "to", r"\notin": "not in",
 }  # fmt: skip
 TOO_DEEP: Final = "it nests too deep"
+DEEPEST_TREE: Final = 2 * DEEPEST
+"""Levels of a tree. `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens."""
 SET_OPERATIONS: Final = {
     r"\cup": "union",
     r"\cap": "intersection",
@@ -292,6 +296,10 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Nod
     """
     grammar = Grammar(tokens_of(text, grouped=grouped), loose=loose)
     try:
-        return grammar.whole(), grammar.is_ambiguous
+        tree = grammar.whole()
     except RecursionError:
         raise UnreadableError(TOO_DEEP) from None
+    # What compares trees goes down level by level, so a tree of thousands must not get that far.
+    if levels_of(tree) > DEEPEST_TREE:
+        raise UnreadableError(TOO_DEEP)
+    return tree, grammar.is_ambiguous

@@ -210,6 +210,15 @@ def children(node: Node) -> "tuple[Node, ...]":
             return (a, b)
 
 
+def levels_of(node: Node) -> int:
+    """How many nodes stand below each other at most, counted without recursion."""
+    levels, below = 0, [node]
+    while below:
+        levels += 1
+        below = [child for each in below for child in children(each)]
+    return levels
+
+
 def symbols_of(node: Node) -> set[str]:
     """The names of all variables in the tree."""
     if isinstance(node, Symbol):
