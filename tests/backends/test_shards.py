@@ -110,7 +110,11 @@ def test_a_shard_holds_something(table):
 
 @pytest.mark.parametrize(
     ("line", "why"),
-    [('{"completion": ', "is no JSON"), ("[1]", r"holds \[1\]: give a JSON object")],
+    [
+        ('{"completion": ', "is no JSON"),
+        ("[1]", r"holds \[1\]: give a JSON object"),
+        ('{"a": 1, "a": 2}', "cannot be read: the field 'a' is there 2 times: name it once"),
+    ],
 )
 def test_a_bad_line_is_named(tmp_path, line, why):
     """By its number in the file, blank lines counted."""

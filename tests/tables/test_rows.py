@@ -267,3 +267,33 @@ def test_a_table_error_is_a_value_error():
     """And one of ours."""
     assert issubclass(TableError, AssayError)
     assert issubclass(TableError, ValueError)
+
+
+TWICE = '{"completion": "a", "info": {"x": 1, "x": 2}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "line"),
+    [
+        ("rows.jsonl", '{"completion": "a"}\n\n{"completion": "a", "completion": "b"}\n', 3),
+        ("inside.jsonl", f"{TWICE}\n", 1),
+        ("marked.jsonl", b"\xef\xbb\xbf" + TWICE.encode(), 1),
+        ("list.json", f'[\n{{"completion": "a"}},\n\n {TWICE}]', 4),
+    ],
+)
+def test_a_field_that_is_there_twice_is_refused(tmp_path, name, data, line):
+    """Which of the two was meant, only the writer of the file knows."""
+    path = written(tmp_path, name, data)
+    with pytest.raises(TableError, match=rf"{name}:{line}: the field '\w+' is there 2 times"):
+        list(rows_of(path))
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path):
+    """In a frame and in a Parquet file, of which a row would hold the last one alone."""
+    frame = pd.DataFrame([["a", "b"]], columns=["completion", "completion"])
+    with pytest.raises(TableError, match="two columns are called 'completion': rename one"):
+        list(rows_of(frame))
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["x", "x"])
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    with pytest.raises(TableError, match="rows.parquet: two columns are called 'x'"):
+        list(rows_of(tmp_path / "rows.parquet"))

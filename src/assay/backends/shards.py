@@ -1,7 +1,6 @@
 """Shard: a piece of an input that never changes, so that it can be scored anywhere, and again."""
 
 import hashlib
-import json
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from assay.runs.errors import RunRefused
 from assay.runs.keys import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
-from assay.tables.columns import parquet_file
+from assay.tables.columns import parquet_file, refuse_repeated
+from assay.tables.texts import RepeatedFieldError, decoded
 from assay.wording import shown
 
 LINES = (".jsonl", ".ndjson")
@@ -50,14 +50,12 @@ class Shard:
         return rows_of(raw, mapping=mapping, where=f"{self.path}, shard {self.number}")
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        # What json.loads looks at besides takes as long as the reading.
-        decode = json.JSONDecoder().decode
         with Path(self.path).open("rb") as file:
             file.seek(self.begin)
             place = self.begin
             for number, line in enumerate(file, start=self.line):
                 try:
-                    row: object = decode(line.decode())
+                    row: object = decoded(line.decode())
                 except (ValueError, RecursionError) as error:
                     row = self._odd(line, number, error)
                 if type(row) is dict:
@@ -74,12 +72,15 @@ class Shard:
         if not text:
             return None
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
+            return decoded(text.decode())
+        except (ValueError, RecursionError) as still:
+            if isinstance(still, RepeatedFieldError):
+                raise RunRefused(f"{self.path}:{number} cannot be read: {still}") from None
             raise RunRefused(f"{self.path}:{number} is no JSON ({error}): mend it") from None
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         with parquet_file(self.path) as file:
+            refuse_repeated(file.schema_arrow.names, self.path)
             for batch in file.iter_batches(row_groups=list(range(self.begin, self.end))):
                 yield from batch.to_pylist()
 

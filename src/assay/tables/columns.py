@@ -1,6 +1,7 @@
 """What is kept by column: Parquet files, pandas frames, mappings of lists; as numbered rows."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -36,12 +37,20 @@ def _parquet_rows(path: Path, name: str) -> Numbered:
     number = 0
     try:
         with parquet_file(path) as file:
+            refuse_repeated(file.schema_arrow.names, name)
             for batch in file.iter_batches(batch_size=AT_ONCE):
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
     except (OSError, ValueError) as error:  # what pyarrow raises are kinds of these
         raise TableError(f"{name}: it cannot be read as Parquet: {error}") from error
+
+
+def refuse_repeated(columns: Iterable[str], name: str) -> None:
+    """Raise when two columns have one name, since a row would hold only the last of them."""
+    twice = [column for column, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise TableError(f"{name}: two columns are called {twice[0]!r}: rename one of them")
 
 
 def is_frame(source: object) -> bool:
@@ -54,6 +63,7 @@ def frame_rows(frame: Any) -> Numbered:
     for name in frame.columns:
         if not isinstance(name, str):
             raise TableError(f"a column of the frame is called {name!r}: give it a text for a name")
+    refuse_repeated(frame.columns, "the frame")
     for start in range(0, len(frame), AT_ONCE):
         part = frame.iloc[start : start + AT_ONCE]
         whole = part.astype(object).where(part.notna(), None)

@@ -3,8 +3,10 @@
 import csv
 import gzip
 import json
+import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -20,6 +22,8 @@ Numbered = Iterator[tuple[int, dict[str, Any]]]
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _LARGEST_CELL = 2**31 - 1
+_ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")
+"""What stands before the next item of a list."""
 
 
 @contextmanager
@@ -52,13 +56,31 @@ def standard_input(name: str) -> Numbered:
     return _either(sys.stdin.buffer, name)
 
 
+class RepeatedFieldError(ValueError):
+    """A JSON object names a field twice."""
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, unless it names a field twice: which of the two was meant, only its writer knows."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in names.items() if count > 1)
+        raise RepeatedFieldError(f"the field {shown(twice)} is there {names[twice]} times: name it once")
+    return found
+
+
+# json.loads looks at every text's type and encoding; the decoder alone takes half the time.
+_decoder = json.JSONDecoder(object_pairs_hook=_unrepeated)
+decoded = _decoder.decode
+"""A text of JSON as a value. Raises ValueError for what is no JSON, of which `RepeatedFieldError` is one."""
+
+
 def _objects(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
-    # json.loads looks at every text's type and encoding; the decoder alone takes half the time.
-    decode = json.JSONDecoder().decode
     for number, line in zip(count(start), lines, strict=False):
         try:
             text = line.decode()
-            row: object = decode(text)
+            row: object = decoded(text)
         except (ValueError, RecursionError) as error:
             if not line.strip():
                 continue
@@ -81,7 +103,7 @@ def _after_mark(line: bytes, name: str) -> object:
         raise _in_utf_16(name)
     text = line.removeprefix(_BOM)
     try:
-        return json.loads(text) if text.strip() else None
+        return decoded(text.decode()) if text.strip() else None
     except (ValueError, RecursionError) as error:
         raise _no_json(f"{name}:1", error) from None
 
@@ -113,6 +135,8 @@ def _no_json(where: str, error: Exception) -> TableError:
         return TableError(f"{where}: no JSON: {what} at column {error.colno}")
     if isinstance(error, RecursionError):
         return TableError(f"{where}: its brackets are nested too deep to read")
+    if isinstance(error, RepeatedFieldError):
+        return TableError(f"{where}: {error}")
     return TableError(f"{where}: no JSON: {error}")
 
 
@@ -129,14 +153,26 @@ def _either(file: IO[bytes], name: str) -> Numbered:
 
 def _listed(data: bytes, name: str) -> Numbered:
     try:
-        found: object = json.loads(data.decode())
+        found: object = decoded(data.decode())
     except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
+        line = getattr(error, "lineno", None) or _line_of_first_wrong(data)
         raise _no_json(name if line is None else f"{name}:{line}", error) from None
     for number, row in enumerate(cast("list[object]", found), start=1):
         if type(row) is not dict:
             raise TableError(f"{name}: item {number} of the list is {shown(row)}, and no object")
         yield number, cast("dict[str, Any]", row)
+
+
+def _line_of_first_wrong(data: bytes) -> int | None:
+    """The line on which the first item of a list begins that cannot be read; None when that is unclear."""
+    text = data.decode(errors="replace")
+    place = text.index("[") + 1
+    while found := _ITEM.match(text, place):
+        try:
+            _, place = _decoder.raw_decode(text, found.end())
+        except (ValueError, RecursionError):
+            return text.count("\n", 0, found.end()) + 1
+    return None
 
 
 def separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
