@@ -7,10 +7,13 @@ import pytest
 
 from assay import (
     Criterion,
+    Guarded,
+    LengthPenalty,
     PerCriterionGrader,
     Rubric,
     RubricError,
     RubricGroup,
+    Samples,
     SignatureError,
 )
 from assay.models import budget, model_of
@@ -480,3 +483,35 @@ async def test_a_sample_that_no_table_holds_is_refused(sample):
     """Before it is in a run that no page could show."""
     with pytest.raises(RunError, match=r"a row has the sample .*: give at most 9007199254740991"):
         await score_rows(PARIS, texts("Paris", id="a", sample=sample))
+
+
+def judged(**settings):
+    return PerCriterionGrader(FakeModel(lambda system, user: "MET"), **settings)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        judged(degenerate="ask"),
+        judged(system_prompt="Judge kindly."),
+        judged(length_penalty=LengthPenalty()),
+        Samples(judged(), 3),
+        Guarded(judged()),
+    ],
+    ids=["degenerate", "words", "length", "samples", "guard"],
+)
+async def test_a_judge_with_other_settings_does_not_go_on_with_a_run(tmp_path, other):
+    """What can change an answer is part of who judges."""
+    rubric = Rubric.from_dict([{"requirement": "Is polite"}])
+    await score_rows(rubric, texts("Please."), folder=tmp_path, grader=judged())
+    with pytest.raises(RunError, match="holds another run.*judge was .*, and is "):
+        await score_rows(rubric, texts("Please."), folder=tmp_path, grader=other, resume=True)
+
+
+async def test_two_prompts_of_ones_own_are_two_judges(tmp_path):
+    """Though both are called the judge's own words."""
+    rubric = Rubric.from_dict([{"requirement": "Is polite"}])
+    kind, stern = judged(system_prompt="Judge kindly."), judged(system_prompt="Judge sternly.")
+    await score_rows(rubric, texts("Please."), folder=tmp_path, grader=kind)
+    with pytest.raises(RunError, match="holds another run"):
+        await score_rows(rubric, texts("Please."), folder=tmp_path, grader=stern, resume=True)

@@ -1,14 +1,19 @@
 """RunAbout: what was run. It stands in run.json, and says whether two runs are the same."""
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from inspect import Parameter, signature
 from typing import Any
 
 from assay.criterion import is_scorer
 from assay.graders.base import Autograder
+from assay.graders.manner import Manner
+from assay.identity import hash_of, path_of
 from assay.runs.plain import plain
 from assay.runs.rubrics import RubricAbout
 from assay.runs.secrets import struck
@@ -139,9 +144,54 @@ def _graders(rubric: Any) -> Iterator[Autograder]:
 def judge_name(grader: Autograder) -> str:
     """Who judges, and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/2`."""
     kind, title = type(grader).__name__, grader.title
+    inner: Sequence[Autograder] = getattr(grader, "inner", ())
+    if inner:
+        times = Counter(map(judge_name, inner))
+        title = ", ".join(name if n == 1 else f"{n} × {name}" for name, n in times.items())
     wording = getattr(grader, "wording", None)
-    words = f", {wording}" if isinstance(wording, str) else ""
-    return f"{title if title.startswith(kind) else f'{kind}({title})'}{words}"
+    words = [f"{kind}({title})" if inner or not title.startswith(kind) else title]
+    words += [wording] if isinstance(wording, str) else []
+    return ", ".join([*words, *_settings(grader)])
+
+
+_NO_SETTINGS = frozenset({"self", "generate_fn", "model", "grader", "judges", "inner", "warm"})
+"""Parameters of graders that are named already, or decide no answer."""
+
+
+def _settings(grader: Autograder) -> Iterator[str]:
+    """What a grader was made with that differs from the usual: with another value it answers otherwise."""
+    held = vars(grader)
+    for parameter in signature(type(grader).__init__).parameters.values():
+        name, usual = parameter.name, parameter.default
+        value = held.get(name, held.get(f"_{name}", usual))
+        if name in _NO_SETTINGS or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            continue
+        if name == "normalize":
+            usual = True
+        if name == "system_prompt":
+            if getattr(grader, "wording", "").endswith("/own"):
+                yield f"system_prompt {hash_of(value)[:8]}"
+        elif value is not parameter.empty and value != usual:
+            told = repr(value)
+            is_plain = len(told) <= 60 and not _ADDRESS.search(told)
+            yield f"{name}={told}" if is_plain else f"{name} {_identity(value)}"
+    manner = held.get("manner")
+    if isinstance(manner, Manner):
+        for each in fields(manner):
+            value = getattr(manner, each.name)
+            # Which of several answers to one question it gives is no setting.
+            if each.name != "sample" and value != each.default:
+                yield f"{each.name}={value!r}" if each.name != "examples" else "with examples"
+
+
+def _identity(value: object) -> str:
+    """A short hash of a value, the same in every process."""
+    told = plain(value) if not callable(value) else path_of(value)
+    # Functions inside are told by an address in memory, which is another in every process.
+    return hash_of(_ADDRESS.sub("", str(told)))[:8]
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def _versions() -> dict[str, str]:
