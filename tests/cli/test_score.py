@@ -161,7 +161,7 @@ class TestEndings:
         again = shlex.split(hint.partition("go on with: ")[2])
         assert again[0] == "assay"
         assert main(again[1:]) == 0
-        assert [row.score for row in Run.open("run").rows()] == [0.0, 1.0]
+        assert [row.score for row in Run.open("run").rows()] == [1.0, 0.0]
 
     def test_a_folder_with_a_run_is_not_written_over(self, score: Any) -> None:
         """Unless it is to be gone on with."""
@@ -409,3 +409,40 @@ def test_a_reader_who_leaves_is_no_trouble(files: Any, tmp_path: Path) -> None:
         said = process.stderr.read().decode()
     assert "Traceback" not in said
     assert process.returncode == 130
+
+
+LAST_FIRST = """
+import asyncio
+
+others = asyncio.Semaphore(0)
+
+async def last_first(completion):
+    if completion != "text 0":
+        others.release()
+        return 1.0
+    await others.acquire()
+    await others.acquire()
+    return 0.5
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_rows_stand_as_in_the_data_in_whatever_order_they_are_done(
+    score: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    """In a run and in what is printed of it, and where nothing is kept."""
+    name = f"last_first_{kept}"
+    files(f"{name}.py", LAST_FIRST)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = files("three.jsonl", [{"id": f"e{n}", "completion": f"text {n}"} for n in range(3)])
+    rubric = files("code.json", [{"check": f"{name}:last_first"}])
+    saving = ["-o", "run"] if kept else []
+    done = score(*saving, "--allow-code", "-f", "csv", data=data, by=rubric)
+    found = list(csv.DictReader(io.StringIO(done.out)))
+    assert [(row["example"], row["score"]) for row in found] == [
+        ("e0", "0.5"), ("e1", "1.0"), ("e2", "1.0"),
+    ]  # fmt: skip
+    if kept:
+        lines = Path("run/rollouts.jsonl").read_text().splitlines()
+        assert json.loads(lines[-1])["example"] == "e0"
+        assert [row.example for row in Run.open("run").rows()] == ["e0", "e1", "e2"]

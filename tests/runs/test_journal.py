@@ -63,8 +63,8 @@ def test_rows_that_failed_are_not_done(tmp_path):
     run = Run.open(tmp_path)
     assert [(row.example, row.error) for row in run.rows()] == [
         ("0", None),
-        ("2", None),
         ("1", None),
+        ("2", None),
     ]
     assert (len(run), run.row("1").fields) == (3, {"completion": "Paris"})
 

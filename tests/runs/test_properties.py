@@ -40,7 +40,7 @@ def test_any_row_is_one_line_that_says_whose_it_is(example, sample, fields):
     form, row = RowForm(()), Row(example, sample, fields)
     line = form.written(row, holdable(fields))
     assert line.count(b"\n") == 1
-    assert opening_of(line, "here") == ((example, sample), False)
+    assert opening_of(line, "here") == ((example, sample), None, False)
     json.loads(line, parse_constant=pytest.fail)
     read = form.read(line, "here")
     kept = {name: value for name, value in fields.items() if name not in read.altered}

@@ -51,14 +51,15 @@ async def test_a_rubric_that_cannot_be_read_is_an_error_of_its_row(tmp_path, own
     summary = await score_rows(None, rows, folder=tmp_path)
     assert (summary.scored, summary.unscored) == (1, 1)
     row = Run.open(tmp_path).row("b")
-    assert "the rubric of example b: " in row.errors["rubric"]
-    assert words in row.errors["rubric"]
+    assert "the rubric of example b: " in row.errors["rollout"]
+    assert words in row.errors["rollout"]
 
 
 async def test_a_row_without_any_rubric_is_an_error():
     """When there is none for all."""
     summary = await score_rows(None, [{"completion": "x"}])
-    assert summary.errors_by_criterion == {"rubric": {"RubricError": 1}}
+    assert summary.errors_by_criterion == {"rollout": {"RubricError": 1}}
+    assert summary.criteria == {}
 
 
 async def test_rows_of_one_rubric_share_it():

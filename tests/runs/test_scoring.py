@@ -448,8 +448,9 @@ async def test_a_completion_that_is_null_is_an_error_and_not_an_empty_text(tmp_p
     summary = await score_rows(rubric, texts(None, "", "one two"), folder=tmp_path / "run")
     assert (summary.scored, summary.unscored) == (2, 1)
     assert summary.errors == {"NoCompletion": 1}
+    assert list(summary.criteria) == ["max_words"]
     assert Run.open(tmp_path / "run").row("0").errors == {
-        "completion": "NoCompletion: the completion of example 0 is null: write it, or leave the row out"
+        "rollout": "NoCompletion: the completion of example 0 is null: write it, or leave the row out"
     }
 
 

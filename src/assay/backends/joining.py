@@ -116,7 +116,7 @@ class _Counting:
 
     def counted(self, line: bytes, part: Done) -> bytes:
         """A row, with the number that its rollout has in the whole run."""
-        key, _ = opening_of(line, f"shard {part.shard}")
+        key = opening_of(line, f"shard {part.shard}").key
         if fingerprint(key[0]) not in self._repeated:
             return line
         if part.sampled:
@@ -127,7 +127,7 @@ class _Counting:
 
     def moved(self, line: bytes, part: Done) -> bytes:
         """Another line about a row of this part, with the same number."""
-        key, _ = opening_of(line, f"failures of shard {part.shard}")
+        key = opening_of(line, f"failures of shard {part.shard}").key
         return line if part.sampled else self._moved(line, key)
 
     def end_part(self) -> None:

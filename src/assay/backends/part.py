@@ -61,8 +61,8 @@ class PartSink(Sink):
         good = self._path.with_suffix(".good")
         with good.open("wb") as file:
             for where, _, line in numbered_lines(self._path, size):
-                key, has_errors = opening_of(line, where)
-                if not has_errors:
+                key, _, has_errors = opening_of(line, where)
+                if not has_errors and key not in self._done:
                     file.write(line)
                     self._done.add(key)
         good.replace(self._path)

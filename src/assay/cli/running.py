@@ -85,7 +85,7 @@ class Running:
         return summary
 
     def _streamed(self, work: Work, conditions: Conditions) -> Summary:
-        """Print every rollout as soon as it is there, since nothing is kept of it."""
+        """Print every rollout as soon as it and those before it are there, since nothing is kept of it."""
         grader = conditions.grader
         format = format_of(
             self.showing.format,
@@ -95,21 +95,24 @@ class Running:
             thresholds=self.showing.thresholds,
         )
         tally = Tally()
+        in_order = InOrder(format.row)
 
         def print_row(row: Row) -> None:
             tally.add(row)
             self.streamed_low.extend(low_rows([row], self.showing))
-            format.row(row)
+            in_order.take(row)
 
         format.begin(None)
         try:
             summary = self._watched(work, replace(conditions, on_row=print_row))
         except (AssayError, KeyboardInterrupt):
+            in_order.end()
             so_far = tally.summary()
             # A document has to be ended; to people, nothing at all is nothing to tell.
             if so_far and (so_far.rollouts or self.showing.format not in FOR_PEOPLE):
                 format.end(so_far.with_fields(complete=False))
             raise
+        in_order.end()
         format.end(summary)
         return summary
 
@@ -136,6 +139,31 @@ class Running:
 
     def _say(self, line: str) -> None:
         say(line, self.showing)
+
+
+class InOrder:
+    """Hands rows on in the order of the data, though they are finished in another."""
+
+    def __init__(self, give: Callable[[Row], object]) -> None:
+        self._give = give
+        self._next = 0
+        self._early: dict[int, Row] = {}
+        """Rows that are finished before one that comes before them."""
+
+    def take(self, row: Row) -> None:
+        if row.number is None:
+            self._give(row)
+            return
+        self._early[row.number] = row
+        while (ready := self._early.pop(self._next, None)) is not None:
+            self._next += 1
+            self._give(ready)
+
+    def end(self) -> None:
+        """Hand on the rest; those that are missing will not come."""
+        for number in sorted(self._early):
+            self._give(self._early[number])
+        self._early.clear()
 
 
 def refuse_taken(saving: Saving) -> None:

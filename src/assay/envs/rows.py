@@ -43,6 +43,7 @@ def row_of(job: Job, scored: Scored, columns: Sequence[str]) -> Row:
         timing={"generation": round(job.seconds, 6), "scoring": round(scored.seconds, 6)},
         model=replies[-1].model or None if replies else None,
         exchanges=scored.exchanges,
+        number=job.number,
     )
 
 

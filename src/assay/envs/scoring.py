@@ -17,7 +17,7 @@ from assay.rubric import Rubric
 from assay.runs import Row
 from assay.runs.exchanges import exchanges_told
 from assay.runs.row import Key
-from assay.runs.row_rubrics import COLUMN, RowRubrics, unreadable
+from assay.runs.row_rubrics import COLUMN, RowRubrics, unreadable_report
 from assay.runs.ways import Way, reports_on
 from assay.wording import shown
 
@@ -157,7 +157,7 @@ def _states(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 def _all_unreadable(
     error: RubricError | SignatureError, jobs: Sequence[Job]
 ) -> list[EvaluationReport]:
-    return [unreadable(error, f"example {job.key[0]}") for job in jobs]
+    return [unreadable_report(error, f"example {job.key[0]}") for job in jobs]
 
 
 def _write_advantages(group: Group, rewards: dict[Key, float | None]) -> None:

@@ -17,6 +17,8 @@ class Job:
     key: Key
     example: Example
     group: "Group"
+    number: int
+    """Its place among all of them."""
     state: State | None = None
     """What the rollout left behind, once it is over."""
     error: str | None = None
@@ -61,7 +63,7 @@ def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[Job]:
             group = groups.setdefault(key[0], Group())
             # A column of that name with something else in it is the data set's own affair.
             numbered = own is None or type(own) is int
-            job = Job(key, {**example, "sample": key[1]} if numbered else example, group)
+            job = Job(key, {**example, "sample": key[1]} if numbered else example, group, len(jobs))
             group.jobs.append(job)
             jobs.append(job)
     return jobs

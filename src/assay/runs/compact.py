@@ -9,6 +9,7 @@ from assay.criterion import Criterion
 from assay.lines import CriterionReport, Lines, line_of
 from assay.report import EvaluationReport
 from assay.score import Score
+from assay.wording import shown
 
 _REST = (
     "gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth",
@@ -134,7 +135,7 @@ class Compact:
     def _lines(self, answers: Sequence[Any] | None) -> Sequence[CriterionReport] | None:
         if answers is None:
             return None
-        read: list[Any] = [_long(a) if isinstance(a, list) else a for a in answers]
+        read: list[Any] = [_long(a) if isinstance(a, list) else _told(a) for a in answers]
         if len(read) == len(self.criteria) and not any(type(answer) is dict for answer in read):
             return Lines(self.criteria, read)
         return [
@@ -173,8 +174,23 @@ def _dumped(line: Any) -> Any:
     return line
 
 
+def _told(answer: Any) -> Any:
+    """An answer that is no list: a number, or a line of its own."""
+    if type(answer) not in (float, int, bool, dict):
+        raise TypeError(f"an answer is {shown(answer)}")
+    return answer
+
+
 def _long(short: Any) -> Score:
     value, verdict, reason, error, lines, disagreement = [*short, *_LACKING[len(short) :]]
+    for number in (value, disagreement):
+        if number is not None and type(number) not in (float, int, bool):
+            raise TypeError(f"the value of an answer is {shown(number)}")
+    for text in (verdict, error):
+        if text is not None and type(text) is not str:
+            raise TypeError(f"an answer says {shown(text)}")
+    if type(reason) is not str or type(lines) not in (list, tuple):
+        raise TypeError(f"an answer has the reason {shown(reason)} and the votes {shown(lines)}")
     made = tuple([CriterionReport.model_validate(line) for line in cast("list[Any]", lines)])
     return Score(value, reason, verdict, error, made, disagreement)
 

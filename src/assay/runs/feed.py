@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assay.errors import AssayError
-from assay.lines import CriterionReport
-from assay.report import EvaluationReport, aggregate
 from assay.runs.errors import RunRefused
 from assay.runs.keys import Hashes, Numbering
 from assay.runs.row import Key, Row
@@ -22,13 +20,16 @@ class Pending(NamedTuple):
     key: Key
     row: dict[str, Any]
     scorer: Any
+    """None where nothing is to be scored."""
     way: Way
     is_done: bool = False
     """Whether it is saved already, and only there for others to be compared with."""
-    known: EvaluationReport | None = None
-    """The report, where it is known without scoring: its rubric cannot be read, or it has no completion."""
+    error: str | None = None
+    """Why there is nothing to score: its rubric cannot be read, or it has no completion."""
     saved: Row | None = None
     """What an earlier run saved of it."""
+    number: int | None = None
+    """Its place in the data, from 0."""
 
 
 class Feed:
@@ -76,19 +77,21 @@ class Feed:
             if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise RunRefused(f"row {self._number.rows} is {shown(row)}: give a mapping")
             fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
-            yield self.pending(self._number.key_of(fields), fields)
+            number = self._number.rows
+            yield self.pending(self._number.key_of(fields), fields)._replace(number=number)
 
     def pending(self, key: Key, row: dict[str, Any], saved: Row | None = None) -> Pending:
         """A row with whoever scores it."""
         is_done = self._has(key)
+        number = None if saved is None else saved.number
         try:
             scorer, way = self._rubrics.of(row)
         except AssayError as error:
-            report = unreadable(error, f"example {key[0]}")
-            return Pending(key, row, None, _NOBODY, is_done, report, saved)
+            why = unreadable(error, f"example {key[0]}")
+            return Pending(key, row, None, _NOBODY, is_done, why, saved, number)
         if "completion" in row and row["completion"] is None:
-            return Pending(key, row, None, way, is_done, _without_completion(key), saved)
-        return Pending(key, row, scorer, way, is_done, None, saved)
+            return Pending(key, row, None, way, is_done, _without_completion(key), saved, number)
+        return Pending(key, row, scorer, way, is_done, None, saved, number)
 
     def _refuse_apart(self, first: Pending) -> None:
         """Refuse rollouts of an example that do not stand together: they could not be compared."""
@@ -105,12 +108,11 @@ class Feed:
             )
 
 
-def _without_completion(key: Key) -> EvaluationReport:
-    """The report on a row whose completion is null: nothing was written, which is not an empty text."""
-    said = (
+def _without_completion(key: Key) -> str:
+    """What is said of a row whose completion is null: nothing was written, which is not an empty text."""
+    return (
         f"NoCompletion: the completion of example {key[0]} is null: write it, or leave the row out"
     )
-    return aggregate([CriterionReport(name="completion", error=said)])
 
 
 def _undone(group: list[Pending]) -> Iterator[list[Pending]]:

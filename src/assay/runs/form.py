@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import fields
+from types import NoneType
+from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError
 
@@ -16,10 +18,29 @@ from assay.runs.plain import as_ascii, as_text, plain, quoted
 from assay.runs.row import LARGEST_SAMPLE, Key, Row
 from assay.runs.secrets import texts_struck
 from assay.runs.spending import NOTHING, Spending
-from assay.wording import plainly
+from assay.wording import plainly, shown
 
-_OPENING = re.compile(rb'\{"example":"([^"\\]*)","sample":(\d+),("errors":)?')
+_OPENING = re.compile(
+    rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?'
+)
 """How nearly every line begins: enough to know whose it is, and whether it is to be done again."""
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "fields": (dict,), "error": (str, NoneType), "spent": (dict, NoneType), "timing": (dict,),
+    "model": (str, NoneType), "exchanges": (list,), "altered": (list,), "errors": (dict,),
+    "answers": (list, NoneType), "report": (dict,), "row": (int, NoneType),
+    "score": (int, float, NoneType), "reward": (int, float, NoneType),
+}  # fmt: skip
+"""What may stand on a line besides its key."""
+
+
+class Opening(NamedTuple):
+    """What the opening of a line tells."""
+
+    key: Key
+    number: int | None
+    """The place of the row in the data; None when that is not known."""
+    has_errors: bool
+    """Whether anything on it went wrong, so that it is done again on resuming."""
 
 
 class RowForm:
@@ -48,7 +69,8 @@ class RowForm:
         said = None if row.model or row.altered else self._compact.text(row.report)
         if said is None:
             return None
-        return f'{{"example":{quoted(row.example)},"sample":{row.sample},{said}'
+        number = "" if row.number is None else f'"row":{row.number},'
+        return f'{{"example":{quoted(row.example)},"sample":{row.sample},{number}{said}'
 
     def _slow(self, row: Row, text: str, altered: Sequence[str]) -> bytes:
         head = self._head(row)
@@ -66,6 +88,8 @@ class RowForm:
 
     def _head(self, row: Row) -> dict[str, Any]:
         head: dict[str, Any] = {"example": row.example, "sample": row.sample}
+        if row.number is not None:
+            head["row"] = row.number
         said = self._compact.written(row.report) if row.error is None else {"error": row.error}
         errors = row.errors
         head |= texts_struck({"errors": errors, **said}) if errors else said
@@ -84,17 +108,17 @@ class RowForm:
         data = data_of(line, where)
         row = object.__new__(Row)
         error: str | None = data.get("error")
-        spent = data.get("spent")
         row.__dict__.update(
             example=data["example"],
             sample=data["sample"],
             fields=data.get("fields", {}),
             error=error,
-            spent=NOTHING if spent is None else Spending(**spent),
-            timing=data.get("timing", {}),
+            spent=_spending(data.get("spent"), where),
+            timing=_timing(data.get("timing", {}), where),
             model=data.get("model"),
             exchanges=tuple(data.get("exchanges", ())),
-            altered=tuple(data.get("altered", ())),
+            altered=tuple(map(str, data.get("altered", ()))),
+            number=data.get("row"),
         )
         if error is not None:
             row.__dict__["report"] = EvaluationReport()
@@ -105,7 +129,7 @@ class RowForm:
     def _report(self, data: Mapping[str, Any], where: str) -> EvaluationReport:
         try:
             return self._compact.read(data)
-        except (AssayError, LookupError, TypeError, ValueError) as error:
+        except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = plainly(error)[1] if isinstance(error, ValidationError) else str(error)
             raise _no_row(where, f"its report cannot be read: {why}") from error
 
@@ -123,19 +147,44 @@ def data_of(line: bytes, where: str) -> dict[str, Any]:
         raise _no_row(where, "it has no `example` (a text) and `sample` (a number)")
     if not 0 <= found["sample"] <= LARGEST_SAMPLE:
         raise _no_row(where, f"its sample is {found['sample']}")
+    for name, kinds in _KINDS.items():
+        if name in found and type(found[name]) not in kinds:
+            raise _no_row(where, f"its {name} is {shown(found[name])}")
+    if not 0 <= (found.get("row") or 0) <= LARGEST_SAMPLE:
+        raise _no_row(where, f"its row is {found['row']}")
     return found
 
 
-def opening_of(line: bytes, where: str) -> tuple[Key, bool]:
-    """The key of a line, and whether anything on it went wrong, without reading the rest."""
+def opening_of(line: bytes, where: str) -> Opening:
+    """Whose line it is, and whether anything on it went wrong, without reading the rest."""
     found = _OPENING.match(line)
     if found is not None and line.endswith(b"}\n"):
+        example, sample, number, errors = found.groups()
         try:
-            return (found[1].decode(), int(found[2])), found[3] is not None
+            key = (example.decode(), int(sample))
         except UnicodeDecodeError as error:
             raise _no_row(where, str(error)) from None
+        return Opening(key, None if number is None else int(number), errors is not None)
     data = data_of(line, where)
-    return (data["example"], data["sample"]), bool(data.get("errors"))
+    return Opening((data["example"], data["sample"]), data.get("row"), bool(data.get("errors")))
+
+
+def _spending(data: dict[str, Any] | None, where: str) -> Spending:
+    if data is None:
+        return NOTHING
+    known = {each.name: each for each in fields(Spending)}
+    for name, value in data.items():
+        is_amount = type(value) in (int, float) or (name == "cost" and value is None)
+        if name not in known or not is_amount:
+            raise _no_row(where, f"it spent {shown(value)} {shown(name)}")
+    return Spending(**data)
+
+
+def _timing(data: dict[str, Any], where: str) -> dict[str, float]:
+    for name, value in data.items():
+        if type(value) not in (int, float):
+            raise _no_row(where, f"its timing of {shown(name)} is {shown(value)}")
+    return data
 
 
 def _no_row(where: str, why: str) -> RunError:

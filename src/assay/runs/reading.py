@@ -1,7 +1,8 @@
 """Run: a run's folder, open for reading, also while it is still being written."""
 
 import os
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from assay.runs.about import RunAbout
 from assay.runs.errors import RunError
 from assay.runs.folder import Folder
 from assay.runs.form import RowForm, opening_of
+from assay.runs.keys import Hashes
 from assay.runs.row import Key, Row
 from assay.runs.summary import Summary
 from assay.runs.tally import Tally
@@ -32,6 +34,7 @@ class Run:
         self.about = about
         self._form = RowForm(about.criteria)
         self._places: dict[Key, int] = {}
+        self._failed: set[Key] = set()
         self._read_to = self._lines = 0
 
     @classmethod
@@ -45,15 +48,18 @@ class Run:
         return self._folder.path
 
     def rows(self) -> Iterator[Row]:
-        """Every row, in the order of the file; of one that was done again only the last.
+        """Every rollout once, in the order of the data; of one that was done again the last line that did.
 
-        They are read one by one, so a run of any size will do.
+        They are read one by one, so a run of any size will do. Rows that do not know their place in the
+        data come in the order of the file.
         """
         end = whole_lines(self._folder.rollouts)
-        replaced = self._replaced(end)
-        for where, place, line in numbered_lines(self._folder.rollouts, end):
-            if place not in replaced:
-                yield self._form.read(line, where)
+        places = self._in_order(end)
+        if places is not None:
+            yield from map(self.row_at, places)
+            return
+        for where, _, line in numbered_lines(self._folder.rollouts, end):
+            yield self._form.read(line, where)
 
     def row(self, example: str, sample: int = 0) -> Row:
         """One row. Raises `KeyError` when there is none."""
@@ -90,8 +96,10 @@ class Run:
 
     def __len__(self) -> int:
         end = whole_lines(self._folder.rollouts)
-        lines = sum(1 for _ in numbered_lines(self._folder.rollouts, end))
-        return lines - len(self._replaced(end))
+        places = self._in_order(end)
+        if places is not None:
+            return len(places)
+        return sum(1 for _ in numbered_lines(self._folder.rollouts, end))
 
     def __contains__(self, key: object) -> bool:
         self._look_further()
@@ -131,24 +139,53 @@ class Run:
         end = whole_lines(self._folder.rollouts)
         rest = numbered_lines(self._folder.rollouts, end, start=self._read_to, number=self._lines)
         for where, place, line in rest:
-            key, _ = opening_of(line, where)
-            self._places[key] = place
+            key, _, has_errors = opening_of(line, where)
+            if key not in self._places or key in self._failed or not has_errors:
+                self._places[key] = place
+                (self._failed.add if has_errors else self._failed.discard)(key)
             self._lines += 1
         self._read_to = end
 
-    def _replaced(self, end: int) -> set[int]:
-        """Where lines begin that have another one further down. Only failed rows are done again."""
-        if not self._folder.about().resumed:
-            return set()
-        failed: dict[Key, int] = {}
-        replaced: set[int] = set()
+    def _in_order(self, end: int) -> Sequence[int] | None:
+        """Where each row begins, in the order of the data, each key once; None when the file is just so.
+
+        Most files are. Rows that were waited for stand in it as they were finished, and what was done
+        again further down.
+        """
+        if self._is_in_order(end):
+            return None
+        numbers, places = array("q"), array("q")
+        chosen: dict[Key, int] = {}
+        failed: set[Key] = set()
         for where, place, line in numbered_lines(self._folder.rollouts, end):
-            key, has_errors = opening_of(line, where)
-            if key in failed:
-                replaced.add(failed.pop(key))
-            if has_errors:
-                failed[key] = place
-        return replaced
+            key, number, has_errors = opening_of(line, where)
+            known = chosen.get(key)
+            if known is None:
+                chosen[key] = len(places)
+                places.append(place)
+                numbers.append(-1 if number is None else number)
+            elif key in failed or not has_errors:
+                places[known] = place
+            else:
+                continue
+            (failed.add if has_errors else failed.discard)(key)
+        if -1 in numbers:
+            return places
+        return array("q", [places[at] for at in sorted(range(len(places)), key=numbers.__getitem__)])
+
+    def _is_in_order(self, end: int) -> bool:
+        """Whether the rows stand in the order of the data, and none of them twice."""
+        last, seen = -1, Hashes()
+        for where, _, line in numbered_lines(self._folder.rollouts, end):
+            key, number, _ = opening_of(line, where)
+            if number is None:
+                if not seen.add(f"{key[1]} {key[0]}"):
+                    return False
+            elif number <= last:
+                return False
+            else:
+                last = number
+        return True
 
 
 def whole_lines(path: Path) -> int:

@@ -88,8 +88,8 @@ class _SavedRows:
         else:
             units = (list(map(self._pending, rows)) for rows in self._run.by_example())
         for unit in units:
-            failed = [pending for pending in unit if pending.known is not None]
-            scored = [pending for pending in unit if pending.known is None]
+            failed = [pending for pending in unit if pending.error is not None]
+            scored = [pending for pending in unit if pending.error is None]
             yield from ([pending] for pending in failed if not pending.is_done)
             if not all(pending.is_done for pending in scored):
                 yield scored
@@ -97,8 +97,8 @@ class _SavedRows:
     def _pending(self, row: Row) -> Pending:
         pending = self._feed.pending(row.key, Recalled(row.fields, {}), row)
         if row.error is not None:
-            return pending._replace(scorer=None, known=row.report)
-        if not self._keeps or pending.known is not None:
+            return pending._replace(scorer=None, error=row.error)
+        if not self._keeps or pending.error is not None:
             return pending
         answers = saved_answers(row.report, self._criteria_of(row))
         return pending._replace(row=Recalled(row.fields, answers))

@@ -46,6 +46,8 @@ class Row:
     """What judges were asked and said, word for word, where that is kept."""
     altered: tuple[str, ...] = ()
     """Fields that JSON could not hold as they were, so that what is saved only resembles them."""
+    number: int | None = None
+    """Its place in the data, from 0, by which a run gives its rows in order; None when that is not known."""
 
     @classmethod
     def made(
@@ -56,6 +58,7 @@ class Row:
         report: EvaluationReport,
         spent: Spending,
         timing: Mapping[str, float],
+        number: int | None,
     ) -> "Row":
         """A scored row. A frozen dataclass sets each field by a call of its own; this sets them at once."""
         row = object.__new__(cls)
@@ -68,6 +71,7 @@ class Row:
             spent=spent,
             timing=timing,
             model=None,
+            number=number,
         )
         return row
 

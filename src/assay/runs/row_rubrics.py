@@ -81,7 +81,7 @@ class RowRubrics:
             try:
                 rubric, _ = self.of(_row_of(rollout))
             except AssayError as error:
-                reports[place] = unreadable(error, f"row {place}")
+                reports[place] = unreadable_report(error, f"row {place}")
             else:
                 together.setdefault(id(rubric), (rubric, []))[1].append(place)
 
@@ -97,11 +97,15 @@ class RowRubrics:
         return cast("list[EvaluationReport]", reports)
 
 
-def unreadable(error: AssayError, where: str) -> EvaluationReport:
-    """The report on a row whose rubric cannot be read: one line, without an answer."""
+def unreadable(error: AssayError, where: str) -> str:
+    """What is said of a row whose rubric cannot be read."""
     kind, _, message = described(error).partition(": ")
-    line = CriterionReport(name=COLUMN, error=f"{kind}: the rubric of {where}: {message}")
-    return aggregate([line])
+    return f"{kind}: the rubric of {where}: {message}"
+
+
+def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
+    """The report on a row whose rubric cannot be read: one line, without an answer."""
+    return aggregate([CriterionReport(name=COLUMN, error=unreadable(error, where))])
 
 
 def _row_of(rollout: Any) -> Mapping[str, Any]:

@@ -164,12 +164,14 @@ class Scoring:
             spent = Spending.of(ledger)
             rows: list[Row] = []
             kept = exchanges_told(said)
+            texts = [text for pending, text in zip(unit, texts, strict=True) if not pending.is_done]
             for pending, report in zip(unit, reports, strict=True):
+                if pending.is_done:
+                    continue
                 row = _row(pending, report, spent, timing)
                 rows.append(replace(row, exchanges=kept) if kept else row)
-                spent, kept = NOTHING, ()  # what a group took stands on the first of it
-            fresh = [place for place, pending in enumerate(unit) if not pending.is_done]
-            self._sink.take([rows[place] for place in fresh], [texts[place] for place in fresh])
+                spent, kept = NOTHING, ()  # what a group took stands on the first that is written
+            self._sink.take(rows, texts)
         finally:
             self._slots.release()
 
@@ -198,13 +200,14 @@ class Scoring:
             rows = [unit[place].row.copy() for place in places]
             found = await reports_on(scorer, rows, self._grader)
             reports |= zip(places, found, strict=True)
-        return [pending.known or reports[place] for place, pending in enumerate(unit)]
+        nothing = EvaluationReport()
+        return [reports.get(place, nothing) for place in range(len(unit))]
 
 
 def _by_scorer(unit: Sequence[Pending]) -> Iterator[tuple[Any, list[int]]]:
     places: dict[int, tuple[Any, list[int]]] = {}
     for place, pending in enumerate(unit):
-        if pending.known is None:
+        if pending.error is None:
             places.setdefault(id(pending.scorer), (pending.scorer, []))[1].append(place)
     yield from places.values()
 
@@ -216,15 +219,15 @@ def _row(
     timing: Mapping[str, float] = _UNTIMED,
 ) -> Row:
     example, sample = pending.key
-    row = Row.made(example, sample, pending.row, report, spent, timing)
+    row = Row.made(example, sample, pending.row, report, spent, timing, pending.number)
     before = pending.saved
     if before is None:
-        return row
+        return row if pending.error is None else replace(row, error=pending.error)
     generation = {part: s for part, s in before.timing.items() if part != "scoring"}
     return replace(
         row,
         timing={**generation, **timing},
-        error=before.error,
+        error=before.error or pending.error,
         model=before.model,
         altered=before.altered,
     )

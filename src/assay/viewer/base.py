@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from assay.runs import Run
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Changes when the table does; an index of another format is built anew."""
 
 COLUMNS: Final = {
@@ -77,7 +77,7 @@ def _make(base: sqlite3.Connection, signature: str, criteria: int) -> None:
         DROP TABLE IF EXISTS upto;
         CREATE TABLE rows ({", ".join(named + verdicts)});
         CREATE INDEX by_score ON rows (score, number);
-        CREATE INDEX by_example ON rows (example, sample);
+        CREATE UNIQUE INDEX by_example ON rows (example, sample);
         CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
         CREATE TABLE upto (place INTEGER, signature TEXT);
         """

@@ -5,6 +5,7 @@ index is extended from where it ended.
 """
 
 import math
+import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,14 +63,11 @@ class Index:
         ends = time.monotonic() + seconds
         with self._lock, self._base:
             start: int = self._one("SELECT place FROM upto")
-            marks = ", ".join("?" * (len(COLUMNS) + len(self.criteria)))
             for some in _chunks(self.run.placed_rows(start)):
-                if self.run.about.resumed or start:
-                    self._forget([_key(*row.key) for _, _, row in some])
                 texts = [_texts(row) for _, _, row in some]
                 places = [place for place, _, _ in some]
                 filled = [self._filled(*each) for each in zip(some, texts, strict=True)]
-                self._base.executemany(f"INSERT INTO rows VALUES ({marks})", filled)
+                self._insert(filled)
                 searched = (encodable("\n".join(each).lower()) for each in texts)
                 self._base.executemany(
                     "INSERT OR REPLACE INTO texts VALUES (?, ?)", zip(places, searched, strict=True)
@@ -175,16 +173,28 @@ class Index:
         with self._lock:
             return [found for (found,) in self._base.execute(sql, values)]
 
-    def _forget(self, keys: Sequence[tuple[str, int]]) -> None:
-        """Rows that were done again take the place of what they were."""
-        self._base.executemany("DELETE FROM rows WHERE example = ? AND sample = ?", keys)
+    def _insert(self, filled: Sequence[Sequence[Any]]) -> None:
+        """Add rows. One that was done again takes the place of what it was, unless that had no error."""
+        names = [*COLUMNS, *(f"v{place}" for place in self.criteria.values())]
+        again = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        sql = (
+            f"INSERT INTO rows VALUES ({', '.join('?' * len(names))}) "
+            f"ON CONFLICT (example, sample) DO UPDATE SET {again} "
+            "WHERE rows.errors <> '' OR excluded.errors = ''"
+        )
+        for row in filled:
+            try:
+                self._base.execute(sql, row)
+            except sqlite3.IntegrityError:
+                # Another row says that it has this place in the data, so this one goes by the next free number.
+                self._base.execute(sql, [None, *row[1:]])
 
     def _filled(self, placed: tuple[int, int, Row], texts: tuple[str, str]) -> list[Any]:
         place, _, row = placed
         prompt, completion = texts
         spends = row.spent.calls or row.spent.hits
         cells = [
-            None,
+            None if row.number is None else row.number + 1,
             place,
             row.example,
             row.sample,
