@@ -38,7 +38,7 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 def encodable(text: str) -> str:
     """The text with half characters (lone surrogates) spelled out, since UTF-8 and SQLite hold none.
 
-    >>> encodable("half an emoji: \ud83d")
+    >>> encodable("half an emoji: " + chr(0xD83D))
     'half an emoji: \\\\ud83d'
     """
     return text if text.isascii() else _LONE_SURROGATE.sub(_spelled, text)
