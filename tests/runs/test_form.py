@@ -202,7 +202,10 @@ def test_a_row_is_pickled_with_its_report(tmp_path):
     ("line", "found"),
     [
         (b'{"example":"a","sample":2,"score":null}\n', (("a", 2), None, False)),
-        (b'{"example":"a","sample":2,"row":7,"errors":{"x":"y"},"score":null}\n', (("a", 2), 7, True)),
+        (
+            b'{"example":"a","sample":2,"row":7,"errors":{"x":"y"},"score":null}\n',
+            (("a", 2), 7, True),
+        ),
         (b'{"example":"\\u00e9\\"","sample":0}\n', (('é"', 0), None, False)),
         (b'{ "sample": 0, "example": "b", "row": 3, "errors": {"x": "y"} }\n', (("b", 0), 3, True)),
     ],

@@ -164,7 +164,10 @@ def _settings(grader: Autograder) -> Iterator[str]:
     for parameter in signature(type(grader).__init__).parameters.values():
         name, usual = parameter.name, parameter.default
         value = held.get(name, held.get(f"_{name}", usual))
-        if name in _NO_SETTINGS or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        if name in _NO_SETTINGS or parameter.kind in (
+            Parameter.VAR_POSITIONAL,
+            Parameter.VAR_KEYWORD,
+        ):
             continue
         if name == "normalize":
             usual = True

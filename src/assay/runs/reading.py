@@ -171,7 +171,9 @@ class Run:
             (failed.add if has_errors else failed.discard)(key)
         if -1 in numbers:
             return places
-        return array("q", [places[at] for at in sorted(range(len(places)), key=numbers.__getitem__)])
+        return array(
+            "q", [places[at] for at in sorted(range(len(places)), key=numbers.__getitem__)]
+        )
 
     def _is_in_order(self, end: int) -> bool:
         """Whether the rows stand in the order of the data, and none of them twice."""

@@ -66,7 +66,9 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = Counter(name for name, _ in pairs)
         twice = next(name for name, count in names.items() if count > 1)
-        raise RepeatedFieldError(f"the field {shown(twice)} is there {names[twice]} times: name it once")
+        raise RepeatedFieldError(
+            f"the field {shown(twice)} is there {names[twice]} times: name it once"
+        )
     return found
 
 
