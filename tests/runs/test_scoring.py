@@ -505,7 +505,7 @@ async def test_a_judge_with_other_settings_does_not_go_on_with_a_run(tmp_path, o
     """What can change an answer is part of who judges."""
     rubric = Rubric.from_dict([{"requirement": "Is polite"}])
     await score_rows(rubric, texts("Please."), folder=tmp_path, grader=judged())
-    with pytest.raises(RunError, match="holds another run.*judge was .*, and is "):
+    with pytest.raises(RunError, match=r"holds another run.*judge was .*, and is "):
         await score_rows(rubric, texts("Please."), folder=tmp_path, grader=other, resume=True)
 
 

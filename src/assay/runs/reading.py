@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,8 @@ class Run:
         end = whole_lines(self._folder.rollouts)
         places = self._in_order(end)
         if places is not None:
-            yield from map(self.row_at, places)
+            for place, number in places:
+                yield self._row_at(place, f"{self._folder.rollouts}:{number}")
             return
         for where, _, line in numbered_lines(self._folder.rollouts, end):
             yield self._form.read(line, where)
@@ -81,9 +82,12 @@ class Run:
 
     def row_at(self, place: int) -> Row:
         """The row that begins at a byte."""
+        return self._row_at(place, f"{self._folder.rollouts}, byte {place}")
+
+    def _row_at(self, place: int, where: str) -> Row:
         with self._folder.rollouts.open("rb") as file:
             file.seek(place)
-            return self._form.read(file.readline(), f"{self._folder.rollouts}, byte {place}")
+            return self._form.read(file.readline(), where)
 
     def by_example(self) -> Iterator[list[Row]]:
         """The rows of each example together, in the order in which examples first came."""
@@ -146,34 +150,35 @@ class Run:
             self._lines += 1
         self._read_to = end
 
-    def _in_order(self, end: int) -> Sequence[int] | None:
-        """Where each row begins, in the order of the data, each key once; None when the file is just so.
+    def _in_order(self, end: int) -> Sequence[tuple[int, int]] | None:
+        """The byte where each row begins and its line, in the order of the data, each key once.
 
-        Most files are. Rows that were waited for stand in it as they were finished, and what was done
+        None when the file is just so, as most are. Rows that were waited for stand in it as they were finished, and what was done
         again further down.
         """
         if self._is_in_order(end):
             return None
-        numbers, places = array("q"), array("q")
+        numbers, places, lines = array("q"), array("q"), array("q")
         chosen: dict[Key, int] = {}
         failed: set[Key] = set()
-        for where, place, line in numbered_lines(self._folder.rollouts, end):
+        found = numbered_lines(self._folder.rollouts, end)
+        for at, (where, place, line) in enumerate(found, start=1):
             key, number, has_errors = opening_of(line, where)
             known = chosen.get(key)
             if known is None:
                 chosen[key] = len(places)
                 places.append(place)
+                lines.append(at)
                 numbers.append(-1 if number is None else number)
             elif key in failed or not has_errors:
-                places[known] = place
+                places[known], lines[known] = place, at
             else:
                 continue
             (failed.add if has_errors else failed.discard)(key)
-        if -1 in numbers:
-            return places
-        return array(
-            "q", [places[at] for at in sorted(range(len(places)), key=numbers.__getitem__)]
-        )
+        order: Iterable[int] = range(len(places))
+        if -1 not in numbers:
+            order = sorted(order, key=numbers.__getitem__)
+        return [(places[at], lines[at]) for at in order]
 
     def _is_in_order(self, end: int) -> bool:
         """Whether the rows stand in the order of the data, and none of them twice."""
