@@ -45,6 +45,30 @@ def test_simplification_is_the_last_tier():
     assert (verdict.status, verdict.tier) == ("equal", "symbolic")
 
 
+UNDECIDED = [
+    (r"e^{2\ln\pi}", r"\pi^2", "equal"),
+    (r"2^{\log_4 9}", "3", "equal"),
+    (r"\sinh(\ln 2)", r"\frac{3}{4}", "equal"),
+    ("x^3 = 8", "x = 2", "different"),
+]
+"""Both sides can be read, and algebra finds neither a difference nor a proof."""
+
+
+@pytest.mark.parametrize(("gold", "answer", "status"), UNDECIDED)
+def test_what_algebra_can_read_and_not_decide_goes_to_the_last_tier(gold, answer, status):
+    """A right answer is not wrong because the second tier found no proof."""
+    verdict = verify(gold, answer)
+    assert (verdict.status, verdict.tier) == (status, "symbolic")
+
+
+@pytest.mark.parametrize(("gold", "answer", "status"), UNDECIDED)
+def test_without_the_last_tier_what_is_not_proven_is_no_yes(gold, answer, status):
+    """And the reason says that it may be equal all the same."""
+    verdict = verify(gold, answer, options=MathOptions(symbolic=False))
+    assert (verdict.status, verdict.tier) == ("different", "algebra")
+    assert verdict.reason.startswith("not proven equal: ")
+
+
 @pytest.mark.slow
 def test_a_side_that_nobody_can_read_is_named():
     """A verdict tells an answer that cannot be read from a gold that cannot."""
