@@ -69,6 +69,23 @@ def test_without_the_last_tier_what_is_not_proven_is_no_yes(gold, answer, status
     assert verdict.reason.startswith("not proven equal: ")
 
 
+@pytest.mark.parametrize("rows", ["a & b", r"a & b \\ c & d", r"a \\ b \\ c"])
+def test_letters_of_a_matrix_may_differ_in_case_alone(rows: str):
+    """Whatever its shape; a matrix of one row is one too."""
+    one, two = (rf"\begin{{pmatrix}}{text}\end{{pmatrix}}" for text in (rows, rows.upper()))
+    assert verify(one, two, options=MathOptions(symbolic=False)).status == "equal"
+    other = two.replace("B", "E")
+    assert verify(one, other, options=MathOptions(symbolic=False)).status == "different"
+
+
+@pytest.mark.parametrize(("answer", "place"), [("x+word", 2), ("12x+3+word", 6)])
+def test_a_word_that_is_no_mathematics_is_named_with_its_place(answer: str, place: int):
+    """Counted in letters, from 0."""
+    verdict = verify("x+1", answer, options=MathOptions(symbolic=False))
+    assert verdict.status == "answer_unparsable"
+    assert verdict.reason == f"the answer: the word 'word' at {place} is no mathematics"
+
+
 @pytest.mark.slow
 def test_a_side_that_nobody_can_read_is_named():
     """A verdict tells an answer that cannot be read from a gold that cannot."""

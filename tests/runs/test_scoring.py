@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -285,6 +286,19 @@ class TestJudged:
         assert (first.unscored, second.unscored, len(model.calls)) == (1, 0, 3)
         assert {row.example: row.score for row in Run.open(tmp_path).rows()} == {"0": 0.0, "1": 1.0}
         assert Run.open(tmp_path).about.judge.startswith("PerCriterionGrader(")
+
+    async def test_a_run_tells_in_whose_words_its_judge_was_asked(self, tmp_path):
+        """The shipped ones by name and version, or one's own; to go on in other words is refused."""
+        shipped = PerCriterionGrader(FakeModel("MET"))
+        own = PerCriterionGrader(FakeModel("MET"), system_prompt="Be strict.")
+        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "shipped", grader=shipped)
+        await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=own)
+        assert re.search(r", per_criterion/\d+$", Run.open(tmp_path / "shipped").about.judge)
+        assert Run.open(tmp_path / "own").about.judge.endswith(", per_criterion/own")
+        with pytest.raises(RunError, match="per_criterion/own"):
+            await score_rows(
+                self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=shipped, resume=True
+            )
 
     async def test_nobody_to_ask_is_said_at_once(self, tmp_path):
         """The folder can be used again."""

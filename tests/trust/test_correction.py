@@ -173,6 +173,19 @@ class TestRuns:
         assert (found.criteria[0].rollouts, found.criteria[0].unanswered) == (198, 2)
         assert (found.score.rollouts, found.score.unanswered) == (198, 2)
 
+    def test_what_does_not_apply_is_no_missing_answer(self, make_run):
+        """Of 200 the judge says N/A to 5, which leave the rate; 2 it did not answer, and 1 failed as a whole."""
+        said = rows()
+        for n in range(150, 155):
+            said[n] = (str(n), {"is_polite": "N/A", "is_rude": "UNMET"})
+        for n in (160, 161):
+            said[n] = (str(n), {"is_polite": TimeoutError("away"), "is_rude": "UNMET"})
+        said[170] = {"example": "170", "error": "Overloaded: away"}
+        rubric = [RUBRIC[0] | {"allow_na": True}, RUBRIC[1]]
+        polite, rude = correct(make_run("run", rubric, said), labels(120)).criteria
+        assert (polite.rollouts, polite.unanswered) == (192, 3)
+        assert (rude.rollouts, rude.unanswered) == (199, 1)
+
     def test_where_people_are_split_half_a_label_counts(self, make_run):
         """Bob contradicts Ann on one rollout; to leave it out would leave out what is hard."""
         ann = labels(120, ["is_polite"])

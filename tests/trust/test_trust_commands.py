@@ -157,6 +157,18 @@ class TestCorrect:
         out = capsys.readouterr().out
         assert "the judge has moved on is_polite" in out
         assert "1.00 to 0.67" in out
+        assert "another completion" not in out
+
+    def test_a_judge_that_has_not_moved_is_not_said_to(self, run, labels, make_run, capsys):
+        """The same verdicts; and three rollouts with other words, which tell nothing about the judge."""
+        rows = [{"example": example, "said": answers} for example, answers in said(kind)]
+        for row in rows[90:93]:
+            row["completion"] = "another"
+        earlier = str(make_run("earlier", RUBRIC, rows).path)
+        assert main(["correct", run, labels, "--drift", earlier]) == 0
+        out = capsys.readouterr().out
+        assert "nothing shows that the judge has moved" in out
+        assert "3 rollouts with another completion say nothing about the judge" in out
 
 
 class TestCompare:
