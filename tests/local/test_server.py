@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import Literal
 
+import httpx
 import openai
 import pytest
 from pydantic import BaseModel
@@ -121,7 +122,7 @@ async def test_without_the_key_nobody_is_answered(server, question):
 
 
 def test_as_a_program_it_says_where_it_is_and_stops_when_told(server):
-    """One line of JSON, then it serves until Ctrl-C."""
+    """One line of JSON, with a new key where none was set, without which no page in a browser is answered."""
     command = [
         sys.executable,
         "-m",
@@ -134,8 +135,14 @@ def test_as_a_program_it_says_where_it_is_and_stops_when_told(server):
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = json.loads(program.stdout.readline())
     assert said["model"] == "smoke"
-    models = openai.OpenAI(base_url=said["url"], api_key="any").models.list()
+    models = openai.OpenAI(base_url=said["url"], api_key=said["key"]).models.list()
     assert [model.id for model in models] == ["smoke"]
+    page = httpx.post(
+        f"{said['url']}/chat/completions",
+        headers={"Host": "evil.example"},
+        json={"model": "smoke", "messages": [{"role": "user", "content": "Hello"}]},
+    )
+    assert page.status_code == 401
     program.send_signal(signal.SIGINT)
     assert program.communicate() == ("", "")
     assert program.returncode == 0

@@ -19,6 +19,14 @@ def guarded():
         yield server
 
 
+@pytest.fixture(scope="module")
+def keyless():
+    rubric = Rubric([lambda completion: completion == "4"])
+    settings = Settings(port=0, allow_hosts=("rewards.internal",))
+    with RewardServer(rubric, settings) as server:
+        yield server
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "reward.example.com"])
 def test_where_others_can_reach_it_a_server_needs_a_key(host):
     """It refuses to start, and says what to do."""
@@ -102,6 +110,43 @@ def test_why_a_reload_failed_is_for_those_with_the_key(guarded, asking):
     assert strange["reload_failed"] is True
     assert "reload_error" not in strange
     assert "exakt" in known.data["reload_error"]
+
+
+class TestHosts:
+    @pytest.mark.parametrize(
+        "path",
+        ["/v1/score", "/openrlhf", "/slime", "/verify", "/seed_session", "/v1/rubric", "/ready"],
+    )
+    @pytest.mark.parametrize(
+        "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""]
+    )
+    def test_without_a_key_another_name_is_refused(self, keyless, asking, path, host):
+        """A page in a browser whose name resolves to this machine is not answered, whatever it asks for."""
+        method = "GET" if path in ("/v1/rubric", "/ready") else "POST"
+        answer = asking(keyless.url, path, GOOD, method=method, headers={"Host": host})
+        assert answer.status == 403
+        assert f"this server is not {host.partition(':')[0]!r}" in answer.error
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "localhost",
+            "LocalHost:8000",
+            "127.0.0.1:1",
+            "127.0.0.9",
+            "[::1]:8000",
+            "rewards.internal",
+        ],
+    )
+    def test_names_of_this_machine_and_those_allowed_are_answered(self, keyless, asking, host):
+        """With any port, since a tunnel may have another."""
+        answer = asking(keyless.url, "/v1/score", GOOD, headers={"Host": host})
+        assert answer.data["items"] == [{"reward": 1.0, "score": 1.0}]
+
+    def test_with_a_key_any_name_will_do(self, guarded, asking):
+        """A page does not know the key, and a server on a network has names of its own."""
+        headers = {"Authorization": "Bearer s3cret", "Host": "rewards.example"}
+        assert asking(guarded.url, "/v1/score", GOOD, headers=headers).status == 200
 
 
 class TestWhereItComesFrom:

@@ -29,6 +29,7 @@ class Place:
     port: int
     workers: int
     key_file: str | None
+    allow_hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ place_options = bundled(
     click.option(
         "--key-file", metavar="FILE", shell_complete=files,
         help="A file with the key that requests must carry; by default ASSAY_SERVER_KEY is it.",
+    ),
+    click.option(
+        "--allow-host", "allow_hosts", multiple=True, metavar="NAME",
+        help="Another name that requests may give the server, as a proxy does. May be given again.",
     ),
 )  # fmt: skip
 limit_options = bundled(
@@ -150,6 +155,7 @@ def _settings(place: Place, unscored: str, limits: Limits) -> "Settings":
         workers=place.workers,
         unscored=cast("Any", unscored),
         key=key_from(place.key_file),
+        allow_hosts=place.allow_hosts,
         bounds=Bounds(**asdict(limits)),
     )
 

@@ -11,6 +11,7 @@ log-probabilities, streaming and `cached_tokens` in the usage.
 import argparse
 import json
 import os
+import secrets
 import sys
 import threading
 from importlib import import_module
@@ -49,15 +50,18 @@ class LocalServer:
     ) -> None:
         """`model` is as in `weights_file`; `port` 0 takes a free one; `threads` None takes every core.
 
-        Each of the `slots` answers one request at a time and has `context` tokens of its own. With a
-        `key` only those who send it are answered.
+        Each of the `slots` answers one request at a time and has `context` tokens of its own. Only requests
+        that carry the `key` are answered; without one, a new key is made.
         """
+        # The engine does not look at the name it is asked under, so that a page in a browser whose own name
+        # resolves to this machine could ask it. Such a page does not know the key.
+        self.key = key or secrets.token_urlsafe(24)
         self.name, path = weights_file(model)
         engine = _engine()
         settings = _settings(engine, path, threads or cores(), context, slots)
         settings.port = port
         settings.model_alias = {self.name}
-        settings.api_keys = [key] if key else []
+        settings.api_keys = [self.key]
         try:
             self._server: Any = engine.Server(settings)
         except RuntimeError as error:
@@ -120,7 +124,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m assay.models.local_server",
         description="An OpenAI-compatible server with a local model, on 127.0.0.1. "
-        "If ASSAY_LOCAL_KEY is set, it is the key to send.",
+        "Requests must carry the key of ASSAY_LOCAL_KEY; where that is not set, the key that the first "
+        "line says.",
     )
     parser.add_argument("--model", default="local", help="local, local:NAME, local:FILE or smoke")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one (default)")
@@ -141,8 +146,11 @@ def main(arguments: list[str] | None = None) -> int:
     except AssayError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    told = {"url": server.url, "model": server.name}
+    if not os.environ.get("ASSAY_LOCAL_KEY"):
+        told["key"] = server.key
     with server:
-        sys.stdout.write(json.dumps({"url": server.url, "model": server.name}) + "\n")
+        sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
         _wait(until_eof=said.until_eof)
     return 0

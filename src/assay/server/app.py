@@ -6,11 +6,13 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from starlette.responses import Response as Page
+
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.server.board import Board
 from assay.server.gate import Gate, stopping
-from assay.server.keys import refuse_stranger
+from assay.server.keys import Hosts, refuse_stranger
 from assay.server.metrics import FAMILIES, Counts
 from assay.server.native import Native
 from assay.server.nemo_gym import NemoGym
@@ -60,6 +62,7 @@ class RewardApp:
         self.last_error = ""
         """Why a rollout was not scored, the last time that happened."""
         self._key = self.settings.key.encode()
+        self._hosts = Hosts(self.settings)
         self._patience = Patience(self.settings.bounds.body_seconds)
         self._limits: set[asyncio.Timeout] = set()
         self._routes: dict[str, Route] = {
@@ -92,7 +95,7 @@ class RewardApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route(scope) if scope["type"] == "http" else None
         if route is None:
-            await self._pages(scope, receive, send)
+            await self._show_page(scope, receive, send)
             return
         started = time.perf_counter()
         try:
@@ -113,6 +116,16 @@ class RewardApp:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
+    async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._hosts.refuse(scope.get("headers", ()))
+        except Refusal as refusal:
+            await Page(refusal.body, refusal.status, media_type="application/json")(
+                scope, receive, send
+            )
+            return
+        await self._pages(scope, receive, send)
+
     def _route(self, scope: Scope) -> Route | None:
         if scope["method"] != "POST":
             return None
@@ -122,6 +135,7 @@ class RewardApp:
         return self._routes.get(path)
 
     async def _answer(self, route: Route, scope: Scope, receive: Receive) -> Answer:
+        self._hosts.refuse(scope["headers"])
         headers: dict[bytes, bytes] = dict(scope["headers"])
         refuse_stranger(self._key, headers)
         bounds = self.settings.bounds

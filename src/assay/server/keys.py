@@ -1,14 +1,18 @@
-"""Keys: who may ask."""
+"""Keys and hosts: who may ask, and under which name."""
 
 import binascii
 import hmac
 import os
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from assay.server.refusals import Refusal
-from assay.server.settings import KEY, SettingsError
+from assay.server.settings import KEY, Settings, SettingsError, is_loopback
+from assay.wording import shown
+
+MOST_KNOWN: Final = 64
 
 
 def refuse_stranger(key: bytes, headers: Mapping[bytes, bytes]) -> None:
@@ -20,6 +24,56 @@ def refuse_stranger(key: bytes, headers: Mapping[bytes, bytes]) -> None:
             "in the address",
             ((b"www-authenticate", b"Bearer"),),
         )
+
+
+class Hosts:
+    """The names under which the server may be asked.
+
+    A page in a browser can have its own name resolve to this machine and then ask as if it were the
+    server's own page (DNS rebinding). It cannot send another name than its own, so a name that is not the
+    server's is refused wherever no key does that.
+
+    >>> Hosts(Settings()).refuse([(b"host", b"evil.example:8000")])
+    Traceback (most recent call last):
+    assay.server.refusals.Refusal: this server is not 'evil.example': ask 127.0.0.1, or start it with --allow-host evil.example
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._checks = not settings.key or bool(settings.allow_hosts)
+        self._names = {name.lower() for name in ("localhost", settings.host, *settings.allow_hosts)}
+        self._host = settings.host
+        self._known: set[bytes] = set()
+        """Headers that were found right, so that each is read once."""
+
+    def refuse(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Refuse a request under another name. One that names none comes from no browser."""
+        if not self._checks:
+            return
+        for name, value in headers:
+            if name == b"host" and value not in self._known:
+                self._look(value)
+
+    def _look(self, value: bytes) -> None:
+        host = host_name(value.decode("latin-1"))
+        if host.lower() not in self._names and not is_loopback(host):
+            raise Refusal(
+                403,
+                f"this server is not {shown(host)}: ask {self._host}, or start it with --allow-host "
+                f"{host[:100]}",
+            )
+        if len(self._known) < MOST_KNOWN:
+            self._known.add(value)
+
+
+def host_name(value: str) -> str:
+    """The name in a `Host` header, without its port.
+
+    >>> host_name("127.0.0.1:8000"), host_name("[::1]:8000"), host_name("localhost")
+    ('127.0.0.1', '::1', 'localhost')
+    """
+    if value.startswith("["):
+        return value[1:].partition("]")[0]
+    return value.partition(":")[0]
 
 
 def knows(key: bytes, headers: Mapping[bytes, bytes]) -> bool:

@@ -8,7 +8,7 @@ from assay.server.board import Board, Family, Row
 from assay.unscored import POLICIES
 
 ROUTES: Final = ("score", "openrlhf", "slime", "nemo_gym")
-STATUSES: Final = (200, 400, 401, 408, 413, 415, 422, 429, 500, 503)
+STATUSES: Final = (200, 400, 401, 403, 408, 413, 415, 422, 429, 500, 503)
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 

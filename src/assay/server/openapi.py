@@ -143,4 +143,6 @@ def _guarded(is_guarded: bool) -> Schema:
 
 
 def _stranger(is_guarded: bool) -> Schema:
-    return {"401": _answer("The key is missing or wrong.", _ERROR_HERE)} if is_guarded else {}
+    if is_guarded:
+        return {"401": _answer("The key is missing or wrong.", _ERROR_HERE)}
+    return {"403": _answer("The server was asked under a name that is not its own.", _ERROR_HERE)}

@@ -90,6 +90,12 @@ class Settings:
     """
     key: str = field(default="", repr=False)
     """What every request but health and readiness must carry; may be empty on loopback only."""
+    allow_hosts: tuple[str, ...] = ()
+    """Names that requests may give the server, besides its address and those of this machine.
+
+    Looked at where there is no key, since then a page in a browser could ask under a name of its own; and
+    where any are given.
+    """
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
