@@ -293,8 +293,12 @@ class TestJudged:
         own = PerCriterionGrader(FakeModel("MET"), system_prompt="Be strict.")
         await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "shipped", grader=shipped)
         await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=own)
-        assert re.search(r", per_criterion/\d+$", Run.open(tmp_path / "shipped").about.judge)
-        assert Run.open(tmp_path / "own").about.judge.endswith(", per_criterion/own")
+        assert re.search(r", per_criterion/\d+\b", Run.open(tmp_path / "shipped").about.judge)
+        assert (
+            Run.open(tmp_path / "own")
+            .about.judge.partition(", ")[2]
+            .startswith("per_criterion/own")
+        )
         with pytest.raises(RunError, match="per_criterion/own"):
             await score_rows(
                 self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=shipped, resume=True
