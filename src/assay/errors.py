@@ -34,9 +34,14 @@ report, where it can be seen and counted.
 from functools import partial
 from typing import Any
 
+from assay.redaction import redacted
+
 
 class AssayError(Exception):
-    """Anything `assay` raises on purpose."""
+    """Anything `assay` raises on purpose. Its message holds no key, password or login."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*map(redacted, arguments))
 
 
 class RubricError(AssayError, ValueError):

@@ -1,6 +1,5 @@
 """RubricGroup: rubrics whose reports are summed."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,12 +11,13 @@ from assay.loading import inner_options
 from assay.loading.read import group_parts, is_group
 from assay.loading.source import Place
 from assay.loading.write import group_hash
+from assay.redaction import logger_of
 from assay.rollout import Batch
 from assay.rubric import Rubric, refuse_ring
 from assay.types import RewardFunc
 from assay.wording import shown
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 
 class RubricGroup(Rubric):

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from assay.redaction import redacted
+
 if TYPE_CHECKING:  # which takes longer to load than all else a worker process needs
     from pydantic import ValidationError
 
@@ -84,13 +86,13 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def described(error: BaseException) -> str:
-    """The kind and message of an error, whatever its own `__str__` does.
+    """The kind and message of an error, whatever its own `__str__` does, and without secrets.
 
     >>> described(ValueError("no such field"))
     'ValueError: no such field'
     """
     try:
-        message = str(error)
+        message = redacted(str(error))
     except Exception:  # noqa: BLE001 - somebody else's __str__
         message = "its message cannot be shown"
     more = f"… ({len(message)} characters)" if len(message) > LONGEST else ""

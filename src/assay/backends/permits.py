@@ -16,7 +16,6 @@ when it breaks. What is said are lines of JSON; the first is the secret that cam
 import asyncio
 import hmac
 import json
-import logging
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -28,9 +27,10 @@ from assay.models.gate import Outcome
 from assay.models.ledger import Ledger
 from assay.models.limits import Limits
 from assay.models.turns import LocalTurns
+from assay.redaction import logger_of
 from assay.runs.progress import Progress
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 HOST = "127.0.0.1"
 

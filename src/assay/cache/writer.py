@@ -1,7 +1,6 @@
 """WriteBehind: stores verdicts from a thread of its own, in short batches."""
 
 import atexit
-import logging
 import os
 import threading
 import weakref
@@ -10,6 +9,7 @@ from concurrent.futures import Future
 
 from assay.cache.verdict import CachedVerdict, Item, VerdictKey
 from assay.errors import AssayError, CacheError
+from assay.redaction import logger_of
 
 LINGER_SECONDS = 0.02
 """How long a verdict may wait for others to be stored with it."""
@@ -17,7 +17,7 @@ LINGER_SECONDS = 0.02
 ENOUGH = 100
 """How many verdicts make a batch that waits no longer."""
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 class WriteBehind:

@@ -18,10 +18,11 @@ from assay.errors import GradingError, MissingExtraError
 from assay.math import MathOptions, MathVerdict
 from assay.messages import completion_text
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
+from assay.redaction import logger_of
 from assay.score import Score
 from assay.types import Messages
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -8,6 +8,7 @@ import click
 
 from assay.cli.config import config_of
 from assay.cli.group import Group
+from assay.redaction import redacted
 
 
 @click.group("models", cls=Group, example="assay models list")
@@ -32,11 +33,11 @@ def _default(ctx: click.Context) -> str:
     """What a judge is where no option names one, and who says so."""
     for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
         if os.environ.get(variable):
-            return f"{os.environ[variable]} ({variable})"
+            return redacted(f"{os.environ[variable]} ({variable})")
     config = config_of(ctx)
     named = config.settings.get("judge") or config.settings.get("model")
     if named:
-        return f"{named} ({config.path})"
+        return redacted(f"{named} ({config.path})")
     found = _file("local")
     if found is None:
         return "local, and none is here: `assay models pull` a judge, or name a model with -m"

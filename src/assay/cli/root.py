@@ -4,7 +4,9 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
+from typing import Any, TextIO, cast
 
 import click
 from click.shell_completion import shell_complete
@@ -13,6 +15,7 @@ from assay.cli.exits import FINE, INTERRUPTED, USAGE, code_of
 from assay.cli.group import LazyGroup
 from assay.cli.usage import complaint
 from assay.errors import AssayError
+from assay.redaction import redacted
 from assay.version import VERSION
 
 COMPLETE = "_ASSAY_COMPLETE"
@@ -33,6 +36,25 @@ def root() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name, and give its exit code."""
     _show_any_text()
+    with redirect_stderr(cast("TextIO", _Redacting(sys.stderr))):
+        return _run(arguments)
+
+
+class _Redacting:
+    """A stream for people, on which no secret is written; it is otherwise the stream it is made of."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, such as a hint that repeats what was typed, without the login in it."""
+        return self._stream.write(redacted(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _run(arguments: Sequence[str]) -> int:
     if instruction := os.environ.get(COMPLETE):
         return shell_complete(root, {}, "assay", COMPLETE, instruction)
     if not arguments:

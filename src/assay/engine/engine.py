@@ -1,6 +1,5 @@
 """Engine: answer every question of a plan for a batch of rollouts. Writes nothing."""
 
-import logging
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,11 +14,12 @@ from assay.engine.judging import Judging
 from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
 from assay.graders.base import Autograder
+from assay.redaction import logger_of
 from assay.rollout import Batch
 from assay.score import Score
 from assay.types import OnError
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 
 _SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)

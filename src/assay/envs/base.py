@@ -1,6 +1,5 @@
 """Environment: examples to ask a model about, and a rubric to score what it makes of them."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -22,11 +21,12 @@ from assay.group import RubricGroup
 from assay.models import Reply
 from assay.models.base import Tool
 from assay.parsers import Parser
+from assay.redaction import logger_of
 from assay.rubric import Rubric
 from assay.types import Message, Messages, State
 from assay.wording import described, shown
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 
 class Environment(Closing, ABC):

@@ -1,16 +1,16 @@
 """Closing: an environment lets go of what it holds, by its teardown hooks."""
 
 import atexit
-import logging
 from types import TracebackType
 from typing import Self
 
 from assay.concurrency import FAILURES, is_stop, run_sync
 from assay.envs.calling import awaited
 from assay.envs.hooks import hooks_of
+from assay.redaction import logger_of
 from assay.wording import described
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 
 class Closing:

@@ -1,7 +1,6 @@
 """Evaluator: does the rollouts of an environment, and has each group scored as soon as it is over."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -13,12 +12,13 @@ from assay.envs.scoring import Scoring
 from assay.envs.speaker import Speaker
 from assay.envs.work import Group, Job
 from assay.models import budget
+from assay.redaction import logger_of
 from assay.rubric import Rubric
 from assay.runs import Row, Spending
 from assay.types import State
 from assay.wording import described, shown
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 
 class Rolls(Protocol):

@@ -10,6 +10,7 @@ from assay.models import Model, Reply, Request, model_of
 from assay.models.asking import EndpointModel
 from assay.models.base import Tool
 from assay.models.sdk import creating
+from assay.redaction import redacted
 from assay.types import Message
 from assay.wording import shown
 
@@ -36,8 +37,9 @@ class Speaker:
         given = _checked(sampling_args or {})
         self.client = client
         self.sampling_args = given
-        self.name = model if isinstance(model, str) else str(getattr(model, "id", model or client))
-        """What the caller calls the model."""
+        named = model if isinstance(model, str) else str(getattr(model, "id", model or client))
+        self.name: str = redacted(named)
+        """What the caller calls the model, without a login."""
         self._settings, extra = _settings(given)
         self.model = _model(client, model, extra)
         if at_once is not None and isinstance(self.model, EndpointModel):

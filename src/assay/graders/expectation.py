@@ -1,6 +1,5 @@
 """Expectation: answers weighed by the probability that a model gave to each choice."""
 
-import logging
 from dataclasses import replace
 
 from assay.criterion import Criterion
@@ -8,10 +7,11 @@ from assay.graders.base import Autograder
 from assay.graders.composite import Composite, scores_from
 from assay.graders.degenerate import degenerate
 from assay.graders.length import LengthPenalty
+from assay.redaction import logger_of
 from assay.score import Score
 from assay.types import OnError
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 
 class Expectation(Composite):

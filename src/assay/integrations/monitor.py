@@ -4,7 +4,6 @@ None of them is proof. Each is a number to plot over training steps, and a warni
 limit for long enough that chance is a poor excuse.
 """
 
-import logging
 import math
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
@@ -13,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from assay.errors import RubricError
 from assay.graders.degenerate import degenerate
+from assay.redaction import logger_of
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 Z: Final = 1.96
 """Standard errors either side of an estimate that hold 95 % of it."""

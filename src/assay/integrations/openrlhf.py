@@ -4,16 +4,16 @@ OpenRLHF calls with lists of one, and swallows whatever the function raises: the
 reward, and the log a line at INFO. So what is unscored is also said here, at ERROR.
 """
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from assay.concurrency import run_sync
 from assay.integrations.step import RubricSource, Step, Value, rubric_of
+from assay.redaction import logger_of
 from assay.unscored import Policy, UnscoredError, fallback_of
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 RewardFunc: TypeAlias = Callable[[Sequence[str], Sequence[str], Sequence[Any]], dict[str, Any]]
 

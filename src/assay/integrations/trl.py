@@ -6,7 +6,6 @@ group's baseline and gives it no advantage.
 """
 
 import json
-import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -15,10 +14,11 @@ from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
 from assay.messages import completion_text
+from assay.redaction import logger_of
 from assay.rubric import Rubric
 from assay.runs.row_rubrics import RowRubrics
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 TrlReward: TypeAlias = Callable[..., Awaitable[list[float | None]]]
 """What TRL calls by keyword: `prompts`, `completions`, and every column of the dataset as a list."""

@@ -1,6 +1,5 @@
 """Dispatcher: the one thread of a pool. It owns the queue and the workers, and answers every task."""
 
-import logging
 import os
 import selectors
 import socket
@@ -18,8 +17,9 @@ from assay.isolation.outcome import Outcome
 from assay.isolation.room import Room
 from assay.isolation.settings import Settings
 from assay.isolation.task import Task
+from assay.redaction import logger_of
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 LONGEST: Final = 3600.0
 """Seconds between two looks at the clock, at most."""

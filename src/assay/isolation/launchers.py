@@ -1,6 +1,5 @@
 """Launchers: the one in use, the one about to take over, and those whose workers have yet to end."""
 
-import logging
 import math
 import selectors
 import time
@@ -11,9 +10,10 @@ from typing import Final
 from assay.isolation import launch, template
 from assay.isolation.launch import Launcher, News
 from assay.isolation.settings import Settings
+from assay.redaction import logger_of
 from assay.wording import described
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 READY: Final = 300.0
 """Seconds that a launcher may take until it is ready, imports and all."""

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Final, cast
 from assay.isolation import wire
 from assay.isolation.clock import Clock
 from assay.isolation.settings import Settings
+from assay.redaction import redacted
 from assay.wording import described
 
 MARK: Final = 0.5
@@ -162,7 +163,7 @@ def _told(error: BaseException, otherwise: str = "") -> bytes:
     try:
         from traceback import format_exception
 
-        trace = "".join(format_exception(type(error), error, _below(error.__traceback__)))
+        trace = redacted("".join(format_exception(type(error), error, _below(error.__traceback__))))
     except Exception:  # noqa: BLE001 - memory, recursion, or somebody else's __repr__
         trace = ""
     message = described(error)

@@ -1,6 +1,5 @@
 """Address: where an endpoint is, and how every request to it begins."""
 
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
@@ -9,6 +8,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from assay.errors import Refused
+from assay.redaction import STRUCK, parted_from_login, telltale
 
 _PORTS = {"http": 80, "https": 443}
 _IN_A_PATH = "/%:@!$&'()*+,;=~-._"
@@ -52,6 +52,10 @@ class Address:
         sent = {"Host": _named(host)} | _HEADERS | dict(headers)
         if parts.username and "Authorization" not in sent:
             sent["Authorization"] = _basic(parts)
+        key = sent.get("Authorization", "").rpartition(" ")[2] or sent.get("x-api-key")
+        password = parted_from_login(url)[2]
+        self.secrets = tuple(secret.encode() for secret in telltale(key, password))
+        """Credentials that are sent, and struck out of an answer that repeats them."""
         self.place = Place(host)
         proxy = proxy_for(url)
         if proxy is not None:
@@ -69,16 +73,19 @@ class Address:
         """A request with this body."""
         return b"%b%d\r\n\r\n%b" % (self._opening, len(body), body)
 
+    def without_secrets(self, body: bytes) -> bytes:
+        """An answer's body without the credentials that were sent."""
+        for secret in self.secrets:
+            body = body.replace(secret, STRUCK.encode())
+        return body
+
 
 def _taken_apart(url: str) -> tuple[SplitResult, Host]:
     try:
         parts = urlsplit(url)
         return parts, _host(parts)
     except (ValueError, KeyError):
-        told = re.sub(r"//[^/]*@", "//…@", url)
-        raise Refused(
-            f"{told!r} is no address: give one such as http://127.0.0.1:8000/v1"
-        ) from None
+        raise Refused(f"{url!r} is no address: give one such as http://127.0.0.1:8000/v1") from None
 
 
 def _host(parts: SplitResult) -> Host:

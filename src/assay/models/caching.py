@@ -4,7 +4,6 @@ Only whole, readable replies are kept. Whatever a model raises is not: a failure
 be answered for ever.
 """
 
-import logging
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -14,6 +13,7 @@ from assay.errors import CacheError, Unreadable
 from assay.models.base import Model, Reply, Request, Token, Usage
 from assay.models.ledger import Ledger
 from assay.models.reading import read
+from assay.redaction import logger_of
 
 VERSION = "1"
 """Changes when what was kept must not be found any more."""
@@ -30,7 +30,7 @@ class Cache(Protocol):
 CacheSource: TypeAlias = Cache | str | Path | bool | None
 """A cache; a folder, file or `postgresql://` URL; True for the default place; None for none."""
 
-_logger = logging.getLogger(__name__)
+_logger = logger_of(__name__)
 
 
 def cache_of(source: CacheSource) -> Cache | None:

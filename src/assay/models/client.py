@@ -77,7 +77,8 @@ class Client:
         response = await connection.ask(address.request(body), seconds)
         if connection.is_open:
             self._keep(connection, address.place)
-        return answer_of(response.status, response.headers, response.body)
+        body = address.without_secrets(response.body)
+        return answer_of(response.status, response.headers, body)
 
     def close(self) -> None:
         """Close what is idle; what is in use is closed by who uses it."""

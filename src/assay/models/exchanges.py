@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Literal, NamedTuple
 
 from assay.models.base import Model, Reply, Request, Source
+from assay.redaction import redacted
 from assay.types import Message
 from assay.wording import described
 
@@ -50,7 +51,7 @@ def exchanged(model: Model, request: Request) -> Awaitable[Reply]:
 
 
 async def _kept(model: Model, request: Request, kept: list[Exchange]) -> Reply:
-    asked = (model.id, request.question, request.messages)
+    asked = (redacted(model.id), request.question, request.messages)
     try:
         reply = await model(request)
     except Exception as error:

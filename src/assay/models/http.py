@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from assay.models.address import Address
 from assay.models.client import Answer, Client
 from assay.models.wire import Payload
+from assay.redaction import redacted
 
 
 class HttpSend:
@@ -16,4 +17,5 @@ class HttpSend:
 
     async def __call__(self, payload: Payload, seconds: float) -> Answer:
         client = await Client.here()
-        return await client.ask(self._address, payload.written(), seconds)
+        answer = await client.ask(self._address, payload.written(), seconds)
+        return answer._replace(text=redacted(answer.text)) if answer.text else answer

@@ -8,7 +8,6 @@ What each is worth was measured; see docs/local-model.md.
 """
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -27,6 +26,7 @@ from assay.models.local_weights import SMOKE, fingerprint, weights_file
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE
 from assay.models.wire import Payload
+from assay.redaction import logger_of
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"
 """Part of that model's id, so that it stands wherever the judge is named."""
@@ -34,7 +34,7 @@ NOT_A_JUDGEMENT = "smoke judge: not a judgement"
 PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
 """A slow machine is no outage: long prompts take minutes, and whoever waits has to."""
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 @cache

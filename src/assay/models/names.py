@@ -24,6 +24,7 @@ from assay.models.prices import FREE, Price, price_of
 from assay.models.providers import PROVIDERS, is_cloud, provider_at, url_of
 from assay.models.sdk import Protocol, SdkSend, address_of, creating, key_of, without_retries
 from assay.models.wire import Wire
+from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import meant, shown
 
 ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
@@ -150,8 +151,10 @@ def _at_address(source: str, options: _Options) -> Model:
 
 def _over_http(url: str, provider: str, name: str, key: str | None, options: _Options) -> Model:
     wire = _wire("anthropic" if provider == "anthropic" else "openai", provider, options)
+    where, login, password = parted_from_login(url)
+    keep_secret(key, password)
     send = HttpSend(url + wire.path, wire.headers(key))
-    return _model(url, provider, name, key or "", wire, send, options)
+    return _model(where, provider, name, key or login, wire, send, options)
 
 
 _MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}
@@ -161,7 +164,9 @@ _MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}
 def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Options) -> Model:
     if not name:
         raise Refused(f"{shown(client)} is a client, and no model is named: pass its name too")
-    url = address_of(client)
+    url, _, password = parted_from_login(address_of(client))
+    key = key_of(client)
+    keep_secret(key, password)
     quiet = without_retries(client, (options.limits or Limits()).timeout)
     found = creating(quiet)
     if found is None:
@@ -170,9 +175,12 @@ def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Opti
     known = provider_at(url)
     provider = known or ("" if url else maker)
     where = PROVIDERS[known].url if known else url or protocol
-    wire, send = _wire(protocol, provider, options), SdkSend(quiet, found[1])
+    wire, send = (
+        _wire(protocol, provider, options),
+        SdkSend(quiet, found[1], telltale(key, password)),
+    )
     price = price_of(maker, name) if is_cloud(url) else None
-    return _model(where, provider, name, key_of(client), wire, send, options, price)
+    return _model(where, provider, name, key, wire, send, options, price)
 
 
 def _wire(protocol: Protocol, provider: str, options: _Options) -> Wire:
@@ -210,7 +218,8 @@ def _model(
 
 
 def _said(extra: Mapping[str, Any]) -> str:
-    return "&".join(f"{name}={extra[name]!r}" for name in sorted(extra))
+    told = redacted_settings(extra)
+    return "&".join(f"{name}={told[name]!r}" for name in sorted(told))
 
 
 def _price_here(url: str) -> Price | None:

@@ -5,11 +5,12 @@ The clients of `openai` (Azure too), `anthropic` (Bedrock and Vertex too) and `g
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from assay.models.client import Answer
 from assay.models.wire import Payload
+from assay.redaction import redacted, without
 
 CONNECTIONS = 1000
 """That a client keeps open at most."""
@@ -61,9 +62,13 @@ def without_retries(client: Any, timeout: float) -> Any:
 class SdkSend:
     """Asks through the client. A sync client waits in a thread, so few calls go at once."""
 
-    def __init__(self, client: Any, create: Callable[..., Any]) -> None:
+    def __init__(
+        self, client: Any, create: Callable[..., Any], secrets: Sequence[str] = ()
+    ) -> None:
+        """`secrets` are what the client sends, struck out where an answer repeats them."""
         self._client = client
         self._create = create
+        self._secrets = secrets
         self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
         self._names = _names(create)
         marks = (create, getattr(client, "close", None), getattr(client, "aclose", None))
@@ -82,7 +87,7 @@ class SdkSend:
             if answer is None:
                 raise
             return answer
-        return Answer(200, {}, _plain(result), "")
+        return Answer(200, {}, without(self._secrets, _plain(result)), "")
 
     def _arguments(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body as arguments; a field that this version of the SDK has no name for goes in `extra_body`.
@@ -148,7 +153,7 @@ def _refusal(error: Exception) -> Answer | None:
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if isinstance(status, int) and 400 <= status < 600:
         headers = getattr(getattr(error, "response", None), "headers", None)
-        return Answer(status, cast("Mapping[str, str]", headers or {}), None, str(error))
+        return Answer(status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error)))
     if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):
         raise ConnectionError(str(error)) from error
     return None

@@ -1,6 +1,6 @@
 """A run is a folder: what was run, a line a finished rollout, and a summary.
 
-about      RunAbout: what was run; rubrics, the rubric as it is remembered; secrets, struck out
+about      RunAbout: what was run; rubrics, the rubric as it is remembered
 row        Row: one finished rollout; form and compact, how it stands on a line; plain, what JSON holds
 journal    Journal: the one writer; lock, one process at a time; keys, what rows go by
 reading    Run: a folder opened for reading

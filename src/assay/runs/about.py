@@ -14,9 +14,9 @@ from assay.criterion import is_scorer
 from assay.graders.base import Autograder
 from assay.graders.manner import Manner
 from assay.identity import hash_of, path_of
+from assay.redaction import redacted_settings
 from assay.runs.plain import plain
 from assay.runs.rubrics import RubricAbout
-from assay.runs.secrets import struck
 from assay.runs.ways import Way
 from assay.wording import shown
 
@@ -77,10 +77,10 @@ class RunAbout:
 
     def __post_init__(self) -> None:
         for name in ("versions", "config", "options", "data"):
-            object.__setattr__(self, name, struck(plain(getattr(self, name))))
+            object.__setattr__(self, name, redacted_settings(plain(getattr(self, name))))
         for name in ("model", "judge"):
-            object.__setattr__(self, name, struck(getattr(self, name)))
-        object.__setattr__(self, "resolved", tuple(map(struck, self.resolved)))
+            object.__setattr__(self, name, redacted_settings(getattr(self, name)))
+        object.__setattr__(self, "resolved", tuple(map(redacted_settings, self.resolved)))
 
     def with_fields(self, **changes: Any) -> "RunAbout":
         """A copy with some fields changed."""
@@ -92,7 +92,7 @@ class RunAbout:
         >>> RunAbout("score", resolved=("b",)).having_met(["a", "b"]).resolved
         ('a', 'b')
         """
-        resolved = tuple(sorted({*self.resolved, *map(struck, models)}))
+        resolved = tuple(sorted({*self.resolved, *map(redacted_settings, models)}))
         return self if resolved == self.resolved else replace(self, resolved=resolved)
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class RunAbout:
         data: dict[str, Any] = {"format": FORMAT}
         data |= {each.name: getattr(self, each.name) for each in fields(self)}
         data["rubric"] = None if self.rubric is None else self.rubric.to_dict()
-        return struck(data)
+        return redacted_settings(data)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from assay.models.exchanges import Exchange
-from assay.runs.secrets import texts_struck
 
 
 def exchanges_told(kept: Sequence[Exchange]) -> tuple[Mapping[str, Any], ...]:
@@ -19,9 +18,7 @@ def exchanges_told(kept: Sequence[Exchange]) -> tuple[Mapping[str, Any], ...]:
         if shared:
             known |= {"like": like, "shared": shared}
         known["messages"] = [dict(message) for message in exchange.messages[shared:]]
-        # An endpoint may repeat the key in its complaint.
-        reply = texts_struck(exchange.reply) if exchange.source == "error" else exchange.reply
-        told.append({**known, "reply": reply, "source": exchange.source})
+        told.append({**known, "reply": exchange.reply, "source": exchange.source})
     return tuple(told)
 
 

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from assay.criterion import Criterion
 from assay.errors import AssayError
+from assay.redaction import redacted
 from assay.report import EvaluationReport
 from assay.runs.compact import Compact
 from assay.runs.errors import RunError, RunRefused
 from assay.runs.plain import as_ascii, as_text, plain, quoted
 from assay.runs.row import LARGEST_SAMPLE, Key, Row
-from assay.runs.secrets import texts_struck
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import plainly, shown
 
@@ -92,7 +92,7 @@ class RowForm:
             head["row"] = row.number
         said = self._compact.written(row.report) if row.error is None else {"error": row.error}
         errors = row.errors
-        head |= texts_struck({"errors": errors, **said}) if errors else said
+        head |= redacted({"errors": errors, **said}) if errors else said
         if row.spent is not NOTHING and row.spent != NOTHING:
             head["spent"] = row.spent.to_dict()
         if row.timing:

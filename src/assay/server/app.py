@@ -1,13 +1,13 @@
 """RewardApp: the server as an ASGI application. Scoring is short and by hand; `pages` has the rest."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response as Page
 
+from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.server.board import Board
@@ -30,7 +30,7 @@ from assay.server.slime import Slime
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-logger = logging.getLogger("assay.server")
+logger = logger_of("assay.server")
 
 JSON: Final = (b"content-type", b"application/json")
 ROLLOUT_PREFIX: Final = "/ng-rollout/"

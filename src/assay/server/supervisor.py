@@ -1,7 +1,6 @@
 """Supervisor: holds the listening socket, keeps worker processes running, and hands them new rubrics."""
 
 import asyncio
-import logging
 import os
 import signal
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from assay.errors import AssayError
+from assay.redaction import logger_of
 from assay.server.board import Board
 from assay.server.control import Begin, Load, Note, Swap
 from assay.server.handle import Handle
@@ -20,7 +20,7 @@ from assay.server.settings import Judge, Settings
 from assay.server.sources import Source
 from assay.server.watch import Watch
 
-logger = logging.getLogger("assay.server")
+logger = logger_of("assay.server")
 
 LOOKS: Final = 0.5
 """Seconds between two looks at the rubric file."""

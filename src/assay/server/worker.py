@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from assay.models import Ledger, budget
+from assay.redaction import logger_of, redacted
 from assay.rubric import Rubric
 from assay.server.app import RewardApp
 from assay.server.board import Board
@@ -18,7 +19,7 @@ from assay.server.metrics import FAMILIES, JUDGING, Counts
 from assay.server.sources import Loader, Source
 from assay.wording import described
 
-logger = logging.getLogger("assay.server")
+logger = logger_of("assay.server")
 
 
 class Worker:
@@ -77,7 +78,7 @@ class Worker:
         try:
             self._waiting[number] = await asyncio.to_thread(self._loader.rubric, source)
         except Exception as error:  # noqa: BLE001 - a rubric file may run anything
-            return str(error) or described(error)
+            return redacted(str(error)) or described(error)
         return ""
 
     async def _beat(self, spent: Ledger) -> None:
@@ -138,7 +139,7 @@ async def work(control: socket.socket, listening: socket.socket, board: int) -> 
             board_here = Board.at(board, FAMILIES, begin.rows)
             worker = Worker(begin, channel, board_here, loader)
         except Exception as error:  # noqa: BLE001 - a rubric file may run anything
-            channel.send(Failed(str(error) or described(error)))
+            channel.send(Failed(redacted(str(error)) or described(error)))
             channel.close()
             return 1
         _collect_seldom()

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import math
 import os
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import AssayError
+from assay.redaction import logger_of
 from assay.runs import Run, RunError
 from assay.runs.lock import Lock, is_held
 from assay.trust.error import LabelError
@@ -20,7 +20,7 @@ from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import shown
 from assay.viewer.index import Index, Page
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 FRESH: Final = 1.0
 """Seconds after which a run that grows is looked at again."""

@@ -1,0 +1,205 @@
+"""Redaction: keys, passwords and logins are struck out of everything that leaves the process.
+
+Our errors, the descriptions of other people's errors, log records, runs and printed lines all go through
+`redacted`. It knows secrets by their shape (`sk-…`, `https://user:password@host`), by the environment variable
+that holds them (`MISTRAL_API_KEY`), and because a model was given them (`keep_secret`). What an endpoint
+repeats of the credentials it was sent is struck out where its answer comes in (`without`).
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:  # loaded where it is needed: worker processes start with this module
+    import logging
+
+STRUCK = "***"
+
+SHORTEST_KEY = 8
+"""Characters of the shortest key that is looked for in what others say; less may be a word."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ALWAYS = frozenset({
+    "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "passphrase",
+    "passwd", "password", "pwd", "secret",
+})  # fmt: skip
+_HARMLESS = {
+    "key": frozenset({
+        "answer", "cache", "column", "data", "dict", "field", "group", "id", "image", "input", "json",
+        "label", "map", "output", "primary", "prompt", "question", "reward", "row", "sort",
+    }),
+    "token": frozenset({
+        "bos", "cls", "end", "eos", "first", "last", "mask", "next", "pad", "per", "sep", "special",
+        "start", "stop", "unk",
+    }),
+}  # fmt: skip
+"""What a name may be about that ends in a word for a secret and is none: `sort_key`, `eos_token`."""
+
+_kept: set[str] = set()
+
+
+def keep_secret(*secrets: str | None) -> None:
+    """Have these struck out of everything from now on; one that is too short to be found is passed over."""
+    _kept.update(secret for secret in secrets if secret and len(secret) >= SHORTEST_KEY)
+
+
+def redacted(value: Any) -> Any:
+    """A text, or a value of JSON, with every secret in its texts struck out.
+
+    >>> redacted("https://me:pw@host/v1?token=abc&n=2 refuses Bearer 0123456789")
+    'https://***@host/v1?token=***&n=2 refuses Bearer ***'
+    """
+    return _redacted(value, _known())
+
+
+def redacted_settings(value: Any, name: str = "") -> Any:
+    """The same, with every value struck out that stands under the name of a secret.
+
+    >>> redacted_settings({"api_key": "abc", "max_tokens": 5, "url": "https://me:pw@host/v1"})
+    {'api_key': '***', 'max_tokens': 5, 'url': 'https://***@host/v1'}
+    """
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return {redacted(key): redacted_settings(inner, key) for key, inner in items}
+    if isinstance(value, str):
+        return STRUCK if value and is_secret_name(name) else redacted(value)
+    if isinstance(value, Sequence):
+        return [redacted_settings(inner, name) for inner in cast("Sequence[Any]", value)]
+    if value is None or isinstance(value, bool):
+        return value
+    return STRUCK if is_secret_name(name) else value
+
+
+def without(secrets: Iterable[str], value: Any) -> Any:
+    """A value of JSON without these secrets, which its sender was given.
+
+    >>> without(["s3cret-key"], {"text": "You sent s3cret-key.", "n": 1})
+    {'text': 'You sent ***.', 'n': 1}
+    """
+    return _replaced(value, tuple(secrets))
+
+
+def telltale(*secrets: str | None) -> tuple[str, ...]:
+    """Those that can be looked for in what a model says, since they are no words: `EMPTY` is one.
+
+    >>> telltale("EMPTY", "not-needed", "s3cret-key", None)
+    ('s3cret-key',)
+    """
+    return tuple(
+        secret
+        for secret in secrets
+        if secret
+        and len(secret) >= SHORTEST_KEY
+        and any(map(str.isdigit, secret))
+        and any(map(str.isalpha, secret))
+    )
+
+
+def parted_from_login(url: str) -> tuple[str, str, str]:
+    """An address without its login, the login as it stands there, and its password.
+
+    >>> parted_from_login("https://me:p%40ss@host:8000/v1#name")
+    ('https://host:8000/v1#name', 'me:p%40ss', 'p@ss')
+    """
+    from urllib.parse import unquote
+
+    scheme, slashes, rest = url.partition("://")
+    place = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    login, at, host = place.rpartition("@")
+    if not at:
+        return url, "", ""
+    bare = f"{scheme}{slashes}{rest.replace(place, host, 1)}"
+    return bare, login, unquote(login.partition(":")[2])
+
+
+@lru_cache(maxsize=1024)
+def is_secret_name(name: str) -> bool:
+    """Whether a field of that name holds a secret: `OPENAI_API_KEY`, `authToken`; not `max_tokens`."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words:
+        return False
+    if words[-1] in _ALWAYS:
+        return True
+    return words[-1] in _HARMLESS and not _HARMLESS[words[-1]].intersection(words[-2:-1])
+
+
+def logger_of(name: str) -> "logging.Logger":
+    """The logger of that name, whose records say no secret, traces included."""
+    import logging
+
+    logger = logging.getLogger(name)
+    logger.addFilter(_redact_record)
+    return logger
+
+
+def _redact_record(record: "logging.LogRecord") -> bool:
+    record.msg, record.args = redacted(record.getMessage()), None
+    if record.exc_info and not record.exc_text:
+        import logging
+
+        record.exc_text = logging.Formatter().formatException(record.exc_info)
+    if record.exc_text:
+        record.exc_text = redacted(record.exc_text)
+    return True
+
+
+def _known() -> list[str]:
+    """Every secret that is known for certain, the longest first, since one may begin another."""
+    named = (value for name, value in os.environ.items() if is_secret_name(name))
+    # A path is no secret: PWD, GOOGLE_APPLICATION_CREDENTIALS.
+    keys = {key for key in named if len(key) >= SHORTEST_KEY and not key.startswith(("/", "~"))}
+    return sorted(keys | _kept, key=len, reverse=True)
+
+
+def _redacted(value: Any, keys: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return _in_text(_replaced(value, keys))
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return {name: _redacted(inner, keys) for name, inner in items}
+    if isinstance(value, list | tuple):
+        return [_redacted(inner, keys) for inner in cast("Sequence[Any]", value)]
+    return value
+
+
+def _replaced(value: Any, keys: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        for key in keys:
+            value = value.replace(key, STRUCK)
+        return value
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return {name: _replaced(inner, keys) for name, inner in items}
+    if isinstance(value, list | tuple):
+        return [_replaced(inner, keys) for inner in cast("Sequence[Any]", value)]
+    return value
+
+
+def _in_text(text: str) -> str:
+    value, login, query = _patterns()
+    text = value.sub(STRUCK, text)
+    if "://" in text:
+        text = login.sub(STRUCK, text)
+    return query.sub(rf"\1{STRUCK}", text)
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Secrets by their look, logins in addresses, and secrets in the queries of addresses.
+
+    Each begins where a run of its own letters does, or a text made of beginnings takes quadratic time.
+    """
+    value = (
+        r"(?<![\w\-])[spr]k-(?=[\w\-]*\d)[\w\-]{16,}"  # OpenAI, Anthropic, Stripe and their like
+        r"|\b(?:gh[pousr]_|hf_|npm_|gsk_|r8_|xai-|pplx-)[A-Za-z0-9]{24,}"
+        r"|\b(?:github_pat_|tgp_v1_|glpat-|xox[abprs]-|pypi-)[\w\-]{16,}"
+        r"|\bAIza[\w\-]{30,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+        r"|(?<![\w\-])eyJ[\w\-]{8,}\.[\w\-]{8,}\.[\w\-]*"  # a JSON web token
+        r"|(?<=Bearer )\S{8,}|(?<=Basic )[\w+/=]{8,}"
+        r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"
+    )
+    login = r"(?<=://)[^/\s@]+(?=@)"
+    query = r"(?<=[?&])([\w\-.]*(?:key|token|secret|password|signature|sig|auth)=)[^&\s#]+"
+    return re.compile(value), re.compile(login), re.compile(query, re.IGNORECASE)
