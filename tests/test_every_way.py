@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import assay.compat.verifiers as vf
-from assay import Criterion, GradingError, Rollout, Rubric, RubricGroup, Score
+from assay import Criterion, GradingError, Rollout, Rubric, RubricGroup, Score, SingleTurnEnv
 from assay.integrations import as_trl_reward, compute_scores_of, custom_rm_of
 from assay.runs import Run, score_rows
 from assay.server import RemoteRubric, RewardServer
@@ -56,14 +56,18 @@ def by_grade(rubric, rows):
     return [graded(row) for row in rows]
 
 
+def numbered(rows):
+    return [{"example_id": str(place), **row} for place, row in enumerate(rows)]
+
+
 def by_rows(rubric, rows):
     found = []
-    asyncio.run(score_rows(rubric, rows, on_row=found.append))
+    asyncio.run(score_rows(rubric, numbered(rows), on_row=found.append))
     return [row.reward for row in sorted(found, key=lambda row: int(row.example))]
 
 
 def by_saved_run(rubric, rows, folder):
-    asyncio.run(score_rows(rubric, rows, folder=folder))
+    asyncio.run(score_rows(rubric, numbered(rows), folder=folder))
     return [Run.open(folder).row(str(place)).reward for place in range(len(rows))]
 
 
@@ -234,6 +238,159 @@ class TestNothingApplies:
         """Its line leaves the score of the rubric around it."""
         inner = Rubric([no_question], name="inner")
         assert rewards(Rubric([inner.as_criterion(), unlucky]), [*self.ROWS]) == [2.0, 1.0]
+
+
+class Generous(Rubric):
+    """Adds to the reward, and returns nothing, as a rubric written for verifiers does."""
+
+    async def score_rollout(self, state):
+        await super().score_rollout(state)
+        state["reward"] += 10
+
+
+class GenerousByScore(Rubric):
+    """Asks another method of the base class."""
+
+    async def score_rollout(self, state):
+        [report] = await self.score([state])
+        state["reward"] = report.raw_score + 10
+
+
+class GenerousByGroup(Rubric):
+    async def score_group(self, states):
+        await super().score_group(states)
+        for state in states:
+            state["reward"] += 10
+
+
+class GenerousReport(Rubric):
+    async def score_rollout(self, state):
+        report = await super().score_rollout(state)
+        return report.model_copy(update={"raw_score": report.raw_score + 10})
+
+
+class GenerousScore(Rubric):
+    async def score(self, rollouts, *, autograder=None):
+        reports = await super().score(rollouts, autograder=autograder)
+        return [
+            report.model_copy(update={"raw_score": report.raw_score + 10}) for report in reports
+        ]
+
+
+class Alone(Rubric):
+    """Has no functions, and does not ask the base class."""
+
+    async def score_rollout(self, state):
+        state["reward"] = 11.0 if state["completion"] == state["answer"] else 10.0
+        state["metrics"] = {"mine": 1.0}
+
+
+OWN = [
+    Generous([right]),
+    GenerousByScore([right]),
+    GenerousByGroup([right]),
+    GenerousReport([right]),
+    GenerousScore([right]),
+    Alone(),
+]
+
+
+@pytest.mark.parametrize("rubric", OWN, ids=lambda rubric: type(rubric).__name__)
+class TestOwnMethods:
+    """A class with a `score_rollout`, `score_group` or `score` of its own is scored by that."""
+
+    ROWS = ({"completion": "4", "answer": "4"}, {"completion": "5", "answer": "4"})
+
+    def test_by_itself(self, rewards, rubric):
+        """1 and 0 for the answer, and 10 of its own."""
+        if isinstance(rubric, GenerousReport):
+            rubric = RubricGroup([rubric])  # called by hand, its state has what it wrote there
+        assert rewards(rubric, [*self.ROWS]) == [11.0, 10.0]
+
+    def test_in_a_group(self, rewards, rubric):
+        """Its reward is added to that of the others: 1 each."""
+        group = RubricGroup([Rubric([lambda: 1.0]), rubric])
+        assert rewards(group, [*self.ROWS]) == [12.0, 11.0]
+
+    def test_in_an_environment(self, rubric):
+        """The model says 4 to both; the group of the environment and the monitor is asked too."""
+        data = [{"question": "2+2?", "answer": "4"}, {"question": "3+3?", "answer": "6"}]
+        env = SingleTurnEnv(data, rubric=_on_texts(rubric))
+        with ModelServer("4") as server:
+            results = env.evaluate(model=server.model)
+            assert results["reward"] == [11.0, 10.0]
+            assert [state["reward"] for state in results["state"]] == [11.0, 10.0]
+            env.add_rubric(Rubric([lambda: 1.0]))
+            assert env.evaluate(model=server.model)["reward"] == [12.0, 11.0]
+            repeated = env.evaluate(model=server.model, rollouts_per_example=2)
+        assert repeated["reward"] == [12.0, 12.0, 11.0, 11.0]
+        assert repeated["advantage"] == [0.0] * 4
+
+    def test_the_state_of_a_group_has_the_total_alone(self, rubric):
+        """Advantage and step rewards are from the total, and scores are written once."""
+        states = [{**row, "trajectory": [{"step": 1}]} for row in self.ROWS]
+        asyncio.run(RubricGroup([rubric, Rubric([lambda: 1.0])]).score_group(states))
+        assert [state["advantage"] for state in states] == [0.5, -0.5]
+        assert [state["trajectory"][0]["reward"] for state in states] == [12.0, 11.0]
+        assert "errors" not in states[0]
+
+
+def _on_texts(rubric):
+    """The same rubric for chats."""
+    if isinstance(rubric, Alone):
+
+        class AloneOnTexts(Rubric):
+            async def score_rollout(self, state):
+                said = state["completion"][-1]["content"]
+                state["reward"] = 11.0 if said == state["answer"] else 10.0
+
+        return AloneOnTexts()
+    return type(rubric)([right_text])
+
+
+class TestOwnMethodsThatFail:
+    """What a subclass's own method does wrong is said on the line, and is no zero."""
+
+    ROWS = ({"completion": "4"}, {"completion": "4!"})
+
+    def test_one_that_raises_fails_its_rollout_alone(self, rewards):
+        class Unlucky(Rubric):
+            async def score_rollout(self, state):
+                state["reward"] = unlucky(state["completion"])
+
+        assert rewards(RubricGroup([Unlucky()]), [*self.ROWS]) == [1.0, None]
+
+    def test_one_that_writes_no_reward_is_an_error(self, rewards):
+        class Forgetful(Rubric):
+            async def score_rollout(self, state):
+                state["metrics"] = {"a": 1.0}
+
+        assert rewards(RubricGroup([Forgetful(), Rubric([right])]), [*self.ROWS]) == [None, None]
+
+    async def test_the_error_says_what_to_do(self):
+        class Loud(Rubric):
+            async def score_group(self, states):
+                for state in states:
+                    state["reward"] = "much"
+
+        [report] = await Loud().score([{"completion": "4"}])
+        assert report.errors == {
+            "score_group of Loud": "ValueError: score_group of Loud wrote 'much' as the reward, "
+            "not a finite number"
+        }
+
+    async def test_a_criterion_that_fails_inside_keeps_its_error(self):
+        """Natively there is nothing to add to, and through verifiers' names no number passes for a score."""
+        for kind in (Rubric, vf.Rubric):
+
+            class Adding(kind):
+                async def score_rollout(self, state):
+                    await super().score_rollout(state)
+                    state["reward"] += 10
+
+            [report] = await RubricGroup([Adding([unlucky])]).score([{"completion": "4!"}])
+            assert report.scored is False
+            assert report.errors == {"unlucky": "OSError: the compiler did not answer"}
 
 
 class TestVerifiersNames:

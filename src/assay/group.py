@@ -92,10 +92,10 @@ class RubricGroup(Rubric):
     async def _ask(self, child: Rubric, batch: Batch, given: Autograder | None) -> Findings:
         """A grader given for this call goes before the child's own, and that before the group's."""
         grader = given or child.autograder or self.autograder
-        return await child._find(batch, grader)  # pyright: ignore[reportPrivateUsage]
+        return await child._findings(batch, grader)  # pyright: ignore[reportPrivateUsage]
 
     def _refuse_alone(self) -> None:
-        children = [child for child in self._children() if len(child)]
+        children = [child for child in self._children() if len(child) or child.own_methods]
         if not children:
             super()._refuse_alone()
         for child in children:

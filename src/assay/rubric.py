@@ -98,9 +98,16 @@ class Rubric(Doors, Loadable):
 
     @property
     def compares(self) -> bool:
-        return any(question.is_group for question in self._plan.questions) or any(
-            isinstance(inner, Rubric) and inner.compares for inner in self._inside()
+        return (
+            "score_group" in self._own_methods()
+            or any(question.is_group for question in self._plan.questions)
+            or any(isinstance(inner, Rubric) and inner.compares for inner in self._inside())
         )
+
+    @property
+    def own_methods(self) -> frozenset[str]:
+        inside = (inner.own_methods for inner in self._inside() if isinstance(inner, Rubric))
+        return self._own_methods().union(*inside)
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""
@@ -138,6 +145,8 @@ class Rubric(Doors, Loadable):
         return Engine(self._plan, self.class_objects, grader, self.on_error).answer(batch)
 
     def _refuse_alone(self) -> None:
+        if self._own_methods() & {"score_rollout", "score"}:
+            return
         if not self._plan.questions:
             raise RubricError(
                 "this rubric has no criteria, so there is nothing to score: add_reward_func(...)"

@@ -8,7 +8,7 @@ settle    whatever came back, as answers
 answers   what was found, kept by column until somebody wants a report
 """
 
-from assay.engine.answers import Findings, Found, Reports, Rewards, Summed, rewards_of
+from assay.engine.answers import Findings, Found, Reported, Reports, Rewards, Summed, rewards_of
 from assay.engine.checking import CHUNK
 from assay.engine.engine import Engine, logging_once
 from assay.engine.plan import Plan, bound_to, named_apart
@@ -19,6 +19,7 @@ __all__ = [
     "Findings",
     "Found",
     "Plan",
+    "Reported",
     "Reports",
     "Rewards",
     "Summed",

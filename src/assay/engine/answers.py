@@ -279,6 +279,32 @@ def _filled(names: Sequence[str], columns: Iterable[Column], size: int) -> list[
 
 
 @dataclass(frozen=True, slots=True)
+class Reported:
+    """Findings that came as reports."""
+
+    reports: Sequence[EvaluationReport]
+
+    def partial_rewards(self) -> list[float]:
+        return [report.partial_reward for report in self.reports]
+
+    def metrics(self) -> list[dict[str, float]]:
+        return [report.metrics for report in self.reports]
+
+    def errors(self) -> list[dict[str, str]] | None:
+        errors = [report.errors for report in self.reports]
+        return errors if any(errors) else None
+
+    def scored(self) -> list[bool | None] | None:
+        return [_standing(report) for report in self.reports]
+
+    def report(self, place: int) -> EvaluationReport:
+        return self.reports[place]
+
+    def some(self, places: range) -> list[EvaluationReport]:
+        return [self.reports[place] for place in places]
+
+
+@dataclass(frozen=True, slots=True)
 class Summed:
     """The findings of several rubrics about one batch, added up."""
 

@@ -112,7 +112,8 @@ class Environment(Closing, ABC):
     def scoring(self) -> Rubric | None:
         """All that scores a rollout; None when nothing was given that does."""
         # Looked at each time: what is added to a rubric later counts from then on.
-        rubrics = [rubric for rubric in (self.rubric, *self._monitors) if len(rubric)]
+        given = (self.rubric, *self._monitors)
+        rubrics = [rubric for rubric in given if len(rubric) or rubric.own_methods]
         return RubricGroup(rubrics) if len(rubrics) > 1 else rubrics[0] if rubrics else None
 
     def _hand_down_parser(self) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.advantage import advantages
-from assay.doors import Doors
 from assay.envs.options import Settings
 from assay.envs.rows import UNSCORED, Scored, row_of, shares
 from assay.envs.work import Group, Job
@@ -19,7 +18,6 @@ from assay.runs.exchanges import exchanges_told
 from assay.runs.row import Key
 from assay.runs.row_rubrics import COLUMN, RowRubrics, unreadable_report
 from assay.runs.ways import Way, reports_on
-from assay.wording import shown
 
 
 class Scoring:
@@ -30,13 +28,8 @@ class Scoring:
         self._rubric = rubric
         self._rubrics = RowRubrics(rubric)
         self._settings = settings
-        # What overrides a door has its own ideas of scoring, and is asked group by group.
-        doors = ("score", "score_group", "_score_states")
-        usual = rubric is None or all(
-            getattr(type(rubric), door) is getattr(Doors, door) for door in doors
-        )
         way = Way() if rubric is None else Way.of(rubric)
-        self._by_group = way.waits or bool(way.compares) or not usual
+        self._by_group = way.waits or bool(way.compares)
         self._fits = False
         """Whether a rollout has been scored, so that the rubric cannot be altogether wrong."""
 
@@ -102,14 +95,10 @@ class Scoring:
         # Those that were kept before are only compared with.
         kept = [job for job in group.jobs if job.row is not None and job.error is None]
         states = _states([*jobs, *kept] if rubric.compares else jobs)
-        grader = self._settings.grader
-        options: dict[str, Any] = {} if grader is None else {"autograder": grader}
         try:
-            found: Any = await rubric.score_group(states, **options)
+            found = await rubric.reports_on_group(states, self._settings.grader)
         except SignatureError as error:
             return self._of_misfit(error, jobs)
-        if found is None:
-            raise TypeError(f"score_group of {shown(rubric)} gave None: return one report a state")
         self._fits = True
         return found
 

@@ -31,8 +31,11 @@ class Way:
         if criteria is None:
             return cls(waits=True)
         ways = [_way_of(criterion) for criterion in criteria]
+        own: frozenset[str] = getattr(scorer, "own_methods", frozenset())
+        if "score_group" in own:
+            ways.append(cls(compares="score_group"))
         return cls(
-            waits=any(way.waits for way in ways),
+            waits=bool(own) or any(way.waits for way in ways),
             asks=any(way.asks for way in ways),
             compares=next((way.compares for way in ways if way.compares), ""),
         )
@@ -64,7 +67,7 @@ async def reports_on(
     """
     if isinstance(scorer, Doors) and type(scorer).score is Doors.score:
         batch = (_Piece if lenient else Batch)(rows, rows)
-        findings = await scorer._find(batch, grader)  # pyright: ignore[reportPrivateUsage]
+        findings = await scorer._findings(batch, grader)  # pyright: ignore[reportPrivateUsage]
         return Reports(findings, len(rows))
     options: Mapping[str, Any] = {} if grader is None else {"autograder": grader}
     return cast("Sequence[EvaluationReport]", await scorer.score(rows, **options))

@@ -1,19 +1,18 @@
 """RemoteRubric: a rubric behind a reward server, with the doors of one that is here."""
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from assay.concurrency import run_sync, side_by_side
 from assay.doors import Doors
-from assay.engine import Findings
+from assay.engine import Findings, Reported
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.server.packing import bodies, rows_of
 from assay.server.refusals import ServerRefused
-from assay.server.remote import Description, Reported
+from assay.server.remote import Description
 from assay.server.sending import Sender
 from assay.types import OnError
 from assay.wording import described
@@ -76,9 +75,8 @@ class RemoteRubric(Doors):
     def compares(self) -> bool:
         return bool(run_sync(self.describe()).compares)
 
-    async def score_rollout(self, state: MutableMapping[str, Any]) -> EvaluationReport:
+    async def _prepare(self) -> None:
         await self.describe()
-        return await super().score_rollout(state)
 
     async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
         if autograder is not None:

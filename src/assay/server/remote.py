@@ -60,29 +60,3 @@ class Description:
                 cuts.append(place)
                 size = AROUND + len(row) + 1
         return [*cuts, len(rows)]
-
-
-@dataclass(frozen=True)
-class Reported:
-    """Findings that came as reports."""
-
-    reports: Sequence[EvaluationReport]
-
-    def partial_rewards(self) -> list[float]:
-        return [report.partial_reward for report in self.reports]
-
-    def metrics(self) -> list[dict[str, float]]:
-        return [report.metrics for report in self.reports]
-
-    def errors(self) -> list[dict[str, str]] | None:
-        errors = [report.errors for report in self.reports]
-        return errors if any(errors) else None
-
-    def scored(self) -> list[bool | None] | None:
-        return [report.scored if report.applies else None for report in self.reports]
-
-    def report(self, place: int) -> EvaluationReport:
-        return self.reports[place]
-
-    def some(self, places: range) -> list[EvaluationReport]:
-        return [self.reports[place] for place in places]

@@ -26,9 +26,14 @@ class Served:
         criteria = _all(rubric)
         self.rubric = rubric
         self.hash = rubric.content_hash
-        self.compares = tuple(c.name for c in criteria if (call := _call(c)) and call.compares)
-        """The criteria that weigh the rollouts of a request against each other."""
-        self.waits = any(map(_waits, criteria))
+        own = rubric.own_methods
+        group = ("score_group",) if "score_group" in own else ()
+        self.compares = (
+            *(c.name for c in criteria if (call := _call(c)) and call.compares),
+            *group,
+        )
+        """What weighs the rollouts of a request against each other: criteria, or a method of a subclass."""
+        self.waits = bool(own) or any(map(_waits, criteria))
         """Whether a criterion waits for somebody, a judge or another process, so that a deadline can hold."""
         steady = (c.name for c in rubric.criteria if c.counts and not c.when and not c.allow_na)
         self.steady = tuple(dict.fromkeys(steady))
