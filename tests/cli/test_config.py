@@ -1,5 +1,6 @@
 """Settings: a flag goes before the environment, and that before the config file."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,95 @@ class TestFinding:
         """Half a pyproject.toml without a word of ours does not stop us."""
         (folder / "pyproject.toml").write_text("[tool.")
         assert Config.near(Path.cwd()) == Config()
+
+
+class TestTrust:
+    @pytest.fixture
+    def grade(self, folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """`assay grade` beside a config file that was found, with a module that must not be run."""
+        monkeypatch.syspath_prepend(str(folder))
+        monkeypatch.setenv("ASSAY_API_KEY", "s3cret")
+        (folder / "hostile.py").write_text(
+            "from pathlib import Path\nfrom assay import Rubric\n"
+            "Path(__file__).with_name('ran').touch()\n"
+            "rubric = Rubric.from_dict([{'check': {'contains': 'Paris'}}])\n"
+        )
+
+        def run(*arguments: str) -> tuple[int, str]:
+            code = main(["grade", "--text", "It is Paris", *arguments])
+            return code, capsys.readouterr().err
+
+        yield run
+        sys.modules.pop("hostile", None)
+
+    def test_code_is_run_only_when_asked_for(self, grade: Any, folder: Path) -> None:
+        """A file that was found may not name Python; with --allow-code, or by --config, it may."""
+        (folder / "assay.toml").write_text('rubric = "hostile:rubric"\n')
+        code, said = grade()
+        assert code == 2
+        assert "'hostile:rubric', which runs Python code" in said
+        assert "--allow-code" in said
+        assert f"--config {folder / 'assay.toml'}" in said
+        assert not (folder / "ran").exists()
+        assert grade("--allow-code")[0] == 0
+        assert grade("--config", str(folder / "assay.toml"))[0] == 0
+        assert (folder / "ran").exists()
+
+    @pytest.mark.parametrize("table", ["assay.toml", "pyproject.toml"])
+    @pytest.mark.parametrize("setting", ["judge", "model"])
+    @pytest.mark.parametrize(
+        "model",
+        [
+            "http://evil.example/v1#m",
+            "https://api.openai.com.evil.example/v1#m",
+            "http://127.0.0.1@evil.example/v1#m",
+            "http://[::1/v1#m",
+        ],
+    )
+    def test_keys_go_to_no_other_machine(
+        self, grade: Any, folder: Path, files: Any, table: str, setting: str, model: str
+    ) -> None:
+        """The judge that a found file names at an address elsewhere is not asked."""
+        head = "[tool.assay]\n" if table == "pyproject.toml" else ""
+        (folder / table).write_text(f'{head}{setting} = "{model}"\n')
+        code, said = grade("-r", files("rubric.json", RUBRIC), "--no-cache")
+        assert code == 2
+        assert f"{folder / table}: {setting} is {model!r}, which may be sent keys" in said
+        assert f"--config {folder / table}" in said
+
+    def test_a_shared_cache_is_a_machine_too(
+        self, grade: Any, folder: Path, files: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """libpq would send it the password of the environment."""
+        monkeypatch.delenv("ASSAY_CACHE")
+        (folder / "assay.toml").write_text('cache = "postgresql://evil.example/verdicts"\n')
+        code, said = grade("-r", files("rubric.json", RUBRIC))
+        assert code == 2
+        assert "cache is 'postgresql://evil.example/verdicts', which may be sent keys" in said
+
+    def test_what_is_named_is_asked(
+        self, grade: Any, folder: Path, files: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By --config or ASSAY_CONFIG; and what no option takes from the file does not matter."""
+        server = serve("MET")
+        named = files("other.toml", "")
+        Path(named).write_text(f'judge = "{server.model}"\n')
+        (folder / "assay.toml").write_text('judge = "http://evil.example/v1#m"\n')
+        by = ["-r", files("rubric.json", RUBRIC), "--no-cache"]
+        assert grade(*by, "--config", named)[0] == 0
+        monkeypatch.setenv("ASSAY_CONFIG", named)
+        assert grade(*by)[0] == 0
+        monkeypatch.delenv("ASSAY_CONFIG")
+        assert grade(*by, "--judge", server.model)[0] == 0
+        assert server.calls == 3
+
+    def test_a_named_file_must_be_there(self, grade: Any, folder: Path) -> None:
+        """Unlike one that is looked for."""
+        assert "no.toml is no file: name a file with settings" in grade("--config", "no.toml")[1]
+        (folder / "pyproject.toml").write_text('[project]\nname = "x"\n')
+        code, said = grade("--config", str(folder / "pyproject.toml"))
+        assert code == 2
+        assert "holds no table [tool.assay]" in said
 
 
 class TestWrongFiles:

@@ -2,6 +2,10 @@
 
 A flag goes before an environment variable, and that before the file. The file may hold no key to an
 endpoint: those come from the environment, so that no file and no run has to keep them.
+
+A file that is found by looking around may be anybody's: that of a project which was just downloaded. So
+nothing in it runs code or has a key sent to another machine than a provider's. One that is named with
+`--config` is trusted.
 """
 
 from collections.abc import Mapping
@@ -54,6 +58,18 @@ class Config:
 
     path: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_named: bool = False
+    """Whether it was named, and not found."""
+
+    @classmethod
+    def at(cls, path: Path) -> "Config":
+        """The config in a file that is named, and so trusted."""
+        tables = ("tool", "assay") if path.name == "pyproject.toml" else ()
+        found = _table(path, tables)
+        if found is None:
+            what = "holds no table [tool.assay]" if path.is_file() else "is no file"
+            raise ConfigError(f"{path} {what}: name a file with settings")
+        return cls(path, _settings(path, found), is_named=True)
 
     @classmethod
     def near(cls, folder: Path) -> "Config":
@@ -64,6 +80,46 @@ class Config:
                 if found is not None:
                     return cls(place / name, _settings(place / name, found))
         return cls()
+
+    def get(self, name: str, *, allow_code: bool = False) -> Any:
+        """A setting; None where there is none. Raises `ConfigError` for one that a found file may not have."""
+        value = self.settings.get(name)
+        if value is None or self.is_named:
+            return value
+        from assay.loading.code import is_reference
+
+        option = f"--{name.replace('_', '-')}"
+        told = f"{self.path}: {name} is {shown(value)}"
+        trust = f"give --config {self.path} to trust the file, or {option} yourself"
+        if name == "rubric" and not allow_code and is_reference(value):
+            raise ConfigError(
+                f"{told}, which runs Python code, and the file was only found, not named: give "
+                f"--allow-code, or {trust}"
+            )
+        if (name in ("judge", "model") and _is_elsewhere(value)) or (
+            name == "cache" and "://" in value
+        ):
+            raise ConfigError(
+                f"{told}, which may be sent keys, and the file was only found, not named: {trust}"
+            )
+        return value
+
+
+def _is_elsewhere(model: str) -> bool:
+    """Whether a model is asked at an address that is neither a provider's nor on this machine."""
+    from urllib.parse import urlsplit
+
+    from assay.models.providers import provider_at
+    from assay.server.settings import is_loopback
+
+    if "://" not in model:
+        return False
+    address = model.partition("#")[0]
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:
+        return True
+    return provider_at(address) is None and not is_loopback(host)
 
 
 def config_of(ctx: click.Context) -> Config:

@@ -2,11 +2,12 @@
 
 from gettext import gettext
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
-from assay.cli.config import SETTINGS, config_of
+from assay.cli.config import SETTINGS, Config, config_of
 from assay.cli.registry import COMMANDS
 from assay.cli.usage import given_twice, no_command, no_such_command
 
@@ -17,8 +18,28 @@ class Context(click.Context):
     def lookup_default(self, name: str, call: bool = True) -> Any:
         found = None
         if name in SETTINGS and not self.resilient_parsing:
-            found = config_of(self).settings.get(name)
+            allow_code = bool(self.params.get("allow_code"))
+            found = config_of(self).get(name, allow_code=allow_code)
         return super().lookup_default(name, call) if found is None else found
+
+
+def _config_option() -> click.Option:
+    def use(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None and not ctx.resilient_parsing:
+            ctx.find_root().meta["assay.config"] = Config.at(Path(value))
+
+    return click.Option(
+        ["--config"],
+        type=click.Path(),
+        metavar="FILE",
+        envvar="ASSAY_CONFIG",
+        show_envvar=True,
+        is_eager=True,  # since it has the defaults of the other options
+        expose_value=False,
+        callback=use,
+        help="Take settings from this file, which is trusted. One that is found in the folder may neither name "
+        "Python code nor have keys sent to other machines.",
+    )
 
 
 class Command(click.Command):
@@ -29,6 +50,8 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, example: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.example = example
+        if any(param.name in SETTINGS for param in self.params):
+            self.params.append(_config_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:

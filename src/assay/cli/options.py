@@ -137,7 +137,10 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 allow_code_option = click.option(
-    "--allow-code", is_flag=True, help="Let the rubric file name functions to run."
+    "--allow-code",
+    is_flag=True,
+    is_eager=True,  # since it says what a config file may name
+    help="Let the rubric file name functions to run.",
 )
 
 
@@ -221,7 +224,7 @@ save_options = bundled(
 def _project_model() -> str | None:
     """The model that the config file names, where it names no judge."""
     ctx = click.get_current_context()
-    return None if ctx.resilient_parsing else config_of(ctx).settings.get("model")
+    return None if ctx.resilient_parsing else config_of(ctx).get("model")
 
 
 def judge_options(*names: str) -> Decorator:
