@@ -253,10 +253,13 @@ class TestDoors:
             await Rubric([Fixed(1.0)]).score_group(make_state())
 
 
-async def test_a_formula_that_gives_no_number_is_refused():
-    """None is no score."""
+async def test_a_formula_that_gives_no_number_leaves_the_rollout_unscored():
+    """None is no score; whoever asks for errors to be raised gets this one too."""
+    report = await one(Rubric([Fixed(1.0)], aggregation=lambda lines: None))
+    assert not report.scored
+    assert "returned None" in report.errors["<lambda>"]
     with pytest.raises(RubricError, match="returned None"):
-        await one(Rubric([Fixed(1.0)], aggregation=lambda lines: None))
+        await one(Rubric([Fixed(1.0)], aggregation=lambda lines: None, on_error="raise"))
 
 
 async def test_a_judge_that_is_cancelled_inside_is_an_error_line():

@@ -15,6 +15,7 @@ import difflib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ CORE = [
     "tests/test_rubric.py", "tests/test_aggregation.py", "tests/test_structure.py", "tests/test_group.py", "tests/test_call.py",
     "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_hostile_input.py",
     "tests/test_concurrency.py", "tests/test_public.py", "tests/test_independent.py", "tests/properties", "tests/seeds", "tests/peers",
-    "tests/loading", "tests/graders", "tests/testing", "tests/checks", "tests/parsers", "tests/runs", "tests/isolation",
+    "tests/loading", "tests/graders", "tests/testing", "tests/checks", "tests/parsers", "tests/runs",
 ]  # fmt: skip
 TESTS = {
     "": CORE,
@@ -215,23 +216,19 @@ def copied(folder: Path) -> Path:
     return tree
 
 
-def passes(tree: Path, tests: list[str], seconds: float, *, slow: bool) -> bool:
+def passes(tree: Path, tests: list[str], seconds: float, *, slow: bool, show: bool = False) -> bool:
     """Whether all of these tests pass; what takes too long does not."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     command += [] if slow else ["-m", "not slow"]
     environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    output = None if show else subprocess.DEVNULL
     with subprocess.Popen(
-        command,
-        cwd=tree,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        command, cwd=tree, env=environment, stdout=output, stderr=output, start_new_session=True
     ) as running:
         try:
             return running.wait(seconds) == 0
         except subprocess.TimeoutExpired:
-            os.killpg(running.pid, 9)
+            os.killpg(running.pid, signal.SIGKILL)  # with the workers that tests have started
             return False
 
 
@@ -254,7 +251,7 @@ def main() -> int:
             tests = tests_of(mutant.path, tree)
             if " ".join(tests) not in usual:
                 started = time.monotonic()
-                if not passes(tree, tests, 3600, slow=given.slow):
+                if not passes(tree, tests, 3600, slow=given.slow, show=True):
                     sys.exit(f"the tests fail without any change: {' '.join(tests)}")
                 usual[" ".join(tests)] = time.monotonic() - started
             file, started = tree / mutant.path.relative_to(ROOT), time.monotonic()
