@@ -1,8 +1,11 @@
 """JSON, and its shape."""
 
+import asyncio
+import json
+
 import pytest
 
-from assay import RubricError
+from assay import Rubric, RubricError
 from assay.checks import JsonSchema, JsonValid
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -113,6 +116,48 @@ def test_a_pattern_of_a_schema_cannot_hang(schema, monkeypatch):
     value = f"[{value}]" if "items" in schema else value
     with pytest.raises(TimeoutError, match="still searching"):
         JsonSchema(schema)(value)
+
+
+def alternatives(depth):
+    """A schema whose comparison doubles with every bracket of a value that does not fit."""
+    inner = {"type": "array", "items": {"$ref": "#"}}
+    return {"anyOf": [inner, {**inner, "title": "again"}]}, "[" * depth + "1" + "]" * depth
+
+
+@pytest.mark.parametrize("draft", [{}, {"$schema": DRAFT_7}])
+def test_a_comparison_that_takes_too_long_is_an_error(draft):
+    """Alternatives in alternatives would take hours; the check is an error line, and other rollouts are scored."""
+    schema, text = alternatives(40)
+    check = JsonSchema({**draft, **schema}, timeout_seconds=0.05)
+    with pytest.raises(TimeoutError, match=r"still being compared with the schema after 0\.05 s"):
+        check(text)
+    reports = asyncio.run(Rubric([check]).score([{"completion": text}, {"completion": "[]"}]))
+    assert [report.score for report in reports] == [None, 1.0]
+    assert "TimeoutError" in reports[0].errors["json_schema"]
+
+
+@pytest.mark.parametrize(
+    ("items", "is_unique"),
+    [
+        ("[1, 1.0]", False),
+        ('[1, true, 0, false, null, "1"]', True),
+        ('[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]', False),
+        ('[{"a": 1}, {"a": true}, {"a": "1"}, [1], [true], [], {}]', True),
+        ("[[1, 2], [2, 1]]", True),
+        ("[{}, []]", True),
+        ('["a", "b", "a"]', False),
+    ],
+)
+def test_items_are_unique_as_json_compares_them(items, is_unique):
+    """1 equals 1.0 and not true, and the order of members does not matter."""
+    result = JsonSchema({"uniqueItems": True})(items)
+    assert result is True if is_unique else "has non-unique elements" in result.reason
+
+
+def test_many_objects_are_told_apart_in_linear_time():
+    """Comparing each of 200,000 with each would take hours."""
+    text = json.dumps([{"a": number, "b": [number]} for number in range(200_000)])
+    assert JsonSchema({"uniqueItems": True}, timeout_seconds=60)(text) is True
 
 
 @pytest.mark.parametrize(

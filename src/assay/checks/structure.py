@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from assay.checks.base import BuiltinCheck, unmet
-from assay.checks.fields import Flag
-from assay.checks.validator import place, validator_of
+from assay.checks.fields import Flag, Seconds
+from assay.checks.validator import first_error, place, validator_of
 from assay.errors import RubricError
 from assay.messages import completion_text
 from assay.parsers import extract_code
@@ -44,7 +44,8 @@ class JsonValid(BuiltinCheck):
 class JsonSchema(BuiltinCheck):
     """The text is JSON, as for `JsonValid`, and fits the JSON Schema `schema`.
 
-    References outside the schema are never fetched: such a schema is refused.
+    References outside the schema are never fetched: such a schema is refused. A comparison that takes
+    longer than `timeout_seconds` of work is an error, never a no.
 
     >>> check = JsonSchema({"type": "object", "required": ["verdict"]})
     >>> check('{"score": 3}').reason
@@ -53,6 +54,7 @@ class JsonSchema(BuiltinCheck):
 
     schema: dict[str, Any] | Flag = field(hash=False)
     fenced: Flag = True
+    timeout_seconds: Seconds = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,7 +78,7 @@ class JsonSchema(BuiltinCheck):
         except RecursionError:
             raise ValueError(_TOO_DEEP) from None
         try:
-            first = next(self._validator.iter_errors(value), None)
+            first = first_error(self._validator, value, self.timeout_seconds)
         except RecursionError:
             raise ValueError(_TOO_DEEP) from None
         return first is None or unmet(f"at {place(first)}: {first.message:.300}")

@@ -1,8 +1,10 @@
-"""JSON Schema validators that fetch nothing, and whose patterns cannot hang."""
+"""JSON Schema validators that fetch nothing, and that cannot hang."""
 
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from assay.checks.pattern import compiled, search
 from assay.errors import MissingExtraError, RubricError
@@ -28,6 +30,29 @@ def validator_of(schema: Any) -> Any:
         ) from None
     except RecursionError:
         raise RubricError("json_schema: the schema is nested too deep") from None
+
+
+class _Deadline(threading.local):
+    """Until when this thread may work on one value, by its own processor time: load does not count."""
+
+    end = float("inf")
+    seconds = 0.0
+
+    def check(self) -> None:
+        if time.thread_time() > self.end:
+            raise TimeoutError(
+                f"the JSON was still being compared with the schema after {self.seconds:g} s of work: "
+                "give a larger timeout_seconds, or a schema with fewer alternatives inside alternatives"
+            )
+
+
+_deadline = _Deadline()
+
+
+def first_error(validator: Any, value: Any, seconds: float) -> Any:
+    """The first thing that is wrong with a value, or None; raises `TimeoutError` after `seconds` of work."""
+    _deadline.seconds, _deadline.end = seconds, time.thread_time() + seconds
+    return next(validator.iter_errors(value), None)
 
 
 def place(error: Any) -> str:
@@ -73,8 +98,12 @@ def _refuse_unresolvable(resource: Any, resolver: Any) -> None:
 
 
 def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
-    """The keywords that match patterns, with a time limit on each match."""
+    """All keywords, each of which looks at the deadline first; patterns have a limit on each match."""
     from jsonschema.exceptions import ValidationError
+
+    def unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if value and validator.is_type(instance, "array") and not _are_unique(instance):
+            yield ValidationError(f"{instance!r} has non-unique elements")
 
     def pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         if validator.is_type(instance, "string") and not _matches(value, instance):
@@ -98,11 +127,38 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
             schema = {}
         yield from own["additionalProperties"](validator, value, instance, schema)
 
-    return {
+    safe = {
+        **own,
         "pattern": pattern,
         "patternProperties": pattern_properties,
         "additionalProperties": additional,
+        "uniqueItems": unique_items,
     }
+    return {name: _with_deadline(keyword) for name, keyword in safe.items() if name in own}
+
+
+def _with_deadline(keyword: Keyword) -> Keyword:
+    # Alternatives inside alternatives take exponential time, and every step of it is some keyword's.
+    def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        _deadline.check()
+        return keyword(validator, value, instance, schema)
+
+    return checked
+
+
+def _are_unique(items: list[Any]) -> bool:
+    """Whether no item is there twice, in linear time; `jsonschema` compares each with each."""
+    return len({_key(item) for item in items}) == len(items)
+
+
+def _key(value: Any) -> Hashable:
+    """What equal values of JSON share, and no others: 1 and 1.0 do, 1 and true do not."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return "object", frozenset((name, _key(inner)) for name, inner in members)
+    if isinstance(value, list):
+        return "array", tuple(map(_key, cast("list[Any]", value)))
+    return ("boolean", value) if isinstance(value, bool) else (isinstance(value, str), value)
 
 
 def _matches(pattern: str, text: str) -> bool:
