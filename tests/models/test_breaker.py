@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from assay import CircuitOpen, Limits, Overloaded
-from assay.models.breaker import FAILURES, Breaker
+from assay import CircuitOpen, Limits, Overloaded, PerCriterionGrader, Rollout, Rubric, model_of
+from assay.models.breaker import FAILURES, FIRST_PAUSE, Breaker, Call
 from assay.models.endpoint import Endpoint
 from assay.testing import Fault
 
@@ -28,47 +28,87 @@ def down(clock: Clock) -> Breaker:
     """A breaker that has just opened."""
     breaker = Breaker("somewhere", 60.0, clock=clock)
     for _ in range(FAILURES):
-        breaker.failed("500: no")
+        breaker.failed(Call(), "500: no")
     return breaker
 
 
-def test_failures_in_a_row_open_it(clock: Clock) -> None:
+def test_different_calls_that_fail_open_it(clock: Clock) -> None:
     """One answer among them is a sign of life."""
     breaker = Breaker("somewhere", 60.0, clock=clock)
     for _ in range(3 * FAILURES):
         for _ in range(FAILURES - 1):
-            breaker.failed("500: no")
+            breaker.failed(Call(), "500: no")
         breaker.succeeded()
     assert not breaker.is_open
 
 
+def test_the_tries_of_few_calls_do_not_open_it(clock: Clock) -> None:
+    """However often they fail."""
+    breaker = Breaker("somewhere", 60.0, clock=clock)
+    calls = [Call() for _ in range(FAILURES - 1)]
+    for _ in range(10):
+        for call in calls:
+            breaker.failed(call, "500: no")
+    assert not breaker.is_open
+
+
+def test_calls_that_fail_while_others_are_answered_do_not_open_it(clock: Clock) -> None:
+    """Also when they are many, and the only ones that are left."""
+    breaker = Breaker("somewhere", 60.0, clock=clock)
+    calls = [Call() for _ in range(3 * FAILURES)]
+    for call in calls:
+        breaker.failed(call, "500: no")
+        breaker.succeeded()
+    for _ in range(10):
+        for call in calls:
+            breaker.failed(call, "500: no")
+    assert not breaker.is_open
+
+
 async def test_one_call_at_a_time_finds_out(down: Breaker, clock: Clock) -> None:
-    """After a pause, which doubles with every failure."""
-    clock.now = 0.5
-    assert await down.admit()
-    assert not down._may_probe()
-    down.failed("500: no")
-    clock.now = 1.4
-    assert not down._may_probe()
-    clock.now = 1.5
-    assert down._may_probe()
+    """After a pause, which doubles with every look that fails, and up to two seconds."""
+    waits: list[float] = []
+    for _ in range(6):
+        began = clock.now
+        while not down._may_look():
+            clock.now += 0.125
+        assert not down._may_look()
+        waits.append(clock.now - began)
+        down.failed(Call(), "500: no", looked=True)
+    assert waits == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
+
+
+async def test_calls_that_were_under_way_do_not_lengthen_the_pause(
+    down: Breaker, clock: Clock
+) -> None:
+    """A burst of errors says once that it is down."""
+    for _ in range(100):
+        down.failed(Call(), "500: no")
+    clock.now = 0.25
+    assert await down.admit(Call())
 
 
 async def test_an_answer_lets_everybody_go(down: Breaker, clock: Clock) -> None:
     """Those who wait look again soon."""
-    waiting = asyncio.create_task(down.admit())
+    waiting = asyncio.create_task(down.admit(Call()))
     await asyncio.sleep(0)
     assert not waiting.done()
     down.succeeded()
     assert not await waiting
 
 
-async def test_a_long_outage_fails_at_once(down: Breaker, clock: Clock) -> None:
-    """With what went wrong last; but now and then one call finds out."""
+async def test_in_a_long_outage_a_call_fails_after_one_more_look(
+    down: Breaker, clock: Clock
+) -> None:
+    """With what went wrong last; before that look, nobody knows that it is still down."""
     clock.now = 61.0
-    await down.admit()
+    assert await down.admit(Call())
+    waiting = asyncio.create_task(down.admit(Call()))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    down.failed(Call(), "500: no", looked=True)
     with pytest.raises(CircuitOpen, match=r"somewhere has failed for 61 s.*500: no"):
-        await down.admit()
+        await waiting
 
 
 async def test_an_endpoint_that_is_down_stops_being_asked(
@@ -95,3 +135,76 @@ async def test_an_endpoint_that_comes_back_answers_everybody(
     replies = await asyncio.gather(*(model(question(str(n))) for n in range(20)))
     assert {reply.text for reply in replies} == {"hello"}
     assert not Endpoint.at(server.url).breaker.is_open
+
+
+def verdict(system: str, user: str) -> str:
+    """A judge that cannot read one text."""
+    if "unbearable" in user:
+        raise RuntimeError("this text breaks the server")
+    return "MET"
+
+
+RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
+
+
+async def test_an_outage_is_waited_for_while_it_may_pass(clock: Clock) -> None:
+    """Three seconds where 500 is all it says to calls that failed before, else as long as was said."""
+    for answered, untried, seconds in [(True, 0, 3), (True, 1, 60), (False, 0, 60)]:
+        clock.now = 0.0
+        breaker = Breaker("somewhere", 60.0, clock=clock)
+        calls = [Call() for _ in range(FAILURES)]
+        for call in calls:
+            breaker.failed(call, "500: no", answered=answered)
+        fresh = [asyncio.create_task(breaker.admit(Call())) for _ in range(untried)]
+        waiting = asyncio.create_task(breaker.admit(calls[0]))
+        await asyncio.sleep(0)
+        clock.now = seconds + 0.5
+        breaker._next = clock.now + 1
+        breaker.failed(calls[1], "500: no", looked=True, answered=answered)
+        assert breaker._lasts_too_long()
+        clock.now = seconds - 0.5
+        assert not breaker._lasts_too_long()
+        for task in (waiting, *fresh):
+            task.cancel()
+        await asyncio.wait([waiting, *fresh])
+
+
+@pytest.mark.parametrize("bad", [2, 20])
+async def test_texts_that_always_fail_take_no_other_with_them(serve: Any, bad: int) -> None:
+    """Neither in their own batch, nor in the next."""
+    server = serve(verdict)
+    model = model_of(server.model, limits=Limits(attempts=4))
+    grader = PerCriterionGrader(model=model)
+    clean = [Rollout(prompt="q", completion=f"text {n}") for n in range(254)]
+    wrong = [Rollout(prompt="q", completion=f"unbearable {n}") for n in range(bad)]
+    reports = await RUBRIC.score([*wrong, *clean], autograder=grader)
+    assert [report.scored for report in reports] == [False] * bad + [True] * 254
+    assert all("after 4 tries: 500" in str(report.errors) for report in reports[:bad])
+    again = [Rollout(prompt="q", completion=f"other {n}") for n in range(64)]
+    assert all(report.scored for report in await RUBRIC.score(again, autograder=grader))
+
+
+async def test_after_an_outage_the_next_batch_is_answered(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """All of it: no call is given up for what was, without one more look."""
+    server = serve("hello", faults=lambda call: None if server.well else Fault.failing())
+    server.well = False
+    model = model_at(server, limits=Limits(concurrency=4, outage=0.0))
+    calls = [model(question(str(n))) for n in range(40)]
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert any(isinstance(error, CircuitOpen) for error in errors)
+    server.well = True
+    replies = await asyncio.gather(*(model(question(f"next {n}")) for n in range(40)))
+    assert {reply.text for reply in replies} == {"hello"}
+
+
+async def test_a_burst_of_errors_does_not_lay_an_endpoint_idle(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """Sixteen calls at once fail; after one pause of a quarter of a second all are answered."""
+    server = serve("hello", faults=[Fault.failing()] * 16)
+    model = model_at(server, limits=Limits(concurrency=16))
+    replies = await asyncio.gather(*(model(question(str(n))) for n in range(64)))
+    assert {reply.text for reply in replies} == {"hello"}
+    assert Endpoint.at(server.url).breaker._pause == FIRST_PAUSE

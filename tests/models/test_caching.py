@@ -62,7 +62,7 @@ FAULTS = {
     "truncated": [Fault.truncated()],
     "unreadable": [Fault.saying("no")] * 2,
     "off the menu": [Fault.saying('{"explanation": "", "criterion_status": "MAYBE"}')] * 2,
-    "refused": [Fault.refusing("no", 401)],
+    "refused": [Fault.refusing("no", 413)],
 }
 
 

@@ -1,5 +1,6 @@
 """What is tried again, and what is not."""
 
+import asyncio
 import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -10,7 +11,7 @@ import pytest
 from assay import DeadlineExceeded, Limits, Overloaded, RateLimited, Refused, budget
 from assay.models import model_of
 from assay.models.retry import backoff, retry_after
-from assay.testing import Fault
+from assay.testing import Fault, ModelServer
 
 FAULTS = {
     "408": Fault.failing(408),
@@ -100,14 +101,79 @@ async def test_money_that_has_run_out_is_no_rate_limit(
     assert len(server.asked) == 1
 
 
-async def test_nobody_there_is_an_error(question: Any) -> None:
-    """A closed port on this machine."""
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    model = model_of(f"http://127.0.0.1:{port}/v1#test", limits=Limits(attempts=2))
-    with pytest.raises(Overloaded, match="after 2 tries: ConnectionRefusedError"):
-        await model(question())
+        return free.getsockname()[1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_port_that_refuses_is_an_error_at_once(question: Any, host: str) -> None:
+    """Nothing is there, so no other try is made and no call waits; all are told the same."""
+    model = model_of(f"http://{host}:{free_port()}/v1#test", limits=Limits(concurrency=4))
+    with budget() as spent:
+        calls = [model(question(str(n))) for n in range(50)]
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(error) for error in errors} == {Overloaded}
+    assert all("cannot be reached" in str(e) and "see that it is up" in str(e) for e in errors)
+    assert spent.retries == 0
+
+
+async def test_a_name_that_is_none_is_an_error_at_once(question: Any) -> None:
+    """Asking again does not make it one."""
+    with budget() as spent, pytest.raises(Overloaded, match="cannot be reached"):
+        await model_of("http://judge.invalid/v1#test")(question())
+    assert spent.retries == 0
+
+
+async def test_an_endpoint_that_has_answered_may_come_back(question: Any) -> None:
+    """A port that refuses in the middle of a run is a restart, and is tried again."""
+    with ModelServer("hello") as server:
+        model = model_of(server.model, limits=Limits(attempts=3))
+        assert (await model(question("one"))).text == "hello"
+    with pytest.raises(Overloaded, match="after 3 tries"):
+        await model(question("two"))
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_the_first_refusal_of_an_endpoint_ends_all_calls(
+    serve: Any, model_at: Any, question: Any, status: int
+) -> None:
+    """A wrong key is not asked 150 times: those under way are, and all are told what it said."""
+    server = serve("MET", faults=lambda call: Fault.refusing("who are you?", status))
+    model = model_at(server, limits=Limits(concurrency=4))
+    calls = [model(question(str(n))) for n in range(150)]
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert {(type(error), getattr(error, "status", 0)) for error in errors} == {(Refused, status)}
+    assert all("who are you?" in str(error) for error in errors)
+    assert len(server.asked) <= 4
+    with pytest.raises(Refused, match="who are you"):
+        await model(question("one more"))
+    assert len(server.asked) <= 4
+
+
+async def test_a_refusal_of_one_model_is_not_that_of_another(
+    serve: Any, model_at: Any, question: Any
+) -> None:
+    """A name that is not there says nothing of one that is."""
+    server = serve("hello", faults=[Fault.refusing("there is no model of that name", 404)])
+    with pytest.raises(Refused, match="no model of that name"):
+        await model_at(server)(question())
+    assert (await model_of(f"{server.url}#other")(question())).text == "hello"
+
+
+@pytest.mark.parametrize("faults", [[None, Fault.refusing("not this text", 403)],
+                                    [Fault.refusing("flagged by moderation", 403)]])  # fmt: skip
+async def test_a_refusal_of_one_text_ends_no_other_call(
+    serve: Any, model_at: Any, question: Any, faults: Any
+) -> None:
+    """The model has answered before, or says that it is about the text."""
+    server = serve("hello", faults=faults)
+    model = model_at(server, limits=Limits(concurrency=1))
+    calls = [model(question(str(n))) for n in range(5)]
+    replies = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(reply, Refused) for reply in replies) == 1
+    assert len(server.asked) == 5
 
 
 def test_retry_after_is_read_as_seconds_milliseconds_or_date() -> None:

@@ -98,6 +98,7 @@ class EndpointModel:
                 part = to_leave_out(error.status, str(error), attempt.used)
                 if part is None:
                     self._suspected -= without
+                    self.endpoint.refused(complaint, self.name)
                     raise complaint from None
                 without = without | {part}
                 if is_named(part, str(error)):
@@ -144,7 +145,7 @@ class EndpointModel:
         self, attempt: "_Attempt", request: Request, expected: Usage, ledger: Ledger | None
     ) -> Reply:
         total = expected.prompt + expected.completion
-        answer, seconds = await self.endpoint.ask(attempt, total)
+        answer, seconds = await self.endpoint.ask(attempt, total, self.name)
         try:
             reply = self._wire.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:

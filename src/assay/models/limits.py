@@ -23,7 +23,7 @@ class Limits:
     attempts: int = 10
     """Tries of one call in all."""
     outage: float = 60.0
-    """Seconds that an endpoint may fail to everybody before calls to it fail at once."""
+    """Seconds that an endpoint may fail all calls before those that wait for it fail too."""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "attempts"):

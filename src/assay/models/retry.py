@@ -1,6 +1,10 @@
 """Retry: which failures are worth another try, and when to make it."""
 
+import errno
 import random
+import re
+import socket
+import ssl
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -20,6 +24,22 @@ def is_retriable(status: int, body: str) -> bool:
     """Whether another try can help: not with money that has run out, or a schema it cannot take."""
     hopeless = "insufficient_quota" in body or "response_format" in body
     return (status in REFUSING or status in FAILING) and not hopeless
+
+
+def is_hopeless(error: BaseException | None) -> bool:
+    """Whether nothing is there to connect to: a port that refuses, a name or a certificate that is wrong."""
+    while error is not None:
+        refused = isinstance(error, ConnectionRefusedError | ssl.SSLCertVerificationError)
+        unknown = isinstance(error, socket.gaierror) and error.errno in _UNKNOWN
+        # Of a name with several addresses all errors stand in one text.
+        numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
+        if refused or unknown or numbers == {str(errno.ECONNREFUSED)}:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+_UNKNOWN = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
