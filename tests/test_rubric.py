@@ -364,6 +364,25 @@ async def test_rollouts_run_side_by_side_and_keep_their_order():
     assert [state["reward"] for state in states] == [float(place) for place in range(50)]
 
 
+async def test_a_slow_check_of_one_rollout_holds_up_no_other():
+    """The first check of one rollout waits for the last check of the other."""
+    done = asyncio.Event()
+
+    async def first(place):
+        if place == 0:
+            await done.wait()
+        return 1.0
+
+    async def last(place):
+        if place == 1:
+            done.set()
+        return 2.0
+
+    states = [make_state(place=place) for place in range(2)]
+    await asyncio.wait_for(Rubric([first, last]).score_group(states), timeout=20)
+    assert [state["reward"] for state in states] == [3.0, 3.0]
+
+
 async def test_a_cancelled_task_stops_its_checks_and_writes_nothing():
     """Cancelling is not an error line."""
     started = asyncio.Event()

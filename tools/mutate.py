@@ -31,6 +31,7 @@ CORE = [
     "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_hostile_input.py",
     "tests/test_concurrency.py", "tests/test_public.py", "tests/test_independent.py", "tests/properties", "tests/seeds", "tests/peers",
     "tests/loading", "tests/graders", "tests/testing", "tests/checks", "tests/parsers", "tests/runs",
+    "tests/compat", "tests/envs", "tests/presets",
 ]  # fmt: skip
 TESTS = {
     "": CORE,
