@@ -63,8 +63,9 @@ class Mutant:
     path: Path
     line: int
     kind: str
+    before: str
     text: str
-    """The whole file, changed."""
+    """The whole file, and the same changed."""
 
     @property
     def where(self) -> str:
@@ -72,7 +73,7 @@ class Mutant:
 
     @property
     def diff(self) -> str:
-        before, after = self.path.read_text().splitlines(), self.text.splitlines()
+        before, after = self.before.splitlines(), self.text.splitlines()
         lines = difflib.unified_diff(before, after, lineterm="", n=0)
         return "\n".join(
             f"    {line}" for line in lines if not line.startswith(("---", "+++", "@@"))
@@ -94,7 +95,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
                 f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new),
             )
             if _parses(text):
-                yield Mutant(path, old.lineno, kind, text)
+                yield Mutant(path, old.lineno, kind, source, text)
 
 
 def _not_run(tree: ast.AST) -> Iterator[ast.AST]:
@@ -256,9 +257,10 @@ def main() -> int:
                     sys.exit(f"the tests fail without any change: {' '.join(tests)}")
                 usual[" ".join(tests)] = time.monotonic() - started
             file, started = tree / mutant.path.relative_to(ROOT), time.monotonic()
+            original = file.read_text()
             file.write_text(mutant.text)
             unnoticed = passes(tree, tests, 60 + 3 * usual[" ".join(tests)], slow=given.slow)
-            file.write_text(mutant.path.read_text())
+            file.write_text(original)
             missed += [mutant] * unnoticed
             word = "NOT NOTICED" if unnoticed else "noticed"
             print(
