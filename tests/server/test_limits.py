@@ -1,6 +1,7 @@
 """How much is taken on at once, and how long anything may take."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import socket
@@ -142,6 +143,52 @@ class TestDeadline:
             ]
         assert [item["reward"] for item in items] == [None, None]
 
+    def test_many_at_once_have_a_deadline_too(self, asking):
+        """A function that takes many rollouts at once and waits for one of them is asked again for each."""
+
+        async def in_batches(completions) -> list[float]:
+            await asyncio.sleep(60 if "wait" in completions else 0)
+            return [1.0] * len(completions)
+
+        in_batches.independent = True
+        settings = Settings(port=0, bounds=Bounds(item_seconds=0.05))
+        rollouts = [{"completion": text} for text in ("4", "wait", "5")]
+        with RewardServer(Rubric([in_batches]), settings) as server:
+            items = asking(server.url, "/v1/score", {"rollouts": rollouts}).data["items"]
+        assert [item["reward"] for item in items] == [1.0, None, 1.0]
+        assert "not scored within 0.05 s" in items[1]["errors"]["in_batches"]
+
+    def test_a_group_that_only_waits_has_a_deadline_too(self, asking):
+        """Also where nothing else in the rubric waits."""
+
+        async def slowest(completions) -> list[float]:
+            await asyncio.sleep(60)
+            return [1.0] * len(completions)
+
+        settings = Settings(port=0, bounds=Bounds(item_seconds=0.05))
+        with RewardServer(Rubric([slowest]), settings) as server:
+            answer = asking(server.url, "/v1/score", {"rollouts": [{"completion": "4"}] * 2})
+        assert [item["reward"] for item in answer.data["items"]] == [None, None]
+
+    def test_a_check_that_does_not_heed_its_end_holds_nobody(self, asking):
+        """It is left to itself, and the request is answered at the deadline."""
+        ended = asyncio.Event()
+        loops = []
+
+        async def stubborn(completion):
+            loops.append(asyncio.get_running_loop())
+            while completion == "wait" and not ended.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await ended.wait()
+            return 1.0
+
+        settings = Settings(port=0, bounds=Bounds(item_seconds=0.05))
+        rollouts = [{"completion": "wait"}, {"completion": "4"}]
+        with RewardServer(Rubric([stubborn]), settings) as server:
+            items = asking(server.url, "/v1/score", {"rollouts": rollouts}).data["items"]
+            loops[0].call_soon_threadsafe(ended.set)
+        assert [item["reward"] for item in items] == [None, 1.0]
+
     def test_a_trainer_is_told_and_given_no_number(self, slow, asking):
         """422, as for every rollout without a score."""
         with slow(item_seconds=0.05) as server:
@@ -164,7 +211,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(slow):
     """408, and the connection is closed."""
     with slow(body_seconds=0.05) as server:
         head = (
-            b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 50\r\n\r\n{"
         )
         assert heard(server.url, head).startswith(b"HTTP/1.1 408")

@@ -96,7 +96,7 @@ def test_connections_are_shared(start):
         address = (place.hostname, place.port)
         made = [stack.enter_context(socket.create_connection(address)) for _ in range(40)]
         for connection in made:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for connection in made:
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         held = [_connections(worker) for worker in server.workers()]

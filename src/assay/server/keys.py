@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from assay.server.refusals import Refusal
+from assay.server.refusals import CLOSE, Refusal
 from assay.server.settings import KEY, Settings, SettingsError, is_loopback
 from assay.wording import shown
 
@@ -60,6 +60,7 @@ class Hosts:
                 403,
                 f"this server is not {shown(host)}: ask {self._host}, or start it with --allow-host "
                 f"{host[:100]}",
+                CLOSE,
             )
         if len(self._known) < MOST_KNOWN:
             self._known.add(value)

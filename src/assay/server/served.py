@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.call import Call
-from assay.concurrency import side_by_side
+from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion, is_scorer
 from assay.lines import line_of
 from assay.report import EvaluationReport, aggregate
@@ -34,15 +34,18 @@ class Served:
         )
         """What weighs the rollouts of a request against each other: criteria, or a method of a subclass."""
         self.waits = bool(own) or any(map(_waits, criteria))
-        """Whether a criterion waits for somebody, a judge or another process, so that a deadline can hold."""
+        """Whether a criterion waits for a judge, another process or anything else, so that a deadline can hold."""
         steady = (c.name for c in rubric.criteria if c.counts and not c.when and not c.allow_na)
         self.steady = tuple(dict.fromkeys(steady))
         """The criteria that have a value whenever a rollout is scored."""
-        is_prompt = all((call := _call(c)) and not call.is_async for c in criteria)
+        self._takes_many = any(
+            (c := _call(each)) and c.is_async and c.is_group for each in criteria
+        )
+        """Whether a criterion waits for the answers about many rollouts at once."""
+        self._scoring: set[asyncio.Task[list[EvaluationReport]]] = set()
+        """What is being scored, also what is not waited for any more; the loop itself would forget it."""
         self._gathering = (
-            Gathering(rubric.score, self._score)
-            if is_prompt and not self.waits and not self.compares
-            else None
+            Gathering(rubric.score, self._score) if not self.waits and not self.compares else None
         )
 
     async def reports(self, rollouts: Sequence[Rollout], seconds: float) -> list[EvaluationReport]:
@@ -51,23 +54,42 @@ class Served:
             return await self._gathering.reports(rollouts)
         if not self.waits:
             return await self._score(rollouts)
+        if self.compares or (self._takes_many and len(rollouts) > 1):
+            reports = await self._in_time(rollouts, seconds)
+            if reports is not None:
+                return reports
         if self.compares:
-            return await self._in_time(rollouts, seconds)
-        # Each by itself: one that takes too long must not take the others with it.
-        each = await side_by_side(lambda r: self._in_time([r], seconds), rollouts)
-        return [report for [report] in each]
-
-    async def _in_time(self, rollouts: Sequence[Rollout], seconds: float) -> list[EvaluationReport]:
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._score(rollouts)
-        except TimeoutError:
             return [self._failed(f"{LATE} {seconds:g} s")] * len(rollouts)
+        # Each by itself: one that takes too long must not take the others with it.
+        return await side_by_side(lambda rollout: self._alone(rollout, seconds), rollouts)
+
+    async def _alone(self, rollout: Rollout, seconds: float) -> EvaluationReport:
+        reports = await self._in_time([rollout], seconds)
+        return self._failed(f"{LATE} {seconds:g} s") if reports is None else reports[0]
+
+    async def _in_time(
+        self, rollouts: Sequence[Rollout], seconds: float
+    ) -> list[EvaluationReport] | None:
+        """The reports; None when they are not there in time.
+
+        A check need not heed that it is cancelled, so it is not waited for.
+        """
+        scoring = asyncio.ensure_future(self._score(rollouts))
+        self._scoring.add(scoring)
+        scoring.add_done_callback(self._scoring.discard)
+        try:
+            await asyncio.wait([scoring], timeout=seconds)
+        finally:
+            # Does nothing to what is done.
+            scoring.cancel()
+        return scoring.result() if scoring.done() else None
 
     async def _score(self, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
         try:
             return await self.rubric.score(rollouts)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is an error on the lines
+        except FAILURES as error:  # whatever it is, it is an error on the lines
+            if is_stop(error):
+                raise
             if len(rollouts) > 1 and not self.compares:
                 each = await side_by_side(lambda rollout: self._score([rollout]), rollouts)
                 return [report for [report] in each]
@@ -93,7 +115,7 @@ def _waits(criterion: Criterion) -> bool:
     call = _call(criterion)
     if call is None:
         return True
-    return criterion.isolate or (call.is_async and not call.is_group)
+    return criterion.isolate or call.is_async
 
 
 def _call(criterion: Criterion) -> Call | None:
