@@ -1,10 +1,12 @@
 """Calls: what goes to a worker, and what comes back."""
 
 import gc
+import math
 import os
 import sys
 import threading
 import weakref
+from fractions import Fraction
 from functools import partial
 
 import pytest
@@ -31,8 +33,7 @@ class Adder:
 class TestFunctions:
     def test_a_name_is_imported_in_the_worker(self, pool):
         """`package.module:function`; the caller need not have it."""
-        outcome = pool.call("wave:Error", "x", timeout=60)
-        assert outcome.ok
+        assert pool.call("colorsys:rgb_to_hsv", 0, 0, 0, timeout=60).value == (0.0, 0.0, 0)
         assert pool.call("os.path:basename", "a/b", timeout=60).value == "b"
 
     def test_it_runs_in_another_process(self, pool):
@@ -136,6 +137,15 @@ class TestArguments:
         data = b"x" * size
         assert pool.call(lambda x: x + b"!", data, timeout=60).value == data + b"!"
 
+    def test_a_result_that_is_too_large_is_refused(self, lone):
+        """In the worker, with a sentence: this process need not hold it."""
+        outcome = lone.call(lambda: b"x" * (60 << 20), timeout=60)
+        assert outcome.kind == "raised"
+        assert (
+            "it returned a bytes of 83,886,093 characters that cannot be sent back"
+            in outcome.message
+        )
+
     def test_an_argument_that_cannot_be_sent_is_named(self, pool):
         """By place, or by keyword."""
         with pytest.raises(TypeError, match=r"argument 2 of add, <unlocked.*cannot be sent"):
@@ -199,16 +209,44 @@ class TestOutcomes:
         assert outcome.kind == "raised"
         assert "it returned a lock that cannot be sent back" in outcome.message
 
-    def test_a_value_that_cannot_be_read_here(self, pool):
-        """Is an error too."""
+    @pytest.mark.parametrize(
+        "value",
+        [
+            None, True, 0, -1, 2**64, -(3**5000), 0.1, -0.0, 5e-324, float("inf"), 1j, "", "é\ud83d\0", b"\0\xff",
+            [], [1, [2.0, "3"]], (), ((1,), [2]), {}, {"int": 1}, {1: "a", (2, b"x"): {3}}, frozenset({1, "b"}),
+        ],
+        ids=repr,
+    )  # fmt: skip
+    def test_plain_data_comes_back_exactly(self, lone, value):
+        """The same value of the same type, however nested."""
+        returned = lone.call(lambda value: value, value, timeout=60).value
+        assert (returned, type(returned), repr(returned)) == (value, type(value), repr(value))
 
-        class Unreadable:
+    def test_a_nan_comes_back(self, lone):
+        """Though it equals nothing."""
+        assert math.isnan(lone.call("builtins:float", "nan", timeout=60).value)
+
+    def test_numbers_of_other_libraries_come_back_as_numbers(self, lone):
+        """Whole ones as ints, all others as floats."""
+        numpy = pytest.importorskip("numpy")
+        numbers = [numpy.int64(3), numpy.float32(0.5), Fraction(1, 4), numpy.bool_(True)]
+        returned = [
+            lone.call(lambda number: number, number, timeout=60).value for number in numbers
+        ]
+        assert returned == [3, 0.5, 0.25, 1]
+        assert [type(number) for number in returned] == [int, float, float, float]
+
+    def test_nothing_that_a_worker_returns_is_unpickled(self, lone, tmp_path):
+        """An object that would run code when it is unpickled is refused in the worker."""
+
+        class Hostile:
             def __reduce__(self):
-                return int, ("no number",)
+                return os.mkdir, (str(tmp_path / "made"),)
 
-        outcome = pool.call(Unreadable, timeout=60)
+        outcome = lone.call(Hostile, timeout=60)
         assert outcome.kind == "raised"
-        assert "what it returned cannot be read here" in outcome.message
+        assert "it returned a Hostile that cannot be sent back" in outcome.message
+        assert not (tmp_path / "made").exists()
 
 
 class TestNoise:

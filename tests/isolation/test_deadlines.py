@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from assay.isolation import Pool, handle
+from assay.isolation import Pool, process
 from assay.isolation.pool import processors
 
 
@@ -91,7 +91,7 @@ def test_loading_a_function_does_not_count(lone, tmp_path, monkeypatch):
 def test_a_function_that_never_loads_is_given_up(lone, tmp_path, monkeypatch):
     """After a limit of its own."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(handle, "LOADING", 0.1)
+    monkeypatch.setattr(process, "LOADING", 0.1)
     (tmp_path / "never_loads.py").write_text("import time\ntime.sleep(1000)\n")
     outcome = lone.call("never_loads:f", timeout=1000)
     assert outcome.kind == "timeout"
@@ -152,7 +152,7 @@ class TestOtherClocks:
     @pytest.mark.slow
     def test_without_fork_each_worker_is_started_by_itself(self, monkeypatch, gone):
         """The same in all else."""
-        monkeypatch.setattr("assay.isolation.launch.FORKS", False)
+        monkeypatch.setattr("assay.isolation.process.FORKS", False)
         with Pool(max_workers=2, preload=["wave"]) as pool:
             assert pool.call(lambda: "wave" in __import__("sys").modules, timeout=60).value
             assert pool.call(HANGS["a loop"], timeout=0.1).kind == "timeout"

@@ -1,4 +1,4 @@
-"""Isolated: a check that is run in a worker process, as if it were an async function here."""
+"""Run a check in a worker process, as if it were an async function here."""
 
 from typing import Any
 
@@ -16,6 +16,9 @@ def isolated(call: Call, criterion: Criterion) -> Call:
     # Late, since a rubric that isolates nothing needs none of it.
     from assay.isolation import shared_pool
     from assay.isolation.packing import packed
+    from assay.isolation.protocol import readable
+
+    readable(Score)
 
     if call.is_group:
         raise RubricError(

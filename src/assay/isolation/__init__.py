@@ -1,16 +1,10 @@
-"""Isolation: run code that must not hang in worker processes, each task with a deadline that holds.
+"""Run untrusted checks in worker processes, each with a deadline that holds.
 
-pool        what callers use: `submit`, `call`, `run`; waiting is how they wait
-shared      the one pool of a process
-lifetime    what becomes of pools when the process ends, or forks
-outcome     what came back: a value, or what went wrong; endings says which
-task        one call on its way; packing makes it bytes, room gives it a place in the queue
-dispatcher  the one thread of a pool, with the queue
-crew        its workers; a handle is the pool's end of one
-launchers   where workers come from; launch starts them from a warm template, or each by itself
-template    the process that forks workers
-worker      the process that works; clock tells for how long
-settings    what these processes are told; wire is how they talk
+pool      what callers use (`submit`, `call`, `run`): the queue, and one thread for each worker
+process   the pool's end of a worker process: its task, its deadline, its death; and where workers are forked
+worker    the processes themselves: the template, which forks workers, and the worker, which calls functions
+packing   functions and arguments as bytes for a worker
+protocol  the messages between them, and results as plain data
 """
 
 # Names load late, since the template and the workers import this package and need none of them.
@@ -19,12 +13,12 @@ from typing import TYPE_CHECKING
 from assay.lazy import lazily
 
 if TYPE_CHECKING:
-    from assay.isolation.outcome import Outcome as Outcome
     from assay.isolation.pool import Pool as Pool
     from assay.isolation.pool import PoolStats as PoolStats
-    from assay.isolation.shared import shared_pool as shared_pool
+    from assay.isolation.pool import shared_pool as shared_pool
+    from assay.isolation.process import Outcome as Outcome
 
-_HOMES = {"Outcome": "outcome", "Pool": "pool", "PoolStats": "pool", "shared_pool": "shared"}
+_HOMES = {"Outcome": "process", "Pool": "pool", "PoolStats": "pool", "shared_pool": "pool"}
 
 __all__ = ["Outcome", "Pool", "PoolStats", "shared_pool"]
 

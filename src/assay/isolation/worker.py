@@ -1,87 +1,106 @@
-"""Worker: the process that works. It takes one task after another from its pipe until that ends."""
+"""Be a worker process that calls functions, or the template process that forks workers.
 
+Everything here runs in processes of its own. The template is a fresh interpreter that imports the modules to
+preload and then does nothing but fork workers and end them. A worker takes one task after another from its
+pipe. It lives on a leash, a socket between the pool and the template: when the pool closes its end, or is gone,
+the template kills the worker with everything it has started.
+"""
+
+import gc
+import json
 import os
 import pickle
+import selectors
+import signal
 import socket
 import sys
+import time
+import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from types import TracebackType
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
-from assay.isolation import wire
-from assay.isolation.clock import Clock
-from assay.isolation.settings import Settings
-from assay.redaction import redacted
+from assay.isolation import protocol
+from assay.isolation.protocol import ClockKind, Settings
 from assay.wording import described
 
-MARK: Final = 0.5
+KEPT_SHARE: Final = 0.5
 """The share of its memory limit at which a worker asks to be replaced."""
-
-
 TRACE: Final = 20_000
 """Characters of a trace that are sent, the last ones."""
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
 
 
-class Worker:
-    """Calls functions, and tells what came of it."""
+class Reading(NamedTuple):
+    """What Linux has counted of a process, all its life."""
 
-    def __init__(self, pipe: socket.socket, settings: Settings) -> None:
-        self._pipe = pipe
-        self._clock = Clock(settings.clock)
-        self._memory = Memory(settings.memory)
-        self._functions: dict[int, Any] = {}
-        self._packed: dict[int, bytes] = {}
+    used: float = 0.0
+    """Seconds it used a processor."""
+    waited: float = 0.0
+    """Seconds it waited for one."""
+    sleeps: int = 0
+    """How often it gave its processor away, to sleep or to wait for something."""
 
-    def serve(self) -> None:
-        """Work until the pool hangs up."""
-        stream = cast("BinaryIO", self._pipe.makefile("rb"))
-        self._pipe.sendall(wire.frame(wire.HELLO))
-        while len(head := stream.read(wire.HEAD.size)) == wire.HEAD.size:
-            kind, length = wire.HEAD.unpack(head)
-            body = stream.read(length)
-            if kind == wire.FUNCTION:
-                number = wire.NUMBER.unpack_from(body)[0]
-                self._packed[number] = body[wire.NUMBER.size :]
-            else:
-                self._work(body)
 
-    def _work(self, body: bytes) -> None:
-        number, seconds = wire.CALL.unpack_from(body)
-        threads = _threads()
-        began = False
-        try:
-            is_new = number not in self._functions
-            if is_new:
-                self._functions[number] = self._loaded(self._packed[number])
-                del self._packed[number]
-            # Before the clock starts, since it may import what the arguments are made of.
-            args, keywords = pickle.loads(memoryview(body)[wire.CALL.size :])
-            reading = self._clock.start(seconds)
-            began = True
-            if is_new:
-                self._pipe.sendall(wire.frame(wire.STARTED, wire.READING.pack(*reading)))
-            value = _called(self._functions[number], args, keywords)
-            kind, said = wire.VALUE, _sent_back(value)
-        except MemoryError as error:
-            self._memory.lift()
-            kind, said = wire.MEMORY, _told(error, self._memory.exceeded)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
-            kind, said = wire.RAISED, _told(error)
-        worked, reading = self._clock.stop() if began else (0.0, self._clock.read())
-        # A thread left behind would take time from the tasks that follow.
-        spent = kind == wire.MEMORY or self._memory.is_high() or _threads() > threads
-        done = wire.DONE.pack(worked, spent, *reading)
-        self._pipe.sendall(wire.frame(kind, done, said))
+def worked(since: float, before: Reading, now: Reading, *, slept: bool) -> float:
+    """How many of the seconds since it began a process has worked.
 
-    def _loaded(self, packed: bytes) -> Any:
-        """The function, with imports and all: what it takes to load is no part of its work."""
-        self._memory.lift()
-        try:
-            function = pickle.loads(packed)
-            return _named(function) if isinstance(function, str) else function
-        finally:
-            self._memory.limit()
+    Sleeping counts as work and waiting for a processor does not. A process that never slept has worked for as
+    long as it used a processor: a processor that the host of a virtual machine took away does not count either.
+    """
+    return since - (now.waited - before.waited) if slept else now.used - before.used
+
+
+class Clock:
+    """Counts the working time of one task, in the worker itself.
+
+    "schedule": Linux tells how long a process waited for a processor. "processor": only processor time is counted,
+    and a timer of the kernel ends the process when it is used up. "wall": the time since the start is counted.
+    """
+
+    def __init__(self, kind: ClockKind) -> None:
+        self._kind: ClockKind = kind
+        self._began = 0.0
+        self._started = Reading()
+        self._signal: Any = signal
+        if kind == "schedule":
+            import resource
+
+            self._resource: Any = resource
+            self._file = os.open("/proc/self/schedstat", os.O_RDONLY)
+
+    def start(self, seconds: float) -> Reading:
+        """Begin to count; gives what was counted before."""
+        if self._kind == "processor":
+            self._signal.signal(self._signal.SIGPROF, self._signal.SIG_DFL)
+            self._signal.setitimer(self._signal.ITIMER_PROF, seconds)
+        self._started = self.read()
+        self._began = self._now()
+        return self._started
+
+    def stop(self) -> tuple[float, Reading]:
+        """How long this task has worked, and what was counted so far."""
+        since, now = self._now() - self._began, self.read()
+        if self._kind == "processor":
+            self._signal.setitimer(self._signal.ITIMER_PROF, 0)
+        if self._kind != "schedule":
+            return since, now
+        slept = now.sleeps > self._started.sleeps
+        return max(worked(since, self._started, now, slept=slept), 0.0), now
+
+    def read(self) -> Reading:
+        """What was counted so far; nothing where it is not counted."""
+        if self._kind != "schedule":
+            return Reading()
+        waited = int(os.pread(self._file, 64, 0).split()[1]) / 1e9
+        sleeps = self._resource.getrusage(self._resource.RUSAGE_THREAD).ru_nvcsw
+        return Reading(time.thread_time(), waited, sleeps)
+
+    def _now(self) -> float:
+        return time.process_time() if self._kind == "processor" else time.monotonic()
 
 
 class Memory:
@@ -103,7 +122,7 @@ class Memory:
         if self._file < 0:
             return
         taken = self._taken()
-        self._mark = taken + int(self._allowed * MARK)
+        self._mark = taken + int(self._allowed * KEPT_SHARE)
         most, (soft, hard) = taken + self._allowed, self._usual
         if soft != self._resource.RLIM_INFINITY:
             most = min(most, soft)
@@ -126,6 +145,89 @@ class Memory:
         return int(os.pread(self._file, 64, 0).split()[0]) * self._resource.getpagesize()
 
 
+class Worker:
+    """Calls functions, and answers with what came of it."""
+
+    def __init__(self, pipe: socket.socket, settings: Settings) -> None:
+        self._pipe = pipe
+        self._pid = os.getpid()
+        self._clock = Clock(settings.clock)
+        self._memory = Memory(settings.memory)
+        self._functions: dict[int, Any] = {}
+        self._packed: dict[int, bytes] = {}
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._hang_up)
+
+    def serve(self) -> None:
+        """Work until the pool hangs up."""
+        stream = cast("BinaryIO", self._pipe.makefile("rb"))
+        self._pipe.sendall(protocol.message(protocol.HELLO))
+        while len(head := stream.read(protocol.HEAD.size)) == protocol.HEAD.size:
+            kind, token, length = protocol.HEAD.unpack(head)
+            body = stream.read(length)
+            if kind == protocol.FUNCTION:
+                [number] = protocol.NUMBER.unpack_from(body)
+                self._packed[number] = body[protocol.NUMBER.size :]
+            else:
+                self._work(token, body)
+
+    def _work(self, token: bytes, body: bytes) -> None:
+        number, seconds = protocol.CALL.unpack_from(body)
+        threads = _threads()
+        began = False
+        try:
+            is_new = number not in self._functions
+            if is_new:
+                self._functions[number] = self._loaded(self._packed[number])
+                del self._packed[number]
+            # Before the clock starts, since it may import what the arguments are made of.
+            args, keywords = pickle.loads(memoryview(body)[protocol.CALL.size :])
+            self._leave_if_forked()
+            reading = self._clock.start(seconds)
+            began = True
+            if is_new:
+                self._say(protocol.STARTED, token, json.dumps(reading))
+            kind, said = "value", _sendable(_called(self._functions[number], args, keywords))
+        except MemoryError as error:
+            self._memory.lift()
+            kind, said = "memory", _told(error, self._memory.exceeded)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
+            self._leave_if_forked(error)
+            kind, said = "raised", _told(error)
+        self._leave_if_forked()
+        working, reading = self._clock.stop() if began else (0.0, self._clock.read())
+        # A thread or process left behind would take time from the tasks that follow, or speak for this one.
+        left_behind = _threads() > threads or _has_children()
+        spent = kind == "memory" or left_behind or self._memory.is_high()
+        counted = json.dumps([kind, working, spent, reading])
+        self._say(protocol.ANSWER, token, f"[{counted}, {said}]")
+
+    def _say(self, kind: bytes, token: bytes, said: str) -> None:
+        self._pipe.sendall(protocol.message(kind, said.encode(), token=token))
+
+    def _loaded(self, packed: bytes) -> Any:
+        """The function, with imports and all: what it takes to load is no part of its work."""
+        self._memory.lift()
+        try:
+            function = pickle.loads(packed)
+            return _named(function) if isinstance(function, str) else function
+        finally:
+            self._memory.limit()
+
+    def _hang_up(self) -> None:
+        """Close the pipe in a process that the function has forked: it has no say here."""
+        with suppress(OSError):  # the function has closed it
+            os.close(self._pipe.fileno())
+
+    def _leave_if_forked(self, error: BaseException | None = None) -> None:
+        """End a process that the function has forked and that came back here: the answer is its parent's to give."""
+        if os.getpid() == self._pid:
+            return
+        code: Any = error.code if isinstance(error, SystemExit) else int(error is not None)
+        _flush()
+        os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 def _named(reference: str) -> Any:
     module, _, path = reference.partition(":")
     found: Any = import_module(module)
@@ -146,30 +248,35 @@ def _called(function: Any, args: Any, keywords: Any) -> Any:
     return asyncio.run(awaited())
 
 
-def _sent_back(value: Any) -> bytes:
+def _sendable(value: Any) -> str:
+    kind = type(value).__name__
     try:
-        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        said = json.dumps(protocol.plain(value))
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - somebody else's __reduce__
+    except Exception as error:  # noqa: BLE001 - the code of other classes runs in there
         raise TypeError(
-            f"it returned a {type(value).__name__} that cannot be sent back ({error}): "
-            "return plain data"
+            f"it returned a {kind} that cannot be sent back ({error}): return plain data"
         ) from None
+    if len(said) > protocol.LARGEST_VALUE:
+        raise ValueError(
+            f"it returned a {kind} of {len(said):,} characters that cannot be sent back: return less"
+        )
+    return said
 
 
-def _told(error: BaseException, otherwise: str = "") -> bytes:
+def _told(error: BaseException, otherwise: str = "") -> str:
     """Message and trace of an error, or something else to say when it has no message."""
     try:
         from traceback import format_exception
 
-        trace = redacted("".join(format_exception(type(error), error, _below(error.__traceback__))))
-    except Exception:  # noqa: BLE001 - memory, recursion, or somebody else's __repr__
+        trace = "".join(format_exception(type(error), error, _below(error.__traceback__)))
+    except Exception:  # noqa: BLE001 - memory, recursion, or the __repr__ of another class
         trace = ""
-    message = described(error)
-    if otherwise and message.endswith(": "):
-        message += otherwise
-    return pickle.dumps((message, trace[-TRACE:]))
+    text = described(error)
+    if otherwise and text.endswith(": "):
+        text += otherwise
+    return json.dumps([text, trace[-TRACE:]])
 
 
 def _below(trace: TracebackType | None) -> TracebackType | None:
@@ -184,27 +291,243 @@ def _threads() -> int:
     return threading.active_count() if threading is not None else 1
 
 
-def serve(pipe: socket.socket, settings: Settings) -> None:
-    """Be a worker, and end the process when there is nothing left to do."""
+def _has_children() -> bool:
+    """Whether there are processes that this one has started, alive or not waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (ChildProcessError, AttributeError):
+        return False
+    return True
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or never there
+            stream.flush()
+
+
+def be_worker(pipe: socket.socket, settings: Settings) -> NoReturn:
+    """Work, and end the process when there is nothing left to do."""
     status = 0
     try:
         Worker(pipe, settings).serve()
     except OSError:
         status = 1  # the pool is gone
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):  # closed, or never there
-                stream.flush()
+        _flush()
         os._exit(status)
 
 
-def main() -> None:
-    """A worker started by itself, where there is no template to fork it from."""
+def worker_main() -> None:
+    """Be a worker started by itself, where there is no template to fork it from."""
     fd, settings = Settings.given()
-    from assay.isolation.template import prepare
-
-    for _ in prepare(settings):
-        pass  # whoever needs the module will say that it cannot be imported
+    _preload(settings.preload)  # a task that needs what is missing will say so
     if sys.platform == "win32":
-        serve(socket.fromshare(sys.stdin.buffer.read()), settings)
-    serve(socket.socket(fileno=fd), settings)
+        be_worker(socket.fromshare(sys.stdin.buffer.read()), settings)
+    be_worker(socket.socket(fileno=fd), settings)
+
+
+def template_main() -> None:
+    """Be the template: load what is to be preloaded, then fork workers until the pool is gone."""
+    fd, settings = Settings.given()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    control = socket.socket(fileno=fd)
+    template = TemplateProcess(control, settings)
+    try:
+        template.preload(settings.preload)
+        template.serve()
+    except OSError:
+        pass  # the pool is gone
+    finally:
+        template.end()
+
+
+def _preload(modules: Iterable[str]) -> list[str]:
+    """Import what is to be loaded before any work; gives a sentence for each module that cannot be."""
+    import traceback  # pyright: ignore[reportUnusedImport]  # noqa: F401
+
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True)  # a worker may be killed at any moment
+    problems: list[str] = []
+    for module in modules:
+        try:
+            import_module(module)
+        except BaseException as error:  # noqa: BLE001 - a module runs when imported
+            problems.append(f"{module!r} cannot be preloaded: {type(error).__name__}: {error}")
+    return problems
+
+
+class TemplateProcess:
+    """Forks a worker for every pair of sockets it is sent, and ends workers whose leash is let go."""
+
+    def __init__(self, control: socket.socket, settings: Settings) -> None:
+        self._control = control
+        self._settings = settings
+        self._leashes: dict[int, socket.socket] = {}
+        """The leash of each worker by its process id."""
+        self._batches = 0
+        """How many batches of modules it has loaded."""
+        self._is_done = False
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ, self._obey)
+        self._bell, self._ring = socket.socketpair()
+        for end in (self._bell, self._ring):
+            end.setblocking(False)
+        self._selector.register(self._bell, selectors.EVENT_READ, self._bury)
+        signal.set_wakeup_fd(self._ring.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _do_nothing)
+        self._prctl = _prctl()
+        # What workers leave behind becomes a child of this process, which can end it and wait for it.
+        self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._watch_parent()
+
+    def serve(self) -> None:
+        """Do what is asked until the pool is gone and no worker is left."""
+        while not self._is_done or self._leashes:
+            for key, _ in self._selector.select():
+                key.data()
+
+    def preload(self, modules: Iterable[str]) -> None:
+        """Import modules, and tell the pool when that is done, with what could not be."""
+        problems = _preload(modules)
+        gc.collect()
+        gc.freeze()  # so that workers need no copy of what they never change
+        self._batches += 1
+        self._control.sendall(json.dumps(problems).encode() + b"\n")
+
+    def end(self) -> NoReturn:
+        """End this process with all workers and everything they have started."""
+        for pid in self._leashes:
+            _kill(pid)
+        with suppress(OSError):
+            while True:
+                self._kill_orphans(spare=())
+                os.waitpid(-1, 0)
+        os._exit(0)
+
+    def _watch_parent(self) -> None:
+        # A forked child of the user's process may hold the sockets open; this end is beyond doubt.
+        if hasattr(os, "pidfd_open"):
+            with suppress(OSError):
+                parent = os.pidfd_open(os.getppid())
+                self._selector.register(parent, selectors.EVENT_READ, self.end)
+
+    def _obey(self) -> None:
+        """Do what the pool asks: fork a worker for a pair of sockets, or import the modules in a line of JSON."""
+        asked, fds, _, _ = socket.recv_fds(self._control, 1, 2)
+        if asked == b"f":
+            self._fork(fds[0], socket.socket(fileno=fds[1]))
+        elif asked:
+            line = b""
+            while not line.endswith(b"\n"):
+                more = self._control.recv(1)  # no more, since the next request may bring sockets
+                if not more:
+                    raise OSError
+                line += more
+            self.preload(json.loads(line))
+        else:
+            self._is_done = True
+            self._selector.unregister(self._control)
+
+    def _fork(self, pipe: int, leash: socket.socket) -> None:
+        template = os.getpid()
+        with warnings.catch_warnings():
+            # A preloaded module may have started threads; that they are not forked is known.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            try:
+                pid = os.fork()
+            except OSError:
+                os.close(pipe)
+                with leash, suppress(OSError):
+                    leash.sendall(protocol.PAIR.pack(0, 0))
+                return
+        if pid == 0:
+            self._become_worker(template, socket.socket(fileno=pipe), leash)
+        os.close(pipe)
+        with suppress(OSError):
+            os.setpgid(pid, pid)  # here and there, since either may be first
+        self._leashes[pid] = leash
+        self._selector.register(leash, selectors.EVENT_READ, lambda: self._let_go(pid))
+        with suppress(OSError):  # the pool has let go already
+            leash.sendall(protocol.PAIR.pack(pid, self._batches))
+
+    def _become_worker(self, template: int, pipe: socket.socket, leash: socket.socket) -> NoReturn:
+        try:
+            self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+            if os.getppid() != template:
+                os._exit(1)  # the template died before we could ask to die with it
+            with suppress(OSError):
+                os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._selector.close()
+            for end in (self._control, self._bell, self._ring, leash, *self._leashes.values()):
+                end.close()
+            # When the machine runs out of memory, let the kernel take a worker and not the training run.
+            with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+                file.write("500")
+            be_worker(pipe, self._settings)
+        finally:
+            os._exit(1)
+
+    def _let_go(self, pid: int) -> None:
+        """The pool has closed its end of a leash: the worker ends now."""
+        leash = self._leashes.get(pid)
+        if leash is not None:  # else it has ended a moment ago
+            self._selector.unregister(leash)
+            _kill(pid)
+
+    def _bury(self) -> None:
+        """Wait for what has ended, and tell the pool how."""
+        with suppress(BlockingIOError):
+            self._bell.recv(4096)
+        with suppress(ChildProcessError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                leash = self._leashes.get(ended.si_pid)
+                if leash is not None:
+                    _kill(ended.si_pid)  # before its number is free for others: what it has started
+                status = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
+                if leash is None:
+                    continue
+                del self._leashes[ended.si_pid]
+                with suppress(KeyError):  # let go already
+                    self._selector.unregister(leash)
+                with leash, suppress(OSError):
+                    leash.sendall(protocol.PAIR.pack(status, 0))
+            self._kill_orphans(spare=self._leashes)
+
+    def _kill_orphans(self, spare: Any) -> None:
+        """Kill what has outlived its worker by leaving the worker's process group (on Linux)."""
+        pid = os.getpid()
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
+                children = {*map(int, file.read().split())}
+        except OSError:
+            return
+        for child in children - self._leashes.keys():
+            with suppress(OSError):  # it has ended meanwhile
+                if os.getpgid(child) not in spare:
+                    os.kill(child, signal.SIGKILL)
+
+
+def _kill(pid: int) -> None:
+    """Kill a worker and what it has started, which is in its process group."""
+    for kill in (os.killpg, os.kill):
+        with suppress(OSError):  # nothing there any more, or not a group yet
+            kill(pid, signal.SIGKILL)
+
+
+def _do_nothing(*_: object) -> int:
+    """Handle a signal that need only wake the template, or stand for a call that is not there."""
+    return 0
+
+
+def _prctl() -> Any:
+    if sys.platform != "linux":
+        return _do_nothing
+    import ctypes
+
+    return getattr(ctypes.CDLL(None), "prctl", _do_nothing)

@@ -25,8 +25,9 @@ class _Job(NamedTuple):
 class WorkerExecutor(Executor):
     """Runs functions in the shared worker processes, so many at once, each for so many seconds.
 
-    A function must be one that a worker can import, and so must what it takes and returns. One
-    that is still working after `timeout` seconds is stopped, and its future raises `TimeoutError`.
+    A function must be one that a worker can import, and so must what it takes; what it returns must be
+    plain data. One that is still working after `timeout` seconds is stopped, and its future raises
+    `TimeoutError`.
 
     >>> import math
     >>> WorkerExecutor(max_workers=2, timeout=5.0).submit(math.sqrt, 16.0).result()
