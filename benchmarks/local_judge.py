@@ -21,8 +21,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from assay.local.local_model import LocalModel
 from assay.models import Reply, Request, Usage
-from assay.models.local import LocalModel
 
 SYSTEM = "You check whether a response does what was asked of it. Answer with one word, Yes or No."
 SETS = {

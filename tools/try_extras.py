@@ -77,7 +77,7 @@ PROGRAMS = {
         """,
     "local": """
         from assay.errors import Refused
-        from assay.models.local_server import LocalServer
+        from assay.local.llama_server import LocalServer
         open("model.gguf", "wb").write(b"GGUF")
         try:
             LocalServer("local:model.gguf")

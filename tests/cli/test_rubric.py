@@ -11,7 +11,7 @@ import pytest
 from assay import Rubric
 from assay.cli import main
 from assay.loading.schema import schema_text
-from assay.models.local_weights import KNOWN
+from assay.local.weights import KNOWN
 
 PYTHON = """
 from assay import Criterion, Rubric

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
+from assay.local.llama_server import LocalServer
+from assay.local.local_model import LocalModel
 from assay.models import Request
-from assay.models.local import LocalModel
-from assay.models.local_server import LocalServer
 
 RESPONSE = "<response>\n" + "The river rises in spring and the mill stands still. " * 20
 

@@ -12,9 +12,9 @@ import pytest
 
 from assay import PerCriterionGrader, Rubric
 from assay.errors import Refused
+from assay.local.local_model import NOT_A_JUDGEMENT, LocalModel
 from assay.models import model_of
 from assay.models.ledger import rehearsal
-from assay.models.local import NOT_A_JUDGEMENT, LocalModel
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +117,7 @@ def test_by_its_name_it_is_one_model_for_all():
 
 PROGRAM = """
 import asyncio, os, signal, sys
-from assay.models.local import LocalModel
+from assay.local.local_model import LocalModel
 model = LocalModel("smoke", threads=1)
 asyncio.run(model.start())
 print(model.pid, flush=True)

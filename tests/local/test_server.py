@@ -126,7 +126,7 @@ def test_as_a_program_it_says_where_it_is_and_stops_when_told(server):
     command = [
         sys.executable,
         "-m",
-        "assay.models.local_server",
+        "assay.local.llama_server",
         "--model",
         "smoke",
         "--threads",
@@ -150,7 +150,7 @@ def test_as_a_program_it_says_where_it_is_and_stops_when_told(server):
 
 def test_a_program_without_a_model_says_what_to_do(no_models):
     """On stderr, with a status."""
-    command = [sys.executable, "-m", "assay.models.local_server"]
+    command = [sys.executable, "-m", "assay.local.llama_server"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert "Three ways to a judge" in done.stderr

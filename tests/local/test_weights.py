@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from assay.errors import MissingExtraError, Refused
-from assay.models.local import LocalModel
-from assay.models.local_server import LocalServer, cores
-from assay.models.local_weights import KNOWN, QWEN, SMOKE, fingerprint, weights_file
+from assay.local.llama_server import LocalServer, cores
+from assay.local.local_model import LocalModel
+from assay.local.weights import KNOWN, QWEN, SMOKE, fingerprint, weights_file
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_smoke_model_by_another_road_is_still_no_judge():
     [
         ("local:/nowhere/x.gguf", "no file /nowhere/x.gguf"),
         ("local:qwen", "no model of that name: use qwen2.5"),
-        ("local:qwen2.5-coder-1.5b", "is not here.*local_pull qwen2.5-coder-1.5b"),
+        ("local:qwen2.5-coder-1.5b", "is not here.*models pull qwen2.5-coder-1.5b"),
     ],
 )
 def test_what_is_not_there_says_so(no_models, source, words):

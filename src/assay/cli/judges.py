@@ -16,9 +16,9 @@ from assay.graders import (
     PerCriterionOneShotGrader,
     RubricAsJudgeGrader,
 )
+from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
 from assay.models.default import BY_KEY, what_to_set
-from assay.models.local_weights import KNOWN, weights_file
 from assay.rubric import Rubric
 from assay.runs.ways import Way
 

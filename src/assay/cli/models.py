@@ -20,7 +20,7 @@ def command() -> None:
 @click.pass_context
 def list_models(ctx: click.Context) -> None:
     """Say what there is, what each is worth as a judge, and which model is asked by default."""
-    from assay.models.local_weights import KNOWN
+    from assay.local.weights import KNOWN
 
     for weights in KNOWN.values():
         here = "here" if _file(f"local:{weights.name}") else "not here"
@@ -47,7 +47,7 @@ def _default(ctx: click.Context) -> str:
 def _file(source: str) -> tuple[str, Path] | None:
     """The name and the file of a local model; None when it is not here."""
     from assay.errors import Refused
-    from assay.models.local_weights import weights_file
+    from assay.local.weights import weights_file
 
     try:
         return weights_file(source)
@@ -63,7 +63,7 @@ def pull(name: str, quiet: bool) -> None:
 
     A download that was broken off goes on where it stopped.
     """
-    from assay.models.local_pull import pull as fetch
+    from assay.local.download import pull as fetch
 
     shows = sys.stderr.isatty() and not quiet
     print(fetch(name, progress=_bar if shows else None))

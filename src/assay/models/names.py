@@ -99,7 +99,7 @@ def _named(source: str, options: _Options) -> Model:
     if source.startswith(("http://", "https://")):
         return _at_address(source, options)
     if source.partition(":")[0] in _LOCAL:
-        return import_module("assay.models.local").local_model(source)
+        return import_module("assay.local.local_model").local_model(source)
     if not slash or not name:
         raise Refused(f"{source!r} names no model: {_WAYS}")
     if provider not in PROVIDERS:

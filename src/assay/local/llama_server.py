@@ -1,26 +1,30 @@
-"""LocalServer: a GGUF model behind an OpenAI-compatible server on 127.0.0.1.
+"""LocalServer puts a GGUF model behind an OpenAI-compatible server on 127.0.0.1.
 
-In this process as an object, or as a program of its own:
+In this process as a `LocalServer`, in a child as a `LocalProcess`, or as a program of its own:
 
-    python -m assay.models.local_server --model smoke --port 8080
+    python -m assay.local.llama_server --model smoke --port 8080
 
 The server is llama.cpp's, from the wheel `xllamacpp`: chat completions with JSON schemas,
 log-probabilities, streaming and `cached_tokens` in the usage.
 """
 
 import argparse
+import atexit
 import json
 import os
 import secrets
+import subprocess
 import sys
+import tempfile
 import threading
+import weakref
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from assay.errors import AssayError, MissingExtraError, Refused
-from assay.models.local_weights import weights_file
+from assay.local.weights import weights_file
 
 CONTEXT = 8192
 """Tokens of prompt and reply together that one request may have."""
@@ -32,7 +36,9 @@ MOST_WRITTEN = 512
 """Tokens of a reply at most; small models sometimes never end, and a cut-off reply is an error."""
 
 TOKENS_AT_ONCE = 128
-"""Tokens read between two looks at whether anybody still waits; more are no faster on a CPU."""
+"""Tokens read between two looks at whether a request was given up; more are no faster on a CPU."""
+
+STOP_SECONDS = 10.0
 
 
 class LocalServer:
@@ -73,7 +79,7 @@ class LocalServer:
 
     def close(self) -> None:
         """Stop answering; requests under way are cut off."""
-        # The engine stops when nobody holds it any more.
+        # The engine stops when its last reference is gone.
         self._server = None
 
     def __enter__(self) -> Self:
@@ -119,10 +125,108 @@ def _settings(engine: Any, path: Path, threads: int, context: int, slots: int) -
     return settings
 
 
+class LocalProcess:
+    """A server in a child process: started on first need and again when it has died, ended with this one.
+
+    A crash of native code or a lack of memory ends that child and not a training run, and the engine's
+    threads do not wait in ours.
+    """
+
+    def __init__(
+        self, model: str, *, threads: int | None = None, context: int = CONTEXT, slots: int = 1
+    ) -> None:
+        self.key = secrets.token_urlsafe(24)
+        self._arguments = ["--model", model, "--context", str(context), "--slots", str(slots)]
+        self._arguments += ["--threads", str(threads)] if threads else []
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._owner = os.getpid()
+        self._url = ""
+        _RUNNING.add(self)
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process; None while it does not run."""
+        process = self._process
+        # Only a parent can know, so a forked child believes that it still runs.
+        is_gone = process is None or (self._owner == os.getpid() and process.poll() is not None)
+        return None if process is None or is_gone else process.pid
+
+    @property
+    def url(self) -> str:
+        """Where it answers; empty while it does not run."""
+        return self._url if self.pid is not None else ""
+
+    def start(self) -> str:
+        """Where it answers, once it does. Waits while the model loads: call it off the loop."""
+        with self._lock:
+            if not self.url:
+                self._url = self._started()
+            return self._url
+
+    def stop(self) -> None:
+        """End it. A later `start` starts another."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        # A forked child has a copy of this, and the server is its parent's.
+        if process is None or self._owner != os.getpid():
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _started(self) -> str:
+        self._end()
+        command = [sys.executable, "-m", "assay.local.llama_server", "--until-eof"]
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+            self._owner = os.getpid()
+            process = subprocess.Popen(
+                command + self._arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                env=self._environment(),
+            )
+            self._process = process
+            return _address(process, complaints)
+
+    def _environment(self) -> dict[str, str]:
+        # Threads that spin while they wait bring the engine to a crawl on a busy machine.
+        return os.environ | {"ASSAY_LOCAL_KEY": self.key, "OMP_WAIT_POLICY": "passive"}
+
+
+def _address(process: "subprocess.Popen[str]", complaints: IO[str]) -> str:
+    line = process.stdout.readline() if process.stdout is not None else ""
+    if line:
+        return str(json.loads(line)["url"])
+    status = process.wait()
+    complaints.seek(0)
+    said = complaints.read().strip()[-1000:] or "it said nothing"
+    raise Refused(f"the local engine did not start (exit status {status}): {said}")
+
+
+_RUNNING: weakref.WeakSet[LocalProcess] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for process in list(_RUNNING):
+        process.stop()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Serve until stopped. The first line on stdout says where, as JSON."""
     parser = argparse.ArgumentParser(
-        prog="python -m assay.models.local_server",
+        prog="python -m assay.local.llama_server",
         description="An OpenAI-compatible server with a local model, on 127.0.0.1. "
         "Requests must carry the key of ASSAY_LOCAL_KEY; where that is not set, the key that the first "
         "line says.",
@@ -159,7 +263,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _wait(*, until_eof: bool) -> None:
     try:
         if until_eof:
-            # Whoever started us holds the other end, so we end with them however they end.
+            # The parent holds the other end, so we end with it however it ends.
             sys.stdin.buffer.read()
         else:
             threading.Event().wait()
