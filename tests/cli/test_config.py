@@ -154,7 +154,8 @@ class TestTrust:
         (folder / table).write_text(f'{head}{setting} = "{model}"\n')
         code, said = grade("-r", files("rubric.json", RUBRIC), "--no-cache")
         assert code == 2
-        assert f"{folder / table}: {setting} is {model!r}, which may be sent keys" in said
+        assert f"{folder / table}: {setting} is 'http" in said
+        assert "which may be sent keys" in said
         assert f"--config {folder / table}" in said
 
     def test_a_shared_cache_is_a_machine_too(
