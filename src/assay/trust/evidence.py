@@ -5,13 +5,30 @@ said to be missing.
 """
 
 import re
+import unicodedata
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final
 
 _QUOTED: Final = re.compile(
-    r'"([^"\n]{3,300})"|“([^”\n]{3,300})”|«([^»\n]{3,300})»|`([^`\n]{3,300})`'
+    r'"([^"\n]{2,300})"|“([^”\n]{2,300})”|„([^“”\n]{2,300})[“”]|«([^»\n]{2,300})»|`([^`\n]{2,300})`'
+    r"|「([^」\n]{2,300})」|『([^』\n]{2,300})』"
 )
-_LETTERS: Final = re.compile(r"[^\W_]+")
+# Thai, Lao, Burmese and Khmer; kana, Chinese characters; and Korean, which adds its particles without a space.
+_UNSPACED: Final = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_WORD: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
+"""A word; where words are written without spaces, every letter is one."""
+_FEWEST: Final = 3
+"""Characters of a quotation; two do where every letter is a word."""
+_CUT_AT_END: Final = 5
+_CUT_AT_START: Final = 10
+"""Characters of a quotation that may end, or begin, inside a word: `is a` is not in `this apple`."""
 MOST: Final = 20
 """Quotations that are looked for in one reason."""
 
@@ -19,27 +36,31 @@ MOST: Final = 20
 def evidence_of(reason: str, text: str) -> list[dict[str, Any]]:
     """Every quotation of a reason, with where it stands in the text, or that it does not.
 
-    Case, punctuation and white space may differ; words may be left out for an ellipsis.
+    Case, punctuation and white space may differ; words may be left out for an ellipsis. A
+    quotation that was cut may end inside a word, and a longer one of several words may begin inside one.
 
     >>> evidence_of('It says "the capital, Paris".', "The capital: Paris!")
     [{'quote': 'the capital, Paris', 'start': 0, 'end': 18}]
     """
     quotes = list(quotations(reason))[:MOST]
-    plain = _lowered(text) if quotes else ""
-    return [_found(quote, plain) for quote in quotes]
+    return [_found(quote, _words_of(text)) for quote in quotes]
 
 
 def quotations(reason: str) -> Iterator[str]:
     """What stands between quotation marks, each once."""
     quoted = (next(filter(None, found.groups())) for found in _QUOTED.finditer(reason))
-    yield from dict.fromkeys(quote.strip() for quote in quoted)
+    for quote in dict.fromkeys(quote.strip() for quote in quoted):
+        if len(quote) >= _FEWEST or len(_WORD.findall(quote)) == len(quote):
+            yield quote
 
 
-def _found(quote: str, text: str) -> dict[str, Any]:
-    parts = [_LETTERS.findall(part.lower()) for part in re.split(r"\.\.\.|…", quote)]
+def _found(quote: str, words: "_Words") -> dict[str, Any]:
     start, end = None, 0
-    for part in filter(None, parts):
-        span = _span_of(part, text, end)
+    for part in re.split(r"\.\.\.|…", quote):
+        wanted = _WORD.findall(part.lower())
+        if not wanted:
+            continue
+        span = words.find(wanted, end)
         if span is None:
             return {"quote": quote, "found": False}
         start, end = (span[0] if start is None else start), span[1]
@@ -48,17 +69,53 @@ def _found(quote: str, text: str) -> dict[str, Any]:
     return {"quote": quote, "start": start, "end": end}
 
 
-def _span_of(words: list[str], text: str, start: int) -> tuple[int, int] | None:
-    """Where these words first stand, whole and in this order, from `start` on."""
-    # A pattern of plain letters goes through five million of them in a hundredth of a second.
-    pattern = re.compile(r"[\W_]+".join(map(re.escape, words)))
-    found = pattern.search(text, start)
-    while found is not None:
-        before, after = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
-        if not before.isalnum() and not after.isalnum():
-            return found.span()
-        found = pattern.search(text, found.start() + 1)
-    return None
+class _Words:
+    """The words of a text in one line, with a space before and behind each, and where they stand in the text."""
+
+    def __init__(self, text: str) -> None:
+        found = list(_WORD.finditer(_lowered(text)))
+        words = [word[0] for word in found]
+        self.text = text
+        self.line = f" {' '.join(words)} "
+        self.starts = array("q", (word.start() for word in found))
+        """Of each word in the text."""
+        self.places = array("q", accumulate((len(word) + 1 for word in words[:-1]), initial=1))
+        """Of each word in the line."""
+
+    def find(self, words: list[str], start: int) -> tuple[int, int] | None:
+        """Where these words first stand in this order, from a place of the text on.
+
+        Each form is one plain search, so that no text takes more than linear time.
+        """
+        wanted = " ".join(words)
+        forms = [f" {wanted} "]
+        if len(wanted) >= _CUT_AT_END:
+            forms.append(f" {wanted}")
+        if len(words) > 1 and len(wanted) >= _CUT_AT_START:
+            forms += [f"{wanted} ", wanted]
+        first = bisect_left(self.starts, start)
+        begin = self.places[first] - 1 if first < len(self.starts) else len(self.line)
+        for form in forms:
+            at = self.line.find(form, begin)
+            if at >= 0:
+                at += form.startswith(" ")
+                return self._in_text(at), self._end(self._in_text(at + len(wanted) - 1) + 1)
+        return None
+
+    def _in_text(self, at: int) -> int:
+        """The place in the text of a letter of the line."""
+        word = bisect_right(self.places, at) - 1
+        return self.starts[word] + at - self.places[word]
+
+    def _end(self, end: int) -> int:
+        # Accents and vowel signs belong to the letter before them.
+        while end < len(self.text) and unicodedata.category(self.text[end])[0] == "M":
+            end += 1
+        return end
+
+
+_words_of = lru_cache(maxsize=2)(_Words)
+"""Kept, since every line of a report asks for the words of the same text."""
 
 
 def _lowered(text: str) -> str:
