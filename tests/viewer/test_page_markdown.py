@@ -1,5 +1,7 @@
 """Markdown as the page shows it: what models write, with every word where it stood in the message."""
 
+import pytest
+
 SHOWN = """([text, marks]) => {
     const place = document.createElement("div");
     place.append(...Assay.markdown(text, marks));
@@ -63,3 +65,36 @@ def test_marks_stand_where_python_counted(look, site):
             [text, start, start + len(words)],
         )
         assert found == expected
+
+
+@pytest.mark.slow
+def test_a_long_text_made_of_beginnings_is_shown(look, site):
+    """All 300,000 characters that "Show all" renders, however many pieces they fall into."""
+    page = look(site)
+    pieces = [
+        "\\(",
+        "`a",
+        "*a ",
+        "**a ",
+        "_a ",
+        "~~a ",
+        "[a",
+        "\u202e",
+        "- - ",
+        "|-",
+        "$a",
+        "<a",
+        "> - ",
+    ]
+    for piece in pieces:
+        length = page.evaluate(
+            """text => {
+                const place = document.createElement("div");
+                Assay.dom.fill(place, Assay.markdown(text, []));
+                return place.textContent.length;
+            }""",
+            piece * (300_000 // len(piece)) + "x",
+        )
+        assert length > 0, piece
+    divider = "a|b\n" + "-" * 1_990 + "|x\n"
+    assert page.evaluate(SHOWN, [divider, []]).startswith("<p>a|b")

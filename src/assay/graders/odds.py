@@ -30,23 +30,18 @@ def value_of(reply: Reply) -> Any:
         return value
     entries = getattr(value, "criteria_evaluations", None)
     verdicts: Sequence[BaseModel] = [value] if entries is None else entries
-    tokens = _at_verdicts(reply)
+    text = "".join(token.text for token in reply.logprobs)
+    starts = [found.end() for found in _VERDICT.finditer(text)]
     if entries is None:
         # A thought, or a quotation, may come first: the last verdict is the one that counts.
-        tokens = tokens[-1:]
-    if len(tokens) != len(verdicts):
+        starts = starts[-1:]
+    if len(starts) != len(verdicts):
         return value
     weighed = [
-        {**dict(verdict), "tokens": at} for verdict, at in zip(verdicts, tokens, strict=True)
+        {**dict(verdict), "tokens": _from(reply.logprobs, start)}
+        for verdict, start in zip(verdicts, starts, strict=True)
     ]
     return weighed[0] if entries is None else {"criteria_evaluations": weighed}
-
-
-def _at_verdicts(reply: Reply) -> list[list[Token]]:
-    """The tokens from the first character of each verdict on."""
-    tokens = reply.logprobs or ()
-    text = "".join(token.text for token in tokens)
-    return [_from(tokens, found.end()) for found in _VERDICT.finditer(text)]
 
 
 def _from(tokens: Sequence[Token], start: int) -> list[Token]:

@@ -107,10 +107,13 @@ _NUMBER = re.compile(
 )
 _WORD = re.compile(r"(?<![\w'’-])(yes|no)(?![\w'’]|-\w|\.\s*\d)", re.IGNORECASE)
 _OPENING = re.compile(rf"[^\w\n]*{_WORD.pattern}[\s*_\"'`)]*[.,:;!–—\n-]", re.IGNORECASE)
-_LABEL = re.compile(
+_LABEL_WORD = (
     r"\b(?:scored?|rating|rated?|graded?|marks?|points|verdict|judge?ment|decision|overall|"
     r"(?P<weak>answer|result|total|conclusion))\b"
-    r"(?:\s*\([^()\n]{0,40}\))?[\s*_`\"':=()\[\]<>-]*"
+)
+_LABELLED = re.compile(_LABEL_WORD, re.IGNORECASE)
+_LABEL = re.compile(
+    _LABEL_WORD + r"(?:\s*\([^()\n]{0,40}\))?[\s*_`\"':=()\[\]<>-]*"
     r"(?:(?:is|of|as|at|it|this|would|be|an?|the|my|final)\b[\s*_`\"':=(\[-]*){0,4}$",
     re.IGNORECASE,
 )
@@ -133,11 +136,13 @@ class _Offer(NamedTuple):
 
 def _offers(text: str, pattern: re.Pattern[str]) -> Iterator[_Offer]:
     """The matches that are offered as a verdict."""
+    # Most long lists of numbers have no label at all, and looking before each for one is dear.
+    labelled = _LABELLED.search(text) is not None
     for match in pattern.finditer(text):
         start, end = match.span()
         before = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
         after = text[end : end + _NEAR].partition("\n")[0]
-        label = _LABEL.search(before)
+        label = _LABEL.search(before) if labelled else None
         if label is not None:
             yield _Offer(match, label["weak"] is not None, _FINAL.search(before) is not None)
         elif not re.search(r"\w", before + after):

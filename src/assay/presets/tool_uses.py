@@ -1,6 +1,7 @@
 """ToolUse: one call of a tool that a transcript holds, and how it went."""
 
 import json
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, cast
@@ -69,15 +70,18 @@ def _turns(completion: Messages) -> Iterator[tuple[object, list[object]]]:
 
 def _native(calls: Sequence[ToolCall], replies: Sequence[object]) -> Iterator[ToolUse]:
     """Calls with the replies to them: by their id, and in order where there is none that fits."""
-    left = [reply for reply in replies if role_of(reply) == "tool"]
+    left = dict(enumerate(reply for reply in replies if role_of(reply) == "tool"))
+    by_id: dict[str, deque[int]] = defaultdict(deque)
+    for number, reply in left.items():
+        by_id[str(field_of(reply, "tool_call_id"))].append(number)
+    # Each is looked up, since a model can write thousands of calls.
     answers: dict[int, object] = {}
     for place, call in enumerate(calls):
-        fits = (reply for reply in left if call.id and field_of(reply, "tool_call_id") == call.id)
-        if (reply := next(fits, None)) is not None:
-            answers[place] = reply
-            left.remove(reply)
+        if call.id and by_id.get(call.id):
+            answers[place] = left.pop(by_id[call.id].popleft())
+    others = iter(left.values())
     for place, call in enumerate(calls):
-        reply = answers[place] if place in answers else left.pop(0) if left else None
+        reply = answers[place] if place in answers else next(others, None)
         succeeded = None if reply is None else not is_failure(message_text(reply))
         yield ToolUse(call.name, call.arguments, succeeded)
 

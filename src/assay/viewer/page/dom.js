@@ -16,7 +16,8 @@
   function filled(made, selector, given, children) {
     const classes = selector.split(".").slice(1);
     if (classes.length) made.classList.add(...classes);
-    made.append(...children.flat(Infinity).filter(isShown));
+    // One by one here and below: a call takes only some ten thousands of arguments, and a long text has more pieces.
+    for (const child of children.flat(Infinity)) if (isShown(child)) made.append(child);
     // After the children: under `dir="auto"` each of them would be looked through as it comes in.
     for (const [name, value] of Object.entries(given || {})) set(made, name, value);
     return made;
@@ -37,7 +38,8 @@
 
   /** Put these children in place of those that an element has. */
   function fill(parent, ...children) {
-    parent.replaceChildren(...children.flat(Infinity).filter(isShown));
+    parent.replaceChildren();
+    for (const child of children.flat(Infinity)) if (isShown(child)) parent.append(child);
     return parent;
   }
 

@@ -15,7 +15,7 @@
 
   class Inline {
     constructor(text, place, how, depth) {
-      Object.assign(this, { text, place, how, depth, made: [], plain: 0, at: 0 });
+      Object.assign(this, { text, place, how, depth, made: [], plain: 0, at: 0, searched: {} });
     }
 
     read() {
@@ -48,7 +48,7 @@
     }
 
     leave(until) {
-      if (until > this.plain) this.made.push(...this.leaf(this.plain, until));
+      if (until > this.plain) this.made.push(this.leaf(this.plain, until));
     }
 
     /** Plain text; a line of it at a time, since lines may lie apart in the message. */
@@ -57,7 +57,7 @@
       while (from < to) {
         const end = this.text.indexOf("\n", from);
         const until = end < 0 || end >= to ? to : end + 1;
-        pieces.push(...assay.marks.marked(this.text.slice(from, until), this.place(from), this.how));
+        pieces.push(assay.marks.marked(this.text.slice(from, until), this.place(from), this.how));
         from = until;
       }
       return pieces;
@@ -81,7 +81,7 @@
         if (end >= 0) return this.math(this.at + 2, end, end + 2, next === "[");
       }
       if (!next || !PUNCTUATION.test(next)) return false;
-      return this.put(this.at, this.at + 2, ...this.leaf(this.at + 1, this.at + 2));
+      return this.put(this.at, this.at + 2, this.leaf(this.at + 1, this.at + 2));
     }
 
     code() {
@@ -151,13 +151,17 @@
     /** The sign that ends an emphasis: not after a space, and of the same length or in a run of three. */
     closer(sign, character, from) {
       const limit = from + REACH;
-      let end = this.closing(sign, from);
-      while (end >= 0 && end < limit) {
+      // Up to here no sign ends an emphasis, wherever one begins: each place is looked at once.
+      let at = Math.max(from, this.searched[sign] || 0);
+      while (at < limit) {
+        const end = this.closing(sign, at);
+        if (end < 0 || end >= limit) break;
         const run = this.runAt(end, character);
         const fits = run === sign.length || run >= 3;
         if (fits && !/\s/.test(this.text[end - 1])) return sign.length === 2 ? end + run - 2 : end;
-        end = this.closing(sign, end + run);
+        at = end + run;
       }
+      this.searched[sign] = Math.max(at, limit - sign.length + 1);
       return -1;
     }
 

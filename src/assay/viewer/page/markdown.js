@@ -7,7 +7,7 @@
   const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
   const QUOTE = /^ {0,3}> ?/;
   const ITEM = /^( {0,8})([-*+]|\d{1,9}[.)])([ \t]+)(?=\S)/;
-  const DIVIDER = /^[\s|:-]*-[\s|:-]*$/;
+  const DIVIDER = /^[\s|:]*-[\s|:-]*$/;
   const MATH_OPENING = /^\s*(\$\$|\\\[|\\begin\{(?:align|equation|gather|cases|multline|eqnarray)\*?\})/;
   const DEEPEST = 8;
   const TALLEST = 200; // lines of a formula
