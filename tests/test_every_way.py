@@ -9,11 +9,22 @@ from types import SimpleNamespace
 import pytest
 
 import assay.compat.verifiers as vf
-from assay import Criterion, GradingError, Rollout, Rubric, RubricGroup, Score, SingleTurnEnv
+from assay import (
+    Criterion,
+    GradingError,
+    Parser,
+    PerCriterionGrader,
+    Rollout,
+    Rubric,
+    RubricGroup,
+    Score,
+    SingleTurnEnv,
+)
+from assay.checks import ExactMatch, MaxWords
 from assay.integrations import as_trl_reward, compute_scores_of, custom_rm_of
 from assay.runs import Run, score_rows
 from assay.server import RemoteRubric, RewardServer
-from assay.testing import ModelServer
+from assay.testing import FakeModel, ModelServer
 
 
 def by_score(rubric, rows):
@@ -52,6 +63,8 @@ def by_grade(rubric, rows):
             return rubric.grade_sync(row["completion"], answer=row.get("answer", "")).raw_score
         except GradingError as error:
             return error.report.raw_score
+        except TypeError:
+            return None
 
     return [graded(row) for row in rows]
 
@@ -238,6 +251,101 @@ class TestNothingApplies:
         """Its line leaves the score of the rubric around it."""
         inner = Rubric([no_question], name="inner")
         assert rewards(Rubric([inner.as_criterion(), unlucky]), [*self.ROWS]) == [2.0, 1.0]
+
+
+class Message:
+    """A message as an SDK has it."""
+
+    role = "assistant"
+
+    def __init__(self, content):
+        self.content = content
+
+
+def said(content):
+    return [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": content}]
+
+
+class TestNoText:
+    """A completion that is no text is no empty text."""
+
+    # Without a word nothing is too long: an empty text is worth 1 here.
+    RUBRIC = staticmethod(lambda: Rubric([MaxWords(3), ExactMatch()], parser=Parser()))
+
+    @pytest.mark.parametrize(
+        "completion",
+        [4, said(4), said("4"), "4", {"role": "assistant", "content": "4"}, said(["4"])],
+        ids=str,
+    )
+    def test_a_number_is_its_text(self, rewards, completion):
+        """Against the answer 4, which a table may hold as a number too."""
+        rows = [{"completion": completion, "answer": "4"}, {"completion": "5", "answer": "4"}]
+        assert rewards(self.RUBRIC(), rows) == [2.0, 1.0]
+
+    def test_so_is_a_fraction(self, rewards):
+        assert rewards(self.RUBRIC(), [{"completion": 0.5, "answer": "0.5"}]) == [2.0]
+
+    @pytest.mark.parametrize(
+        "completion",
+        [
+            True, None, {"text": "4"}, {}, ["4"], [], [4], [{"content": "4"}], said(None), said(True),
+            said({"a": 1}), said([4]), [{"role": "user", "content": "4"}],
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_anything_else_is_an_error(self, rewards, completion):
+        """Of its rollout alone."""
+        rows = [{"completion": completion, "answer": "4"}, {"completion": "4", "answer": "4"}]
+        assert rewards(self.RUBRIC(), rows) == [None, 2.0]
+
+    @pytest.mark.parametrize(
+        "completion", [b"4", {"4"}, float("nan"), object(), [Message(None)]], ids=str
+    )
+    def test_so_is_what_json_cannot_hold(self, rewards, completion, request):
+        if "[server-" in request.node.name:
+            pytest.skip("a request is JSON")
+        rows = [{"completion": completion, "answer": "4"}, {"completion": "4", "answer": "4"}]
+        assert rewards(self.RUBRIC(), rows) == [None, 2.0]
+
+    @pytest.mark.parametrize(
+        ("completion", "kind"),
+        [
+            (True, "the completion is True, of the type bool, and no text"),
+            (None, "the completion is null, and no text"),
+            (["4"], "the completion is ['4'], of the type list, and no text"),
+            (said(None), "the content of the assistant's last message is null, and no text"),
+        ],
+    )
+    async def test_the_error_names_the_kind(self, completion, kind):
+        """On every line that reads the completion, and on no other."""
+        rubric = Rubric([MaxWords(3), lambda answer: answer == "4"])
+        [report] = await rubric.score([{"completion": completion, "answer": "4"}])
+        assert report.errors["max_words"].startswith(f"TypeError: {kind}: give")
+        assert report.metrics == {"check_2": 1.0}
+
+    async def test_a_judge_is_not_asked_about_it(self):
+        """An empty text would be judged, and pay for a fault that is not there."""
+        model = FakeModel("UNMET")
+        rubric = Rubric([{"requirement": "Is rude", "weight": -1.0}])
+        grader = PerCriterionGrader(generate_fn=model)
+        rows = [{"completion": True}, {"completion": "Go away."}]
+        reports = await rubric.score(rows, autograder=grader)
+        assert [report.raw_score for report in reports] == [None, 0.0]
+        assert len(model.calls) == 1
+
+    async def test_on_error_raise_raises(self):
+        with pytest.raises(TypeError, match="of the type bool"):
+            await Rubric([MaxWords(3)], on_error="raise").score([{"completion": True}])
+
+    async def test_calls_of_tools_need_no_words(self):
+        """A message that calls a tool has none, and is an empty text."""
+        call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}
+        [report] = await Rubric([MaxWords(3)]).score([{"completion": [call]}])
+        assert report.raw_score == 1.0
+
+    async def test_checks_that_need_no_completion_are_asked_without_one(self):
+        [report] = await Rubric([lambda answer: answer]).score([{"answer": 0.5}])
+        assert report.raw_score == 0.5
 
 
 class Generous(Rubric):

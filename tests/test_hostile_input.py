@@ -193,7 +193,7 @@ class TestDoors:
         assert report.score == 1.0
 
     @pytest.mark.parametrize(
-        "to_grade", [b"bytes", ["text"], [{"role": "user", "content": "x"}], [], None, 3]
+        "to_grade", [b"bytes", ["text"], [{"role": "user", "content": "x"}], [], None, True]
     )
     async def test_what_holds_no_reply_is_not_judged(self, to_grade):
         """An empty response would pass for what the model said."""
@@ -209,7 +209,7 @@ class TestDoors:
         rubric = Rubric([{"requirement": "Is kind"}], autograder=PerCriterionGrader(model))
         states = [{"completion": []}, {"completion": {"role": "assistant", "content": "hi"}}]
         await rubric.score_group(states)
-        assert "cannot grade []" in states[0]["errors"]["is_kind"]
+        assert "the completion is [], of the type list" in states[0]["errors"]["is_kind"]
         assert states[1]["reward"] == 1.0
         assert len(model.calls) == 1
 

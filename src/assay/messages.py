@@ -5,10 +5,14 @@ a list of parts, or None.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple, cast
 
 from assay.types import Messages
+from assay.wording import shown
 
 
 class ToolCall(NamedTuple):
@@ -87,6 +91,72 @@ def last_with_role(messages: Messages, role: str) -> Any | None:
     return None
 
 
+def read_completion(completion: object) -> Any:
+    """A completion as checks and judges read it: a text, or messages of which the assistant's last has one.
+
+    A number, as JSON and Parquet may hold one, is its text. Anything else raises a TypeError that names the
+    kind: read as an empty text it would score as if the model had said nothing.
+
+    >>> read_completion(4), read_completion("4")
+    ('4', '4')
+    """
+    if isinstance(completion, str):
+        return completion
+    number = _number_text(completion)
+    if number is not None:
+        return number
+    chat = chat_of(completion)
+    last = last_with_role(chat, "assistant")
+    if last is None:
+        raise TypeError(
+            f"the completion is {_kind(completion)}: give a text, or messages of which "
+            "one has the role 'assistant'"
+        )
+    content = _field(last, "content")
+    if isinstance(content, str) or (content is None and _calls_tools(last)):
+        return completion
+    number = _number_text(content)
+    if number is not None and isinstance(last, Mapping):
+        spoken = {**cast("Mapping[str, Any]", last), "content": number}
+        return [spoken if message is last else message for message in chat]
+    if not _holds_text(content):
+        raise TypeError(
+            f"the content of the assistant's last message is {_kind(content)}: give a text, or a list "
+            "of parts"
+        )
+    return completion
+
+
+def _number_text(value: object) -> str | None:
+    """A finite number as text; None for anything else, True and False among them."""
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return None
+    return str(value) if math.isfinite(value) else None
+
+
+def _holds_text(content: object) -> bool:
+    """Whether content that is no plain text holds texts, or parts of kinds that have none."""
+    if isinstance(content, Mapping):
+        return isinstance(_field(cast("object", content), "text"), str)
+    if not isinstance(content, Sequence) or isinstance(content, bytes):
+        return isinstance(_field(content, "text"), str)
+    parts = cast("Sequence[object]", content)
+    return all(isinstance(part, str) or _field(part, "type") is not None for part in parts)
+
+
+def _calls_tools(message: object) -> bool:
+    return bool(_field(message, "tool_calls") or _field(message, "function_call"))
+
+
+def _kind(value: object) -> str:
+    """What a value that is no text is instead."""
+    if value is None:
+        return "null, and no text"
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    return f"{shown(value)}, of the type {name}, and no text"
+
+
 def completion_text(completion: Messages | None) -> str:
     """What the model finally said: a plain text as it is, else its last assistant message.
 
@@ -95,7 +165,8 @@ def completion_text(completion: Messages | None) -> str:
     """
     if completion is None or isinstance(completion, str):
         return completion or ""
-    return message_text(last_with_role(completion, "assistant") or "")
+    number = _number_text(completion)
+    return message_text(last_with_role(completion, "assistant") or "") if number is None else number
 
 
 def question_text(prompt: Messages | None) -> str:

@@ -1,12 +1,13 @@
 """Rollout: what happened, ready to be scored; and Batch, many of them seen by column."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Final, cast
 
-from assay.messages import completion_text, question_text
+from assay.messages import completion_text, question_text, read_completion
 from assay.types import Info, Messages
+from assay.wording import described
 
 ABSENT: Final[Any] = object()
 """Stands in a column where a rollout does not have the field."""
@@ -125,6 +126,29 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def readable(
+        self, read: Callable[[object], Any] = read_completion
+    ) -> "tuple[Batch, dict[int, str]]":
+        """The batch with every completion as it is read, and why some cannot be read, by place.
+
+        A rollout that has no such field is left alone: its checks may need none.
+        """
+        column = [row.get("completion", "") for row in self.rows]
+        if {str}.issuperset(map(type, column)):
+            return self, {}
+        errors: dict[int, str] = {}
+        rows: list[Mapping[str, Any]] = list(self.rows)
+        for place, completion in enumerate(column):
+            try:
+                text = read(completion)
+            except TypeError as error:
+                errors[place] = described(error)
+                continue
+            if text is not completion:
+                rows[place] = {**rows[place], "completion": text}
+        changed = any(row is not given for row, given in zip(rows, self.rows, strict=True))
+        return (replace(self, rows=rows) if changed else self), errors
 
     def lacks(self, name: str) -> bool:
         """Whether no rollout has this field."""

@@ -10,6 +10,7 @@ from assay.engine import Engine, Found, Plan, bound_to, named_apart
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.loading import Loadable, criterion_of
+from assay.messages import read_completion
 from assay.parsers import Parser
 from assay.rollout import Batch
 from assay.types import OnError, RewardFunc
@@ -142,7 +143,12 @@ class Rubric(Doors, Loadable):
 
     def _find(self, batch: Batch, autograder: Autograder | None = None) -> Found:
         grader = autograder if autograder is not None else self.autograder
-        return Engine(self._plan, self.class_objects, grader, self.on_error).answer(batch)
+        read = self._read_completion
+        return Engine(self._plan, self.class_objects, grader, self.on_error, read).answer(batch)
+
+    def _read_completion(self, completion: object) -> Any:
+        """The completion as its criteria read it; a TypeError says why it cannot be read."""
+        return read_completion(completion)
 
     def _refuse_alone(self) -> None:
         if self._own_methods() & {"score_rollout", "score"}:

@@ -222,7 +222,7 @@ def test_a_number_that_is_none_is_refused() -> None:
         RubricAsJudgeOutput(overall_score=math.nan, explanation="")
 
 
-@pytest.mark.parametrize("to_grade", [3, None, {"text": "x"}])
+@pytest.mark.parametrize("to_grade", [b"3", None, {"text": "x"}])
 async def test_what_cannot_be_graded_is_refused(to_grade: Any) -> None:
     """There it was formatted into the prompt, or failed on `.get`."""
     with pytest.raises(TypeError, match="cannot grade"):

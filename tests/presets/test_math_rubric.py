@@ -61,8 +61,8 @@ class TestWhatIsRead:
             ("<think>\\boxed{5}</think>\\boxed{4}", 1.0),
             ("4", 1.0),
             ([{"role": "assistant", "content": [{"type": "text", "text": "\\boxed{4}"}]}], 1.0),
-            ([{"role": "user", "content": "\\boxed{4}"}], 0.0),
-            ([], 0.0),
+            ([{"role": "user", "content": "\\boxed{4}"}], None),
+            ([], None),
             ("<think>\\boxed{4}", 0.0),
         ],
     )

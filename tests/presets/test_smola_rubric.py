@@ -271,7 +271,14 @@ class TestOtherRollouts:
         """Whatever its class is called."""
         assert list(rubric().tools) == ["calculator", "broken"]
 
-    @pytest.mark.parametrize("completion", ["", "42", None, [], [{}], [5], "<tool>"])
+    @pytest.mark.parametrize("completion", [None, [], [{}], [5]])
+    async def test_what_is_neither_a_run_nor_a_text_is_an_error(self, completion: Any) -> None:
+        """It is not known whether tools were used."""
+        assert not is_run(completion)
+        [report] = await rubric().score([make_state(completion, answer="42")])
+        assert (report.raw_score, report.metrics) == (None, {})
+
+    @pytest.mark.parametrize("completion", ["", "42", "<tool>"])
     async def test_what_is_no_run_is_no_error(self, completion: Any) -> None:
         """It has used nothing."""
         assert not is_run(completion)

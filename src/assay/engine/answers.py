@@ -1,6 +1,5 @@
 """Answers: what was found about a batch, kept by column until somebody wants a report."""
 
-import logging
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from assay.aggregation import Scale, total, weighted_sum, weighted_sums
 from assay.criterion import Criterion
 from assay.engine.plan import Plan, Question
 from assay.lines import CriterionReport, Lines, line_of
+from assay.redaction import logger_of
 from assay.report import (
     NOTHING_APPLIES,
     EvaluationReport,
@@ -22,7 +22,7 @@ from assay.score import UNASKED, Score
 from assay.types import OnError
 from assay.wording import described
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 Column: TypeAlias = list[Any]
 """One answer a rollout: a plain number, or a `Score` where there is more to say."""
@@ -102,10 +102,12 @@ class Answers:
     """What happens when a caller's own formula fails."""
 
     @classmethod
-    def unasked(cls, plan: Plan, size: int, scale: Scale | None, on_error: OnError) -> "Answers":
-        """No answers yet. Later phases fill their columns bit by bit, so those must be there."""
+    def unasked(
+        cls, plan: Plan, size: int, scale: Scale | None, on_error: OnError, *, by_place: bool
+    ) -> "Answers":
+        """No answers yet. Where they are filled in bit by bit, `by_place`, the columns must be there."""
         columns: list[Column] = [_NO_COLUMN] * len(plan.questions)
-        if len(plan.phases) > 1:
+        if by_place:
             columns = [[UNASKED] * size for _ in plan.questions]
         return cls(plan, columns, size, scale, on_error=on_error)
 

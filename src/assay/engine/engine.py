@@ -1,6 +1,6 @@
 """Engine: answer every question of a plan for a batch of rollouts. Writes nothing."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from assay.engine.judging import Judging
 from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
 from assay.graders.base import Autograder
+from assay.messages import read_completion
 from assay.redaction import logger_of
 from assay.rollout import Batch
 from assay.score import Score
@@ -44,17 +45,24 @@ class Engine:
     objects: Mapping[str, Any]
     grader: Autograder | None
     on_error: OnError
+    read: Callable[[object], Any] = read_completion
+    """How a completion is read; a TypeError says why it cannot be."""
 
     async def answer(self, batch: Batch) -> Answers:
         """Every answer, one column a criterion."""
         self._refuse_without_grader()
         scale = self.grader.scale if self.grader else None
-        found = Answers.unasked(self.plan, len(batch), scale, self.on_error)
+        batch, unreadable = batch.readable(self.read)
+        if unreadable and self.on_error == "raise":
+            raise TypeError(next(iter(unreadable.values())).removeprefix("TypeError: "))
+        by_place = len(self.plan.phases) > 1 or bool(unreadable)
+        found = Answers.unasked(self.plan, len(batch), scale, self.on_error, by_place=by_place)
         if not len(batch):
             return found
         for depth, phase in enumerate(self.plan.phases):
-            if depth:
-                await self._ask_some(phase, batch, found)
+            if depth or unreadable:
+                found.clean = False
+                await self._ask_some(phase, batch, found, unreadable)
             elif not phase.judged:
                 await self._check(phase, batch, found)
             elif not phase.by_code:
@@ -67,13 +75,20 @@ class Engine:
                 self._report_errors(question.criterion, found.columns[question.index])
         return found
 
-    async def _ask_some(self, phase: Phase, batch: Batch, found: Answers) -> None:
-        """Ask each question where its `when` holds; elsewhere it is not applicable."""
+    async def _ask_some(
+        self, phase: Phase, batch: Batch, found: Answers, unreadable: Mapping[int, str]
+    ) -> None:
+        """Ask each question where its `when` holds; elsewhere it is not applicable.
+
+        Where the completion is `unreadable`, a question about it is not asked either, and says why.
+        """
         asked: list[list[Question]] = [[] for _ in range(len(batch))]
         for question in (*phase.by_code, *phase.judged):
             places: list[int] = []
             for place in range(len(batch)):
                 settled = self._settled_by_condition(question.criterion, found, place)
+                if settled is None and place in unreadable and question.reads_completion:
+                    settled = Score.failed(unreadable[place])
                 if settled is None:
                     places.append(place)
                 else:

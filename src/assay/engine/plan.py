@@ -24,6 +24,13 @@ class Question:
     """None when a model or a nested rubric answers."""
 
     @property
+    def reads_completion(self) -> bool:
+        """Whether it needs a completion that can be read. A rubric inside sees to that by itself."""
+        if self.criterion.judged or self.call is None:
+            return self.criterion.judged
+        return self.call.everything or any(a.field == "completion" for a in self.call.arguments)
+
+    @property
     def is_group(self) -> bool:
         """Whether it weighs the rollouts of a group against each other."""
         return self.call is not None and self.call.compares

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias, TypedDict, cast
 
 from assay.graders.tags import SECTIONS, without_sections, without_turns
-from assay.messages import chat_of, last_with_role, message_text, role_of, tool_calls
+from assay.messages import (
+    chat_of,
+    completion_text,
+    message_text,
+    read_completion,
+    role_of,
+    tool_calls,
+)
 from assay.types import Messages
 from assay.wording import shown
 
@@ -87,14 +94,14 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
         return to_grade, to_grade
     if isinstance(to_grade, Mapping) and "role" not in to_grade:
         return _two_parts(cast("Mapping[str, Any]", to_grade))
-    reply = last_with_role(cast("Messages", to_grade), "assistant")
-    if reply is None:
+    try:
+        read = read_completion(to_grade)
+    except TypeError as error:
         # An empty text here would be judged, and pass for what the model said.
         raise TypeError(
-            f"cannot grade {shown(to_grade)}: give a text, messages with one of the assistant's, "
-            "or a mapping with 'thinking' and 'output'"
-        )
-    return cast("Messages", to_grade), message_text(reply)
+            f"cannot grade {shown(to_grade)}: {error}, or a mapping with 'thinking' and 'output'"
+        ) from None
+    return read, completion_text(read)
 
 
 def _two_parts(parts: Mapping[str, Any]) -> tuple[str, str]:

@@ -29,6 +29,9 @@ class SmolaToolRubric(ToolRubric):
     1.4
     """
 
+    def _read_completion(self, completion: object) -> Any:
+        return completion if is_run(completion) else super()._read_completion(completion)
+
     def tool_uses(self, completion: Messages) -> list[ToolUse]:
         """The calls of tools in a completion, in order, and how each went."""
         if not is_run(completion):

@@ -52,7 +52,7 @@ class RemoteRubric(Doors):
         self._sender = Sender(url, key, patience)
         self._batch_size = batch_size
         self._at_once = at_once
-        self._on_error = on_error
+        self.on_error: OnError = on_error
         self._known: Description | None = None
 
     @property
@@ -83,11 +83,21 @@ class RemoteRubric(Doors):
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
         if not len(batch):
             return Reported([])
-        rows = rows_of(batch)
         known = await self.describe()
+        batch, unreadable = batch.readable()
+        if unreadable and self.on_error == "raise":
+            raise TypeError(next(iter(unreadable.values())).removeprefix("TypeError: "))
+        rest = [place for place in range(len(batch)) if place not in unreadable]
+        rows = rows_of(batch.select(rest) if unreadable else batch)
         cuts = known.cuts(rows, self._batch_size)
-        found = await self._ask_all(rows, cuts, known)
-        return Reported([report for reports in found for report in reports])
+        found = await self._ask_all(rows, cuts, known) if rows else []
+        reports = iter([report for reports in found for report in reports])
+        return Reported(
+            [
+                known.failed(unreadable[place]) if place in unreadable else next(reports)
+                for place in range(len(batch))
+            ]
+        )
 
     async def _ask_all(
         self, rows: Sequence[bytes], cuts: Sequence[int], known: Description
@@ -114,7 +124,7 @@ class RemoteRubric(Doors):
         try:
             answer = await self._sender.post("/v1/score", bodies(rows))
         except ServerRefused as error:
-            if self._on_error == "raise" or not error.is_passing:
+            if self.on_error == "raise" or not error.is_passing:
                 raise
             return [known.failed(described(error))] * len(rows)
         seen.add(answer["rubric"])

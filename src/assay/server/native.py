@@ -18,7 +18,8 @@ class RolloutBody(TypedDict, total=False):
     """A rollout: its completion and whatever else checks name; or a state alone, which holds it all."""
 
     prompt: str | Chat
-    completion: str | Chat
+    completion: Any
+    """A text or messages. What is neither is an error of this rollout, and not of the request."""
     answer: Any
     task: str
     info: dict[str, Any]

@@ -1,11 +1,10 @@
 """`verifiers.rubrics.rubric`: our rubric, whose reward is always a number, as in theirs."""
 
-import logging
-
 import assay
 from assay.engine import Rewards
+from assay.redaction import logger_of
 
-logger = logging.getLogger("assay")
+logger = logger_of("assay")
 
 
 class Rubric(assay.Rubric):
