@@ -11,7 +11,7 @@ from trust_data import llmbar, pandalm
 from trust_found import Found
 
 from assay.trust import corrected_mean
-from assay.trust.raters import consensus
+from assay.trust.agreement import consensus
 
 SEED = 20240229
 DRAWS, FEW_DRAWS = 400, 40

@@ -9,9 +9,9 @@ from rows import Check, Table
 from trust_data import ADVERSARIAL, Recorded, llmbar
 from trust_found import FEW, FIRST, PREFERENCE, Found, same, value_of
 
-from assay.trust import Item, Joined, agreement_of
-from assay.trust.measures import Measures, Pair, measure
-from assay.trust.raters import consensus
+from assay.trust import Joined, LabelledItem, agreement_of
+from assay.trust.agreement import consensus
+from assay.trust.coefficients import AnswerPair, Measures, measure
 
 # Zeng et al. (2024), "Evaluating Large Language Models at Evaluating Instruction Following", table 2: GPT-4, Vanilla,
 # accuracy and positional agreement by subset. The recorded strategy of that name is Vanilla_NoRules.
@@ -63,7 +63,7 @@ def _models(rows: Sequence[Recorded]) -> Table:
 def _accuracy(rows: Sequence[Recorded]) -> Measures:
     """The judge against the label. A reply without a verdict is counted apart."""
     items = [
-        Item(f"{row.subset} {row.item}", int(row.swapped), "preference", {"gold": row.label}, row.winner or None, "no verdict")
+        LabelledItem(f"{row.subset} {row.item}", int(row.swapped), "preference", {"gold": row.label}, row.winner or None, "no verdict")
         for row in rows
     ]  # fmt: skip
     joined = Joined(tuple(items), {"preference": PREFERENCE})
@@ -76,7 +76,9 @@ def _swapped(rows: Sequence[Recorded]) -> Measures:
     for row in rows:
         both[row.subset, row.item][row.swapped] = row.winner
     pairs = [
-        Pair(f"{key}", said[False], said[True]) for key, said in both.items() if all(said.values())
+        AnswerPair(f"{key}", said[False], said[True])
+        for key, said in both.items()
+        if all(said.values())
     ]
     return measure(pairs, FIRST, symmetric=True, resampling=FEW)
 
@@ -116,7 +118,7 @@ def _jury(rows: Sequence[Recorded], member: Callable[[Recorded], str]) -> tuple[
             votes[row.subset, row.item, row.swapped][member(row)] = row.winner
             labels[row.subset, row.item, row.swapped] = row.label
     items = [
-        Item(
+        LabelledItem(
             f"{key[0]} {key[1]}", int(key[2]), "preference", {"gold": labels[key]},
             consensus(list(said.values())), "a tie", said,
         )

@@ -13,8 +13,8 @@ from trust_data import Voted, frank, pandalm, prometheus
 from trust_found import Found, same, value_of
 
 from assay.trust import (
-    Item,
     Joined,
+    LabelledItem,
     Question,
     agreement_of,
     cohen_kappa,
@@ -74,9 +74,9 @@ def _ceiling(rows: Sequence[Voted]) -> Table:
     )
 
 
-def _items(rows: Sequence[Voted], unread: str | None = None) -> tuple[Item, ...]:
+def _items(rows: Sequence[Voted], unread: str | None = None) -> tuple[LabelledItem, ...]:
     return tuple(
-        Item(
+        LabelledItem(
             row.item, 0, "preference", {str(n): said for n, said in enumerate(row.people)},
             row.judge or unread, None if row.judge or unread else "unreadable",
         )

@@ -20,7 +20,7 @@
     │   └── RunRefused (ValueError)         … since what was given does not fit it
     ├── TableError (assay.tables)           rows cannot be read as they stand
     ├── ToolError (assay.envs)              a function cannot be a tool
-    ├── TrustError (assay.trust)            too little to say how far a judge is to be trusted
+    ├── TrustError (ValueError)             too little to say how far a judge is to be trusted
     │   └── LabelError                      … or a label that cannot be read
     ├── UnscoredError (assay.unscored)      a trainer wants a number that nobody could give
     ├── CacheError                          a verdict cache cannot be opened, read or written
@@ -128,6 +128,14 @@ class GradingError(AssayError):
     def __init__(self, message: str, report: Any = None) -> None:
         super().__init__(message)
         self.report = report
+
+
+class TrustError(AssayError, ValueError):
+    """A question about a judge that the given runs, labels or responses cannot answer."""
+
+
+class LabelError(TrustError):
+    """Labels cannot be read, or do not fit the run they are for."""
 
 
 class MissingExtraError(AssayError, ImportError):

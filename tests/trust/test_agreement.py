@@ -2,15 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from assay import Panel, PerCriterionGrader, Rubric, Score
 from assay.testing import FakeModel
 from assay.trust import (
-    Item,
     Joined,
     Label,
+    LabelledItem,
     Question,
     Resampling,
     TrustError,
@@ -18,8 +19,7 @@ from assay.trust import (
     agreement_of,
     krippendorff_alpha,
 )
-from assay.trust.numeric import np
-from assay.trust.raters import consensus
+from assay.trust.agreement import consensus
 
 POLITE = {"polite": Question("polite")}
 
@@ -27,7 +27,7 @@ POLITE = {"polite": Question("polite")}
 def items(rows, name="polite"):
     """Items of (people by rater, judge), each on an example of its own."""
     return tuple(
-        Item(str(number), 0, name, people, judge, None if judge else "Timeout: no reply")
+        LabelledItem(str(number), 0, name, people, judge, None if judge else "Timeout: no reply")
         for number, (people, judge) in enumerate(rows)
     )
 
@@ -161,8 +161,8 @@ class TestOverall:
         scale = Question("clear", ("poor", "fair", "good"))
         rows = (
             *by_raters("MU", ann="MM"),
-            Item("0", 0, "clear", {"ann": "good"}, "good"),
-            Item("1", 0, "clear", {"ann": "fair"}, "good"),
+            LabelledItem("0", 0, "clear", {"ann": "good"}, "good"),
+            LabelledItem("1", 0, "clear", {"ann": "fair"}, "good"),
         )
         found = agreement_of(Joined(rows, {**POLITE, "clear": scale}))
         assert (found.overall.judge.accuracy.value, found.overall.judge.examples) == (0.5, 2)
@@ -173,7 +173,7 @@ class TestOverall:
         """Forty criteria of two examples are two observations: the interval is nearly all there can be."""
         questions = {str(n): Question(str(n)) for n in range(40)}
         rows = [
-            Item(example, 0, name, {"ann": "MET"}, judge)
+            LabelledItem(example, 0, name, {"ann": "MET"}, judge)
             for example, judge in (("a", "MET"), ("b", "UNMET"))
             for name in questions
         ]
@@ -188,7 +188,7 @@ def test_the_interval_covers_what_the_judge_really_does():
     inside = 0
     for _ in range(40):
         rows = [
-            Item(str(number), 0, name, {"ann": "MET"}, "MET" if right else "UNMET")
+            LabelledItem(str(number), 0, name, {"ann": "MET"}, "MET" if right else "UNMET")
             for number, right in enumerate(draw.random(100) < 0.9)
             for name in questions
         ]

@@ -31,7 +31,9 @@ def test_scores_are_paired_by_example(make_run):
     assert score.difference.low < 0.6 < score.difference.high
     assert (score.better, score.worse, score.examples) == (8, 0, 10)
     assert (score.test, score.p) == ("sign_flip", pytest.approx(2 / 2**8))
-    assert score.smallest_effect == pytest.approx((2.2622 + 0.8834) * score_spread(), rel=1e-3)
+    assert score.minimum_detectable_effect == pytest.approx(
+        (2.2622 + 0.8834) * score_spread(), rel=1e-3
+    )
 
 
 def score_spread():

@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy as np
 import pytest
 from sklearn.metrics import (
     cohen_kappa_score,
@@ -13,8 +14,7 @@ from sklearn.metrics import (
 )
 
 from assay.trust import cohen_kappa, confusion_of, matthews_correlation
-from assay.trust.confusion import accuracy, bias, macro_f1, precision, recall
-from assay.trust.numeric import np
+from assay.trust.coefficients import ACCURACY, MACRO_F1, bias, precision, recall
 
 
 def answers(table):
@@ -110,12 +110,12 @@ class TestShares:
         table = self.table(people, judge)
         assert precision(1, "MET").of(table) == pytest.approx(precision_score(people, judge))
         assert recall(1, "MET").of(table) == pytest.approx(recall_score(people, judge))
-        assert macro_f1().of(table) == pytest.approx(f1_score(people, judge, average="macro"))
+        assert MACRO_F1.of(table) == pytest.approx(f1_score(people, judge, average="macro"))
 
     def test_accuracy_and_bias_by_hand(self):
         """3 of 4 agree; the judge says MET twice, people once: a quarter too high."""
         table = self.table([1, 0, 0, 0], [1, 1, 0, 0])
-        assert accuracy().of(table) == 0.75
+        assert ACCURACY.of(table) == 0.75
         assert bias([0.0, 1.0]).of(table) == 0.25
 
     def test_what_is_never_said_has_no_precision(self):

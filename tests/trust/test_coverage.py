@@ -4,12 +4,16 @@ Every cell of the grid is a judge, a number of labels and a prevalence. Runs are
 hold the truth are counted; a run whose labels do not show a judge better than chance is refused and not counted.
 """
 
+import numpy as np
 import pytest
 
-from assay.trust.numeric import np
-from assay.trust.observed import Observed, mean_of
-from assay.trust.prediction_powered import prediction_powered
-from assay.trust.rogan_gladen import beats_chance, clustered_rogan_gladen
+from assay.trust.clusters import mean_of
+from assay.trust.estimators import (
+    Observed,
+    beats_chance,
+    clustered_rogan_gladen,
+    prediction_powered,
+)
 
 RUNS = 800
 ROLLOUTS = 600

@@ -1,5 +1,6 @@
 """What the verdicts of a run tell about a rubric."""
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
@@ -8,7 +9,6 @@ from assay import Rubric
 from assay.runs import RunError
 from assay.trust import lint
 from assay.trust.lint_association import correlation, mid_ranks, rank_correlation, separation
-from assay.trust.numeric import np
 
 
 def rubric_of(count, **fields):

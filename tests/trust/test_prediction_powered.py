@@ -1,11 +1,17 @@
 """Means over labels that the judge's other answers make sharper."""
 
+import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from assay.trust.numeric import np
-from assay.trust.observed import Observed, mean_of
-from assay.trust.prediction_powered import budget, correlation, power_tuning, prediction_powered
+from assay.trust.clusters import mean_of
+from assay.trust.estimators import (
+    Observed,
+    correlation,
+    label_budget,
+    power_tuning,
+    prediction_powered,
+)
 
 
 def observed(judge, people, examples=None):
@@ -101,13 +107,13 @@ class TestBudget:
         draw = np.random.default_rng(3)
         people = np.where(np.arange(100_000) < 100, draw.normal(size=100_000), np.nan)
         found = observed(draw.normal(size=100_000), people)
-        assert budget(found).to_halve(100, 100_000) == pytest.approx(300, abs=15)
+        assert label_budget(found).to_halve(100, 100_000) == pytest.approx(300, abs=15)
 
     def test_a_run_that_is_too_small_says_so(self):
         """50 of 60 are labelled: the ten that are left do not halve anything."""
         found, _ = scores(60, 50, noise=0.3)
-        assert budget(found).to_halve(50, 60) is None
-        assert 0.8 < budget(found).left_at_most(50, 60) <= 1.0
+        assert label_budget(found).to_halve(50, 60) is None
+        assert 0.8 < label_budget(found).left_at_most(50, 60) <= 1.0
 
 
 def test_correlation_needs_both_to_vary():

@@ -2,12 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from assay.trust.numeric import np
-from assay.trust.observed import Observed
-from assay.trust.rogan_gladen import (
+from assay.trust.estimators import (
     ErrorRates,
+    Observed,
     beats_chance,
     clustered_rogan_gladen,
     rogan_gladen,

@@ -1,11 +1,11 @@
 """Intervals of shares: published examples and a second implementation."""
 
+import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 from assay.trust import clopper_pearson, wilson
-from assay.trust.numeric import np
-from assay.trust.shares import clustered_wilson, difference_of
+from assay.trust.estimate import clustered_wilson, difference_of
 
 
 def ends(estimate):

@@ -7,7 +7,7 @@ from statsmodels.stats.contingency_tables import mcnemar as their_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from assay.trust import holm, mcnemar, sign_flip
-from assay.trust.significance import smallest_effect
+from assay.trust.significance import minimum_detectable_effect
 
 
 class TestMcNemar:
@@ -82,33 +82,36 @@ class TestSmallestEffect:
         """Differences with spread 1, a hundred of them: Student's t with 99 degrees, (1.984 + 0.845) / 10."""
         values = np.array([1.0, -1.0] * 50)
         expected = (1.984217 + 0.845265) * values.std(ddof=1) / 10
-        assert smallest_effect(values) == pytest.approx(expected, rel=1e-5)
+        assert minimum_detectable_effect(values) == pytest.approx(expected, rel=1e-5)
 
     def test_many_tests_see_less(self):
         """Ten criteria: a p-value must be below 0.005, whose t is 2.871."""
         values = np.array([1.0, -1.0] * 50)
         expected = (2.871310 + 0.845265) * values.std(ddof=1) / 10
-        assert smallest_effect(values, tests=10) == pytest.approx(expected, rel=1e-4)
+        assert minimum_detectable_effect(values, tests=10) == pytest.approx(expected, rel=1e-4)
 
     @pytest.mark.parametrize(
         ("examples", "tests", "seen"), [(5, 1, False), (6, 1, True), (6, 2, False)]
     )
     def test_too_few_examples_can_show_nothing(self, examples, tests, seen):
         """All of n rise with a chance of 2 in 2**n: 0.0625 for five, and 0.03125 for six."""
-        found = smallest_effect([0.1 * n for n in range(examples)], tests=tests)
+        found = minimum_detectable_effect([0.1 * n for n in range(examples)], tests=tests)
         assert (found is not None) is seen
 
     def test_an_effect_of_that_size_is_found_four_times_in_five(self):
         """By drawing 200 samples of twelve differences that have it, with a spread of 1."""
         draw = np.random.default_rng(8)
         values = draw.normal(size=12)
-        size = smallest_effect(values) / values.std(ddof=1)
+        size = minimum_detectable_effect(values) / values.std(ddof=1)
         found = sum(sign_flip(sample) < 0.05 for sample in draw.normal(size, 1, size=(200, 12)))
         assert 145 <= found <= 175
 
     def test_without_spread_there_is_none(self):
         """Nothing can be said."""
-        assert (smallest_effect([0.1]), smallest_effect([0.0, 0.0])) == (None, None)
+        assert (minimum_detectable_effect([0.1]), minimum_detectable_effect([0.0, 0.0])) == (
+            None,
+            None,
+        )
 
 
 def test_flipping_equal_differences_together_changes_nothing():

@@ -7,8 +7,7 @@ from assay.cli.pages import Page, figure, point
 from assay.cli.showing import counted
 from assay.score import NOT_APPLICABLE
 from assay.trust import Agreement, Estimate, Measures
-from assay.trust.confusion import Confusion
-from assay.trust.measures import UNRANKED
+from assay.trust.coefficients import UNRANKED, Confusion
 
 _FIGURES = {
     "accuracy": "same verdict",

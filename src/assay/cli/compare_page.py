@@ -6,8 +6,7 @@ from assay.cli.overview import Section
 from assay.cli.pages import Page, chance, figure
 from assay.cli.showing import counted, shortened
 from assay.trust import Comparison
-from assay.trust.comparison import Difference
-from assay.trust.flips import Flip
+from assay.trust.comparison import Difference, Flip
 
 _REASON = 70
 """Characters of a reason that a table has room for; JSON has all of it."""
@@ -23,12 +22,14 @@ def page_of(found: Comparison, names: tuple[str, str], flips: int) -> Page:
 
 
 def _differences(found: Comparison, names: tuple[str, str]) -> Section:
-    columns = ("", *names, "difference", "p", "better", "worse", "smallest to be seen")
+    columns = ("", *names, "difference", "p", "better", "worse", "minimum detectable effect")
     return Section(columns, [_cells(each) for each in (found.score, *found.criteria)])
 
 
 def _cells(each: Difference) -> tuple[str, ...]:
-    least = "–" if each.smallest_effect is None else f"{each.smallest_effect:.3f}"
+    least = (
+        "–" if each.minimum_detectable_effect is None else f"{each.minimum_detectable_effect:.3f}"
+    )
     means = ("–" if mean is None else f"{mean:.3f}" for mean in (each.first, each.second))
     turned = f"{each.better:,}", f"{each.worse:,}"
     return (each.name, *means, figure(each.difference, 3), chance(each.p), *turned, least)

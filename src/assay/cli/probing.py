@@ -18,11 +18,11 @@ from assay.cli.sources import rubric_of
 from assay.cli.stopping import Stopping, stoppable
 from assay.cli.texts import texts_of
 from assay.concurrency import run_sync
+from assay.errors import TrustError
 from assay.graders import Autograder, Guarded
 from assay.models import budget, rehearsal
 from assay.rubric import Rubric
 from assay.runs import Spending
-from assay.trust.error import TrustError
 from assay.trust.probe_attacks import Attack, attacks_of
 from assay.trust.probe_bare import Bare
 from assay.trust.probe_report import ProbeReport

@@ -1,14 +1,26 @@
-"""Clusters: figures whose interval takes whole examples for independent, and never single answers."""
+"""Give figures an interval that takes whole examples for independent, and never single answers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-from assay.trust.estimate import Estimate, undefined
-from assay.trust.numeric import Array, divided, normal_cdf, normal_quantile, np, t_quantile
-from assay.trust.shares import ALONE, LEVEL, clustered_wilson
+from assay.runs.intervals import Spread
+from assay.trust.estimate import (
+    ALONE,
+    LEVEL,
+    Array,
+    Estimate,
+    clustered_wilson,
+    divided,
+    normal_cdf,
+    normal_quantile,
+    np,
+    spread_estimate,
+    t_quantile,
+    undefined,
+)
 
-RESAMPLES = 5000
 _CELLS = 4_000_000
 """Random numbers held at once."""
 _FEW = 256
@@ -17,6 +29,17 @@ _DEFINED = 0.9
 """The share of resamples that must have the figure for an interval to be given."""
 _DIGITS = 12
 """Digits in which sums must differ to be others: those of the same numbers in another order do in the last."""
+
+
+class Resampling(NamedTuple):
+    """How intervals are made."""
+
+    resamples: int = 5000
+    level: float = LEVEL
+    seed: int = 0
+
+
+DEFAULT_RESAMPLING = Resampling()
 
 
 @dataclass(frozen=True)
@@ -57,9 +80,7 @@ class Clustered:
 
     sums: Array
     """One row an example; whatever the figures need, summed over the example's answers."""
-    resamples: int = RESAMPLES
-    level: float = LEVEL
-    seed: int = 0
+    resampling: Resampling = DEFAULT_RESAMPLING
 
     @cached_property
     def total(self) -> Array:
@@ -85,18 +106,20 @@ class Clustered:
 
     def _drawn_together(self, times: Array) -> Iterator[Array]:
         """How often each of the distinct rows is in each resample."""
-        generator = np.random.default_rng(self.seed)
+        generator = np.random.default_rng(self.resampling.seed)
         shares = times / times.sum()
-        yield generator.multinomial(len(self.sums), shares, size=self.resamples).astype(np.float64)
+        yield generator.multinomial(len(self.sums), shares, size=self.resampling.resamples).astype(
+            np.float64
+        )
 
     def _drawn_apart(self, times: Array) -> Iterator[Array]:
         """The same by drawing examples one by one, some resamples at a time."""
-        generator = np.random.default_rng(self.seed)
+        generator = np.random.default_rng(self.resampling.seed)
         examples, kinds = len(self.sums), len(times)
         kind_of = np.repeat(np.arange(kinds), times.astype(np.intp))
         step = max(1, _CELLS // examples)
-        for start in range(0, self.resamples, step):
-            size = min(step, self.resamples - start)
+        for start in range(0, self.resampling.resamples, step):
+            size = min(step, self.resampling.resamples - start)
             picks = kind_of[generator.integers(examples, size=(size, examples))]
             picks += np.arange(size)[:, None] * kinds
             counts = np.bincount(picks.ravel(), minlength=size * kinds)
@@ -115,7 +138,7 @@ class Clustered:
         if statistic.parts is not None:
             counted, of = statistic.parts(self.sums)
             return clustered_wilson(
-                list(zip(counted.tolist(), of.tolist(), strict=True)), self.level
+                list(zip(counted.tolist(), of.tolist(), strict=True)), self.resampling.level
             )
         if len(self.sums) < 2:
             return Estimate(value, reason=ALONE)
@@ -134,7 +157,7 @@ class Clustered:
     def _reach(self) -> float:
         """How many standard errors the interval reaches to either side."""
         count = len(self.sums)
-        return t_quantile((1 + self.level) / 2, count - 1) * (count / (count - 1)) ** 0.5
+        return t_quantile((1 + self.resampling.level) / 2, count - 1) * (count / (count - 1)) ** 0.5
 
 
 def _accelerated(value: float, drawn: Array, skew: float, reach: float) -> tuple[float, float]:
@@ -162,3 +185,45 @@ def _skewness(without_one: Array, times: Array) -> float:
 def _shifted(bias: float, skew: float, z: float) -> float:
     stretch = 1 - skew * (bias + z)
     return normal_cdf(bias + (bias + z) / stretch) if stretch > 0 else normal_cdf(z)
+
+
+def mean_of(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
+    """The mean, with an interval that takes whole examples for independent."""
+    if not len(values):
+        return undefined("there are no values")
+    mean = float(values.mean())
+    together = summed_by_example(values - mean, examples)
+    is_share = bool(np.isin(values, (0.0, 1.0)).all())
+    squares = float((together**2).sum())
+    return spread_estimate(Spread(mean, squares, len(values), len(together), is_share), level)
+
+
+def design_effect(influence: Array, examples: Array) -> float:
+    """How much larger the variance is than if all rollouts were independent; at least 1.
+
+    `influence` is what each rollout adds to the estimate.
+    """
+    alone = float((influence**2).sum())
+    if alone <= 0:
+        return 1.0
+    return max(1.0, float((summed_by_example(influence, examples) ** 2).sum()) / alone)
+
+
+def summed_by_example(values: Array, examples: Array) -> Array:
+    """The values added up, a sum an example; examples are given by number."""
+    _, places = np.unique(examples, return_inverse=True)
+    return np.bincount(places, weights=values).astype(float)
+
+
+def summed(examples: Sequence[str], parts: Array) -> Array:
+    """Arrays added up by the name of their example: a row for each, in the order of first mention."""
+    rows = example_numbers(examples)
+    sums = np.zeros((max(rows) + 1, *parts.shape[1:]))
+    np.add.at(sums, rows, parts)
+    return sums
+
+
+def example_numbers(examples: Sequence[str]) -> list[int]:
+    """The number of each example, counted by first mention."""
+    numbers = {example: number for number, example in enumerate(dict.fromkeys(examples))}
+    return [numbers[example] for example in examples]

@@ -1,22 +1,20 @@
-"""Comparison: two runs on the same examples, held against each other example by example."""
+"""Compare two runs on the same examples, example by example."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
+from assay.errors import TrustError
+from assay.identity import hash_of
 from assay.runs import Run
-from assay.trust.clusters import MEAN, Clustered
-from assay.trust.error import TrustError
-from assay.trust.estimate import Estimate, undefined
-from assay.trust.example_means import Column, ExampleMeans
-from assay.trust.flips import Flip, flips_between
-from assay.trust.measures import Resampling
-from assay.trust.numeric import np
-from assay.trust.significance import holm, mcnemar, sign_flip, smallest_effect
+from assay.runs.row import Row
+from assay.trust.clusters import MEAN, Clustered, Resampling
+from assay.trust.estimate import Estimate, Record, np, undefined
+from assay.trust.significance import holm, mcnemar, minimum_detectable_effect, sign_flip
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Record):
     """How much higher one figure is in the second run, and whether that could be chance."""
 
     name: str
@@ -33,7 +31,7 @@ class Difference:
     better: int = 0
     worse: int = 0
     """Examples whose value rose, and fell."""
-    smallest_effect: float | None = None
+    minimum_detectable_effect: float | None = None
     """The smallest difference that this many examples would show four times out of five, beside
     as many other criteria; None when they are too few to show any."""
     unanswered: tuple[int, int] = (0, 0)
@@ -45,16 +43,37 @@ class Difference:
         value = self.difference.value
         return value is not None and value < 0 and self.p is not None and self.p < 0.05
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        plain = ("name", "first", "second", "p", "test", "examples", "better", "worse")
-        fields = {name: getattr(self, name) for name in (*plain, "smallest_effect")}
-        unanswered = list(self.unanswered)
-        return {**fields, "difference": self.difference.to_dict(), "unanswered": unanswered}
+
+@dataclass(frozen=True)
+class AnswerChange(Record):
+    """A criterion that was answered otherwise, with both reasons."""
+
+    criterion: str
+    before: str
+    after: str
+    reason_before: str = ""
+    reason_after: str = ""
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Flip(Record):
+    """A rollout that came out otherwise: its score in both runs, and the criteria that changed."""
+
+    example: str
+    sample: int
+    before: float | None
+    """The score in the first run; None when it was unscored."""
+    after: float | None
+    changes: tuple[AnswerChange, ...]
+
+    @property
+    def difference(self) -> float:
+        """How much the score rose; 0 when one of them is missing."""
+        return 0.0 if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True)
+class Comparison(Record):
     """Two runs side by side. Differences are of the second run less the first."""
 
     score: Difference
@@ -76,17 +95,57 @@ class Comparison:
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Criteria that only one run has, under `first` and `second`."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        counts = ("examples", "only_first", "only_second", "other_prompt", "other_rubric")
-        return {
-            **{name: getattr(self, name) for name in counts},
-            "score": self.score.to_dict(),
-            "criteria": [criterion.to_dict() for criterion in self.criteria],
-            "other_wording": list(self.other_wording),
-            "missing": {side: list(names) for side, names in self.missing.items()},
-            "flips": [flip.to_dict() for flip in self.flips],
-        }
+
+@dataclass
+class _Column:
+    """One figure of a run by example: several rollouts of one are one observation, never several."""
+
+    sums: dict[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
+    unanswered: int = 0
+    """Rollouts without a value because something went wrong."""
+
+    def add(self, example: str, value: float) -> None:
+        total, count = self.sums.get(example, (0.0, 0))
+        self.sums[example] = (total + value, count + 1)
+
+    def mean(self, example: str) -> float:
+        total, count = self.sums[example]
+        return total / count
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every example has one rollout, and its value is 0 or 1."""
+        return all(count == 1 and total in (0.0, 1.0) for total, count in self.sums.values())
+
+
+@dataclass
+class _ExampleMeans:
+    """The scores of a run, and the values of its criteria, by example."""
+
+    score: _Column = field(default_factory=_Column)
+    criteria: dict[str, _Column] = field(default_factory=dict[str, _Column])
+    prompts: dict[str, str] = field(default_factory=dict[str, str])
+    """What each example asks, as a hash."""
+    rollouts: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], names: Iterable[str]) -> "_ExampleMeans":
+        """The means of these rows, and of the criteria with these names."""
+        found = cls(criteria={name: _Column() for name in names})
+        for row in rows:
+            found.rollouts += 1
+            found.prompts.setdefault(row.example, hash_of(row.fields.get("prompt")))
+            if row.score is None:
+                found.score.unanswered += 1
+            else:
+                found.score.add(row.example, row.score)
+            values, errors = row.report.metrics, row.errors
+            for name, column in found.criteria.items():
+                if name in values:
+                    column.add(row.example, values[name])
+                elif name in errors or row.error is not None:
+                    column.unanswered += 1
+        return found
 
 
 def compare(first: Run, second: Run, *, resampling: Resampling | None = None) -> Comparison:
@@ -96,7 +155,7 @@ def compare(first: Run, second: Run, *, resampling: Resampling | None = None) ->
     same = {
         name: question for name, question in asked.items() if asked_second.get(name) == question
     }
-    one, other = ExampleMeans.of(first.rows(), same), ExampleMeans.of(second.rows(), same)
+    one, other = _ExampleMeans.of(first.rows(), same), _ExampleMeans.of(second.rows(), same)
     shared = [example for example in one.prompts if example in other.prompts]
     paired = [example for example in shared if one.prompts[example] == other.prompts[example]]
     if not paired:
@@ -105,7 +164,7 @@ def compare(first: Run, second: Run, *, resampling: Resampling | None = None) ->
         _difference(name, one.criteria[name], other.criteria[name], paired, how, len(same))
         for name in same
     ]
-    flips = flips_between(first, second, same, set(paired))
+    flips = _flips(first, second, same, set(paired))
     return Comparison(
         score=_difference("score", one.score, other.score, paired, how),
         criteria=_adjusted(differences),
@@ -115,7 +174,7 @@ def compare(first: Run, second: Run, *, resampling: Resampling | None = None) ->
         only_second=len(other.prompts) - len(shared),
         other_prompt=len(shared) - len(paired),
         other_wording=tuple(n for n in asked if n in asked_second and n not in same),
-        other_rubric=_rubric_hash(first) != _rubric_hash(second),
+        other_rubric=_hash(first) != _hash(second),
         missing={
             "first": tuple(name for name in asked if name not in asked_second),
             "second": tuple(name for name in asked_second if name not in asked),
@@ -129,12 +188,12 @@ def _asked(run: Run) -> dict[str, str]:
     return {criterion.name: criterion.question or criterion.hash for criterion in criteria}
 
 
-def _rubric_hash(run: Run) -> str | None:
+def _hash(run: Run) -> str | None:
     return None if run.about.rubric is None else run.about.rubric.hash
 
 
 def _difference(
-    name: str, one: Column, other: Column, paired: Sequence[str], how: Resampling, tests: int = 1
+    name: str, one: _Column, other: _Column, paired: Sequence[str], how: Resampling, tests: int = 1
 ) -> Difference:
     both = [example for example in paired if example in one.sums and example in other.sums]
     unanswered = (one.unanswered, other.unanswered)
@@ -151,13 +210,13 @@ def _difference(
         name,
         float(first.mean()),
         float(second.mean()),
-        Clustered(np.stack([gaps, np.ones(len(gaps))], axis=1), *how).estimate(MEAN),
+        Clustered(np.stack([gaps, np.ones(len(gaps))], axis=1), how).estimate(MEAN),
         p=mcnemar(better, worse) if plain else sign_flip(gaps, seed=how.seed),
         test="mcnemar" if plain else "sign_flip",
         examples=len(both),
         better=better,
         worse=worse,
-        smallest_effect=smallest_effect(gaps, tests=tests, level=how.level),
+        minimum_detectable_effect=minimum_detectable_effect(gaps, tests=tests, level=how.level),
         unanswered=unanswered,
     )
 
@@ -172,7 +231,7 @@ def _adjusted(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     )
 
 
-def _nothing_shared(one: ExampleMeans, other: ExampleMeans, shared: int) -> str:
+def _nothing_shared(one: _ExampleMeans, other: _ExampleMeans, shared: int) -> str:
     if shared:
         return (
             f"all {shared} examples that both runs have ask something else in the second: give rows an "
@@ -185,3 +244,31 @@ def _nothing_shared(one: ExampleMeans, other: ExampleMeans, shared: int) -> str:
         f"the runs have no example in common (the first has {here!r}, the second {there!r}): compare "
         "runs on the same data"
     )
+
+
+def _flips(
+    first: Run, second: Run, names: Container[str], examples: Container[str]
+) -> Iterator[Flip]:
+    """Every rollout of these examples with another score, or another answer to one of these criteria."""
+    for before in first.rows():
+        if before.example not in examples or before.key not in second:
+            continue
+        after = second.row(*before.key)
+        # Most rollouts come out alike, and this shows it sooner than their lines would.
+        if (before.score, before.report.metrics, before.errors) == (
+            after.score,
+            after.report.metrics,
+            after.errors,
+        ):
+            continue
+        later = {line.name: line for line in after.report.lines}
+        both = [(line, later[line.name]) for line in before.report.lines if line.name in later]
+        changes = tuple(
+            AnswerChange(
+                was.name, was.said, now.said, was.error or was.reason, now.error or now.reason
+            )
+            for was, now in both
+            if was.name in names and was.said != now.said
+        )
+        if changes or before.score != after.score:
+            yield Flip(*before.key, before.score, after.score, changes)

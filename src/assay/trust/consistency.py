@@ -1,20 +1,19 @@
-"""Consistency: whether a judge says the same again, and the same the other way round."""
+"""Measure whether a judge says the same again, and the same the other way round."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
-from assay.lines import CriterionReport
 from assay.runs.row import Row
-from assay.trust.measures import Measures, Pair, Resampling, Unit, measure
-from assay.trust.questions import Answer, Question, pooled
-from assay.trust.voting import have_votes, repeated, swapped
+from assay.trust.clusters import Resampling
+from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
+from assay.trust.estimate import Record
+from assay.trust.questions import Answer, Question, have_votes, pooled, repeated, swapped
 
 
 @dataclass(frozen=True)
-class Consistency:
+class Consistency(Record):
     """How far a judge agrees with itself. `accuracy` is the share of answers that stayed the same."""
 
     overall: Measures
@@ -22,18 +21,13 @@ class Consistency:
     unanswered: int = 0
     """Times that it was asked and did not answer, which are in none of the figures."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        by_name = {name: measures.to_dict() for name, measures in self.criteria.items()}
-        overall = self.overall.to_dict()
-        return {"overall": overall, "criteria": by_name, "unanswered": self.unanswered}
-
 
 class Repeats:
     """Answers to the same question, collected from rows as they pass."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.questions = questions
+        # By criterion, how often each pair or unit of answers came: runs are large, and answers few.
         self._swaps: dict[str, Counter[tuple[str, Answer, Answer]]] = {}
         self._again: dict[str, Counter[tuple[str, tuple[Answer, ...]]]] = {}
         self._unanswered: Counter[str] = Counter()
@@ -44,21 +38,18 @@ class Repeats:
             return
         for line in row.report.lines:
             question = self.questions.get(line.name)
-            if question is not None and line.requirement is not None:
-                for votes in swapped(line):
-                    self._add_swap(row.example, question, votes)
-                for votes in repeated(line):
-                    answers = [question.answered(vote) for vote in votes]
-                    self.add_answers(row.example, question.name, answers)
-
-    def _add_swap(
-        self, example: str, question: Question, votes: tuple[CriterionReport, CriterionReport]
-    ) -> None:
-        first, second = (question.answered(vote) for vote in votes)
-        if first is None or second is None:
-            self._unanswered["swap"] += (first is None) + (second is None)
-        else:
-            self._swaps.setdefault(question.name, Counter())[example, first, second] += 1
+            if question is None or line.requirement is None:
+                continue
+            for votes in swapped(line):
+                first, second = (question.answered(vote) for vote in votes)
+                if first is None or second is None:
+                    self._unanswered["swap"] += (first is None) + (second is None)
+                else:
+                    counts = self._swaps.setdefault(question.name, Counter())
+                    counts[row.example, first, second] += 1
+            for votes in repeated(line):
+                answers = [question.answered(vote) for vote in votes]
+                self.add_answers(row.example, question.name, answers)
 
     def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None]) -> None:
         """Take in what one judge answered when it was asked the same again."""
@@ -70,56 +61,49 @@ class Repeats:
     def swap(self, resampling: Resampling) -> Consistency | None:
         """Agreement between the two orders; None when nothing was asked in both."""
         pairs = {
-            name: [Pair(*key, times) for key, times in counts.items()]
+            name: [AnswerPair(*key, times) for key, times in counts.items()]
             for name, counts in self._swaps.items()
         }
-        unanswered = self._unanswered["swap"]
-        return self._consistency(pairs, None, unanswered, resampling) if pairs else None
+        return self._consistency(pairs, None, self._unanswered["swap"], resampling)
 
     def retest(self, resampling: Resampling) -> Consistency | None:
         """Agreement between repeated answers; None when nothing was asked twice."""
         units = {
-            name: [Unit(*key, times) for key, times in counts.items()]
+            name: [AnswerUnit(*key, times) for key, times in counts.items()]
             for name, counts in self._again.items()
         }
         pairs = {name: list(_pairs(found)) for name, found in units.items()}
-        unanswered = self._unanswered["retest"]
-        return self._consistency(pairs, units, unanswered, resampling) if units else None
+        return self._consistency(pairs, units, self._unanswered["retest"], resampling)
 
     def _consistency(
         self,
-        pairs: Mapping[str, list[Pair]],
-        units: Mapping[str, list[Unit]] | None,
+        pairs: Mapping[str, list[AnswerPair]],
+        units: Mapping[str, list[AnswerUnit]] | None,
         unanswered: int,
         resampling: Resampling,
-    ) -> Consistency:
-        criteria = {
-            name: measure(
-                found,
-                self.questions[name].choices,
-                units=None if units is None else units[name],
+    ) -> Consistency | None:
+        if not pairs:
+            return None
+
+        def measured(names: Sequence[str]) -> Measures:
+            choices, ranked = pooled(self.questions[name] for name in names)
+            return measure(
+                [pair for name in names for pair in pairs[name]],
+                choices,
+                ranked=ranked,
+                units=None if units is None else [unit for name in names for unit in units[name]],
                 symmetric=True,
                 resampling=resampling,
             )
-            for name, found in pairs.items()
-        }
+
         chosen = [name for name in pairs if self.questions[name].choices]
-        choices, ranked = pooled(self.questions[name] for name in chosen)
-        overall = measure(
-            [pair for name in chosen for pair in pairs[name]],
-            choices,
-            ranked=ranked,
-            units=None if units is None else [unit for name in chosen for unit in units[name]],
-            symmetric=True,
-            resampling=resampling,
-        )
-        return Consistency(overall, criteria, unanswered)
+        return Consistency(measured(chosen), {name: measured([name]) for name in pairs}, unanswered)
 
 
-def _pairs(units: Iterable[Unit]) -> Iterator[Pair]:
+def _pairs(units: Sequence[AnswerUnit]) -> Iterator[AnswerPair]:
     counts: Counter[tuple[str, Answer, Answer]] = Counter()
     for unit in units:
         for first, second in combinations(unit.answers, 2):
             counts[unit.example, first, second] += unit.times
     for key, times in counts.items():
-        yield Pair(*key, times)
+        yield AnswerPair(*key, times)

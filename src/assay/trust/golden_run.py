@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from assay.criterion import Criterion
+from assay.errors import TrustError
 from assay.graders.base import Autograder
 from assay.group import RubricGroup
 from assay.lines import CriterionReport
@@ -13,7 +14,6 @@ from assay.models import budget
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs.spending import NOTHING, Spending
-from assay.trust.error import TrustError
 
 _CLOSE = 1e-9
 """How far a number may be off for want of digits."""

@@ -1,19 +1,24 @@
-"""Labels: what people said about single criteria of single rollouts."""
+"""Read the labels of people, and put them beside the judge's answers they are about."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assay.errors import LabelError
+from assay.runs.row import Row
 from assay.tables import rows_of
-from assay.trust.error import LabelError
-from assay.wording import meant, shown
+from assay.trust.questions import Answer, Question, members
+from assay.wording import counted, meant, shown
 
 LABELS = "labels.jsonl"
 """The file of labels in the folder of a run. Lines are added at its end, and the last word counts."""
 RATER = "human"
 """Who said it, where a label does not tell."""
 
+_SHOWN = 3
+"""Wrong labels of a kind that a message quotes."""
 _FIELDS = ("example", "sample", "criterion", "verdict", "rater", "note", "time", "guideline")
 _OTHER_NAMES = {"example_id": "example", "id": "example", "value": "verdict", "label": "verdict"}
 
@@ -131,3 +136,150 @@ def _sample(given: Any) -> int:
     if number < 0 or not number.is_integer():
         raise LabelError(f"its sample is {shown(given)}: give a whole number from 0")
     return int(number)
+
+
+@dataclass(frozen=True)
+class LabelledItem:
+    """One criterion of one rollout that people labelled."""
+
+    example: str
+    sample: int
+    criterion: str
+    people: Mapping[str, Answer]
+    """What each rater answered."""
+    judge: Answer | None = None
+    """What the judge answered; None when it did not."""
+    error: str | None = None
+    """Why there is no answer of the judge."""
+    members: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    """What each judge of a panel answered."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Labelled questions, each with what the judge said, and the labels that were left out."""
+
+    items: tuple[LabelledItem, ...]
+    questions: Mapping[str, Question]
+    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Labels by criterion that were made for another wording of it."""
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Labels that do not fit the run, by what is wrong with them."""
+
+
+def join(
+    rows: Iterable[Row],
+    questions: Mapping[str, Question],
+    labels: Sequence[Label],
+    *,
+    skip_unknown: bool = False,
+    any_wording: bool = False,
+) -> Joined:
+    """Put labels beside the rows they are about.
+
+    A label about an unknown example or criterion, or with a verdict that is not on offer, is an error that says
+    how many there are; `skip_unknown` leaves such labels out. Labels whose guideline is not the
+    criterion's own are left out, unless `any_wording` says that they will do.
+    """
+    misfits = _Misfits()
+    wanted: dict[tuple[str, int], dict[str, list[Label]]] = {}
+    for label in labels:
+        if label.criterion not in questions:
+            misfits.criteria.append(shown(label.criterion))
+            continue
+        about = wanted.setdefault((label.example, label.sample), {})
+        about.setdefault(label.criterion, []).append(label)
+    other_wording: Counter[str] = Counter()
+    items: list[LabelledItem] = []
+    for row in rows:
+        for name, about in wanted.pop((row.example, row.sample), {}).items():
+            question = questions[name]
+            fitting = [label for label in about if any_wording or _is_same(question, label)]
+            if len(fitting) < len(about):
+                other_wording[name] += len(about) - len(fitting)
+            people = misfits.answers(question, fitting)
+            if people:
+                items.append(_item(row, question, people))
+    for (example, sample), rollout in wanted.items():
+        named = f"{example!r}{f' (sample {sample})' if sample else ''}"
+        misfits.examples += [named] * sum(map(len, rollout.values()))
+    if misfits.counts() and not skip_unknown:
+        raise LabelError(misfits.message())
+    if not items:
+        raise LabelError(_nothing_joined(other_wording, misfits))
+    return Joined(tuple(items), questions, dict(other_wording), misfits.counts())
+
+
+def _is_same(question: Question, label: Label) -> bool:
+    known = question.guidelines
+    return label.guideline is None or not known or label.guideline in known
+
+
+def _item(row: Row, question: Question, people: Mapping[str, Answer]) -> LabelledItem:
+    key = row.example, row.sample, question.name
+    if row.error is not None:
+        return LabelledItem(*key, people, error=row.error)
+    found = [line for line in row.report.lines if line.name == question.name]
+    if len(found) != 1:
+        many = "two lines have this name" if found else "it was not asked about this rollout"
+        return LabelledItem(*key, people, error=many)
+    judge = question.answered(found[0])
+    if judge is None:
+        return LabelledItem(*key, people, error=found[0].error or "nobody was asked")
+    votes = {vote.name: question.answered(vote) for vote in members(found[0])}
+    panel = {name: answer for name, answer in votes.items() if answer is not None}
+    return LabelledItem(*key, people, judge, members=panel)
+
+
+class _Misfits:
+    """Labels that do not fit a run, by what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.criteria: list[str] = []
+        self.examples: list[str] = []
+        self.verdicts: list[str] = []
+
+    def answers(self, question: Question, labels: Sequence[Label]) -> dict[str, Answer]:
+        """What each rater answered; a verdict that is not on offer is a misfit."""
+        found: dict[str, Answer] = {}
+        for label in labels:
+            try:
+                found[label.rater] = question.answer(label.verdict)
+            except ValueError as error:
+                self.verdicts.append(f"{question.name!r}: {error}")
+        return found
+
+    def counts(self) -> dict[str, int]:
+        named = {
+            "unknown criterion": len(self.criteria),
+            "unknown example": len(self.examples),
+            "verdict not on offer": len(self.verdicts),
+        }
+        return {what: count for what, count in named.items() if count}
+
+    def message(self) -> str:
+        """What is wrong, how often, and what to do."""
+        count = sum(self.counts().values())
+        lines = [f"{counted(count, 'label')} {'does' if count == 1 else 'do'} not fit this run:"]
+        for what, misfits in (
+            ("about criteria it does not have", self.criteria),
+            ("about examples it does not have", self.examples),
+            ("with a verdict that is not on offer", self.verdicts),
+        ):
+            if misfits:
+                kinds = list(dict.fromkeys(misfits))
+                more = f" and {len(kinds) - _SHOWN:,} more" if len(kinds) > _SHOWN else ""
+                listed = f"{', '.join(kinds[:_SHOWN])}{more}"
+                lines.append(f"  {counted(len(misfits), 'label')} {what}: {listed}")
+        lines.append("mend them, or leave them out with skip_unknown=True (--skip-unknown)")
+        return "\n".join(lines)
+
+
+def _nothing_joined(other_wording: Counter[str], misfits: _Misfits) -> str:
+    if other_wording:
+        return (
+            f"{counted(sum(other_wording.values()), 'label')}, all made for another wording of their "
+            "criteria: label anew, or take them with any_wording=True (--any-wording)"
+        )
+    skipped = ", ".join(f"{count} × {what}" for what, count in misfits.counts().items())
+    return f"no label fits this run ({skipped or 'there are none'})"

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from assay.trust.estimate import Estimate, undefined
-from assay.trust.numeric import Array, normal_quantile, np
-from assay.trust.observed import summed_by_example
-from assay.trust.shares import LEVEL
+from assay.trust.clusters import summed_by_example
+from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, undefined
 
 
 def rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from assay.messages import completion_text
 from assay.runs import Row
-from assay.trust.numeric import Array, np
+from assay.trust.estimate import Array, np
 
 
 @dataclass(frozen=True)

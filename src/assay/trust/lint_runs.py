@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from assay.criterion import Criterion
 from assay.runs import Run, RunError
-from assay.trust.estimate import Estimate
+from assay.trust.estimate import Array, Estimate, np, wilson
 from assay.trust.lint_association import correlation, rank_correlation, separation
 from assay.trust.lint_columns import Columns, columns_of
 from assay.trust.lint_finding import RULES, Finding, Hit
 from assay.trust.lint_place import Asked
-from assay.trust.numeric import Array, np
-from assay.trust.shares import wilson
 from assay.wording import counted
 
 FEWEST_EXAMPLES: Final = 30

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from assay.criterion import Criterion
-from assay.trust.error import TrustError
+from assay.errors import TrustError
 from assay.trust.probe_disguises import DISGUISES
 from assay.wording import meant, shown
 

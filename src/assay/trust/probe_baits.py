@@ -9,11 +9,11 @@ from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
 from assay.criterion import Criterion
+from assay.errors import TrustError
 from assay.graders.views import view_of
 from assay.loading.golden import Golden
 from assay.messages import question_text
 from assay.rubric import Rubric
-from assay.trust.error import TrustError
 from assay.trust.golden_run import rubrics_inside
 from assay.wording import shown
 

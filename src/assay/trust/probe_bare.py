@@ -4,11 +4,11 @@ from typing import Any, cast
 
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
+from assay.errors import TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.model import ModelGrader, read_verdict, reply_model
 from assay.graders.prompting import labels, system_prompt
 from assay.score import Score
-from assay.trust.error import TrustError
 from assay.types import OnError
 
 

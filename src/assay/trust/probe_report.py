@@ -8,10 +8,9 @@ from typing import Any
 
 from assay.graders.guard import SWAYS
 from assay.runs.spending import NOTHING, Spending
-from assay.trust.estimate import Estimate
+from assay.trust.estimate import Estimate, clustered_wilson
 from assay.trust.probe_baits import MOST
 from assay.trust.probe_trials import Trial
-from assay.trust.shares import clustered_wilson
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.errors import TrustError
 from assay.graders.base import Autograder
 from assay.models import Ledger, budget
 from assay.models.ledger import refuse_unpriced
 from assay.rubric import Rubric
 from assay.runs.progress import OnProgress, Watch
 from assay.runs.spending import Spending
-from assay.trust.error import TrustError
 from assay.trust.probe_attacks import Attack, attacks_of
 from assay.trust.probe_baits import MOST, Bait, Target, targets_of
 from assay.trust.probe_report import ProbeReport

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
+from assay.errors import TrustError
 from assay.graders.base import Autograder
 from assay.graders.composite import gives_whole, scores_from
 from assay.graders.views import View
 from assay.models.base import has_room
 from assay.score import Score
-from assay.trust.error import TrustError
 from assay.trust.evidence import evidence_of
 from assay.trust.probe_attacks import Attack
 from assay.trust.probe_baits import Bait, Origin, Target

@@ -1,14 +1,21 @@
-"""Questions: what can be answered to a criterion, and how a given answer is read."""
+"""Read what a run asked and what its judge answered: questions, votes inside an answer, answers of two runs."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from assay.criterion import BINARY
-from assay.lines import CriterionReport
-from assay.score import NOT_APPLICABLE
+from assay.errors import RubricError, TrustError
+from assay.identity import hash_of
+from assay.lines import CriterionReport, Lines
+from assay.runs import Run
+from assay.runs.row import Row
+from assay.runs.row_rubrics import COLUMN, RowRubrics
+from assay.runs.rubrics import CriterionAbout
+from assay.score import NOT_APPLICABLE, Score
 from assay.wording import shown
 
 Answer: TypeAlias = str | float
@@ -80,14 +87,6 @@ class Question:
         return f"give one of {', '.join(self.choices)}" if self.choices else "give a number"
 
 
-def takes_numbers(choices: Sequence[str], line: CriterionReport) -> bool:
-    """Whether this line shows that the criterion is answered by numbers, and not by its choices."""
-    if line.value is None or line.verdict is not None:
-        return False
-    steps = line.value * (len(choices) - 1)
-    return not (0 <= line.value <= 1 and abs(steps - round(steps)) < _NEAR)
-
-
 def _text(given: object) -> str:
     is_whole = isinstance(given, float) and given.is_integer()
     return str(int(given)) if is_whole and isinstance(given, float) else str(given)
@@ -119,3 +118,158 @@ def pooled(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
     if len(scales) == 1:
         return scales[0], True
     return tuple(dict.fromkeys(choice for choices in scales for choice in choices)), False
+
+
+def questions_of(run: Run) -> dict[str, Question]:
+    """The questions of a run by name, with those of rubrics that rows brought along.
+
+    The rows are read once: what code answers may be choices or numbers, and only its answers tell.
+    """
+    about = run.about.rubric
+    found = {} if about is None else {c.name: _question(c) for c in about.criteria}
+    own = RowRubrics()
+    for row in run.rows():
+        if row.fields.get(COLUMN) is not None:
+            _add_own(found, own, row)
+        unsure = {name for name, each in found.items() if not each.judged and each.choices}
+        for line in row.report.lines if unsure else ():
+            if line.name in unsure and _takes_numbers(found[line.name].choices, line):
+                found[line.name] = replace(found[line.name], choices=())
+    return found
+
+
+def same_questions(before: Run, after: Run) -> dict[str, Question]:
+    """What was asked in the same words in both runs, and answered by a model."""
+    later = questions_of(after)
+    same = {
+        name: question
+        for name, question in questions_of(before).items()
+        if question.judged and name in later and later[name].guidelines & question.guidelines
+    }
+    if not same:
+        raise TrustError("the runs have no judged criterion in the same words: compare others")
+    return same
+
+
+def _question(criterion: CriterionAbout) -> Question:
+    return Question(
+        criterion.name,
+        choices=criterion.choices,
+        guidelines=frozenset((criterion.question, criterion.hash)) - {""},
+        judged=criterion.judged,
+        counts=criterion.counts,
+    )
+
+
+def _add_own(found: dict[str, Question], own: RowRubrics, row: Row) -> None:
+    """Add what a row's own rubric asks; the same name may come in several wordings."""
+    try:
+        rubric, _ = own.of(row.fields)
+    except RubricError:
+        return  # the row says so itself, on its one line
+    for criterion in map(CriterionAbout.of, rubric.criteria):
+        new = _question(criterion)
+        known = found.setdefault(criterion.name, new)
+        if not new.guidelines <= known.guidelines:
+            both = known.guidelines | new.guidelines
+            found[criterion.name] = replace(known, guidelines=both)
+
+
+def _takes_numbers(choices: Sequence[str], line: CriterionReport) -> bool:
+    """Whether this line shows that the criterion is answered by numbers, and not by its choices."""
+    if line.value is None or line.verdict is not None:
+        return False
+    steps = line.value * (len(choices) - 1)
+    return not (0 <= line.value <= 1 and abs(steps - round(steps)) < _NEAR)
+
+
+# `Samples` and `Swapped` keep every answer on the lines of the answer they make, under these names; so does
+# `Panel`, whose votes go by the names of its judges.
+_SAMPLE = re.compile(r"sample \d+")
+_ORDERS = {"usual order", "opposite order"}
+
+
+def have_votes(lines: Sequence[CriterionReport]) -> bool:
+    """Whether any answer is made of votes, found without making a line."""
+    if isinstance(lines, Lines):
+        return any(isinstance(answer, Score) and answer.lines for answer in lines.answers)
+    return any(line.lines for line in lines)
+
+
+def swapped(line: CriterionReport) -> Iterator[tuple[CriterionReport, CriterionReport]]:
+    """Every two answers that differ in the order of what was shown alone."""
+    for votes in _ballots(line):
+        if {vote.name for vote in votes} == _ORDERS:
+            yield votes[0], votes[1]
+
+
+def repeated(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
+    """The answers of one judge that was asked the same more than once."""
+    for votes in _ballots(line):
+        if len(votes) > 1 and all(_SAMPLE.fullmatch(vote.name) for vote in votes):
+            yield votes
+
+
+def members(line: CriterionReport) -> Sequence[CriterionReport]:
+    """The votes of a panel's judges; none when one judge answered alone."""
+    names = [vote.name for vote in line.lines]
+    alone = all(_SAMPLE.fullmatch(name) or name in _ORDERS for name in names)
+    return () if alone or line.requirement is None else line.lines
+
+
+def _ballots(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
+    """The votes on a judged line, and the votes on each of those."""
+    if line.lines:
+        yield line.lines
+        for vote in line.lines:
+            yield from _ballots(vote)
+
+
+class TwoAnswers(NamedTuple):
+    """One question about one rollout, answered in two runs. None where there was no answer."""
+
+    example: str
+    sample: int
+    criterion: str
+    before: Answer | None
+    after: Answer | None
+
+
+@dataclass(frozen=True)
+class PairedRuns:
+    """What two runs say about the same completions."""
+
+    answers: tuple[TwoAnswers, ...]
+    rollouts: int
+    """Rollouts that both runs have, with the same completion."""
+    changed: int
+    """Rollouts that both have with another completion: they say nothing about the judge."""
+    only_one: int
+    """Rollouts that one of the runs does not have."""
+
+
+def pair_runs(before: Run, after: Run, questions: Mapping[str, Question]) -> PairedRuns:
+    """Put the judge's answers in two runs side by side, where the rollout is the same."""
+    seen = {row.key: _answers(row, questions) for row in before.rows()}
+    answers: list[TwoAnswers] = []
+    rollouts = changed = strangers = 0
+    for row in after.rows():
+        was = seen.pop(row.key, None)
+        if was is None:
+            strangers += 1
+            continue
+        now = _answers(row, questions)
+        if was[0] != now[0]:
+            changed += 1
+            continue
+        rollouts += 1
+        both = [name for name in was[1] if name in now[1]]
+        answers += [TwoAnswers(*row.key, name, was[1][name], now[1][name]) for name in both]
+    return PairedRuns(tuple(answers), rollouts, changed, strangers + len(seen))
+
+
+def _answers(row: Row, questions: Mapping[str, Question]) -> tuple[str, dict[str, Answer | None]]:
+    """The completion as a hash, and the answers about it."""
+    lines = [line for line in row.report.lines if line.name in questions]
+    found = {line.name: questions[line.name].answered(line) for line in lines}
+    return hash_of(row.fields.get("completion")), found

@@ -1,9 +1,9 @@
-"""Significance: whether a difference between two runs could be chance."""
+"""Test whether a difference between two runs could be chance, and which would show."""
 
 from collections.abc import Sequence
 from itertools import product
 
-from assay.trust.numeric import Array, binomial_below, np, t_quantile
+from assay.trust.estimate import Array, binomial_cdf, np, t_quantile
 
 PERMUTATIONS = 10_000
 _ENUMERABLE = 14
@@ -20,7 +20,7 @@ def mcnemar(better: int, worse: int) -> float:
     >>> round(mcnemar(9, 1), 4)
     0.0215
     """
-    return min(1.0, 2 * binomial_below(min(better, worse), better + worse, 0.5))
+    return min(1.0, 2 * binomial_cdf(min(better, worse), better + worse, 0.5))
 
 
 def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
@@ -74,7 +74,7 @@ def holm(values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def smallest_effect(
+def minimum_detectable_effect(
     differences: Sequence[float] | Array, *, tests: int = 1, power: float = 0.8, level: float = 0.95
 ) -> float | None:
     """The smallest mean difference that data like these would show, in `power` of the cases.

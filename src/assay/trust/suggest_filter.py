@@ -12,8 +12,7 @@ from assay.graders.composite import scores_from
 from assay.graders.views import View
 from assay.models.base import has_room
 from assay.score import Score
-from assay.trust.estimate import Estimate, undefined
-from assay.trust.shares import clustered_wilson
+from assay.trust.estimate import Estimate, clustered_wilson, undefined
 from assay.trust.suggest_pairs import Pair
 
 Text: TypeAlias = tuple[str, str]

@@ -4,10 +4,10 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from assay.errors import TrustError
 from assay.graders.views import view_of
 from assay.messages import question_text
 from assay.tables import rows_of
-from assay.trust.error import TrustError
 from assay.wording import shown
 
 MOST_SHOWN: Final = 12

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.criterion import Criterion
-from assay.errors import JudgeError
+from assay.errors import JudgeError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.models import Ledger, Model, budget, model_of
 from assay.models.ledger import refuse_unpriced
 from assay.runs.progress import OnProgress, Watch
 from assay.runs.spending import Spending
-from assay.trust.error import TrustError
 from assay.trust.probe_baits import off_topic
 from assay.trust.probe_trials import refuse_whole
 from assay.trust.suggest_draft import Draft, drafted_from_pairs, drafted_from_references

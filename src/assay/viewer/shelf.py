@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from assay.errors import AssayError
+from assay.errors import AssayError, LabelError
 from assay.redaction import logger_of
 from assay.runs import Run, RunError
 from assay.runs.lock import Lock, is_held
-from assay.trust.error import LabelError
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import shown
 from assay.viewer.index import Index, Page

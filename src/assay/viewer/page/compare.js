@@ -49,7 +49,7 @@
     const { value, low, high } = whole.difference;
     const sure = isNumber(low) && (low > 0 || high < 0);
     const words = !isNumber(value) ? "The scores cannot be compared." : sure ? `The score ${value > 0 ? "rose" : "fell"} by ${score(Math.abs(value))}.` : "No difference in score that could not be chance.";
-    const least = isNumber(whole.smallest_effect) ? ` With this many examples, a difference of ${score(whole.smallest_effect)} or more would show four times out of five.` : "";
+    const least = isNumber(whole.minimum_detectable_effect) ? ` With this many examples, a difference of ${score(whole.minimum_detectable_effect)} or more would show four times out of five.` : "";
     return element(`section.banner.${!sure ? "quiet" : value > 0 ? "good" : "error"}`, { "aria-label": "Result" },
       element("h2", {}, words),
       element("p", {}, `${plural(examples, "example")} in both runs, ${count(before)} only before, ${count(after)} only after. `,
@@ -57,7 +57,7 @@
   }
 
   function differences({ score: whole, criteria }, names, reach, known) {
-    const head = ["", "before", "after", "difference", "", "p", "rose", "fell", "smallest effect"];
+    const head = ["", "before", "after", "difference", "", "p", "rose", "fell", "minimum detectable effect"];
     const titles = [null, names[0], names[1]];
     return element("table.figures.differences", {},
       element("thead", {}, element("tr", {}, head.map((name, place) => element("th", { scope: "col", title: titles[place] }, name)))),
@@ -67,7 +67,7 @@
         element("td.number", {}, signed(one.difference.value)), element("td.drawing", {}, assay.bars.differenceBar(one.difference, reach, known.get(one.name)?.weight)),
         element("td.number", { class: isNumber(one.p) && one.p < 0.05 ? "sure" : null }, chance(one.p)),
         element("td.number", {}, count(one.better)), element("td.number", {}, count(one.worse)),
-        element("td.number", {}, score(one.smallest_effect))))));
+        element("td.number", {}, score(one.minimum_detectable_effect))))));
   }
 
   /** What is not compared, and why. */

@@ -1,0 +1,407 @@
+"""Measure how far two sides agree: accuracy, kappa, alpha and the rest, from pairs of their answers.
+
+Every coefficient is worked out from a table of counts, or from sums, that add up over examples. So whole examples
+can be resampled, and one figure be had for thousands of resamples at once.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from assay.score import NOT_APPLICABLE
+from assay.trust.clusters import (
+    MEAN,
+    Clustered,
+    Resampling,
+    Statistic,
+    example_numbers,
+    share,
+    summed,
+)
+from assay.trust.estimate import Array, Estimate, Record, divided, np, undefined
+from assay.trust.questions import Answer
+
+Weights: TypeAlias = Literal["none", "linear", "quadratic"]
+"""How much worse a verdict two ranks away is than the next one: no worse, twice, four times."""
+Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
+"""What two different answers have between them: nothing, ranks, or a distance."""
+
+_NONE = "there are no pairs"
+_NO_PAIRS = undefined(_NONE)
+_NUMBERS = undefined("the answers are numbers, and not choices")
+UNRANKED = undefined("the criteria have different choices, which have no common order")
+"""Stands for a figure that needs an order of the choices."""
+_SAME_ANSWERS = "all answers are the same, so there is no disagreement to expect"
+
+
+class AnswerPair(NamedTuple):
+    """Two answers to one question about one rollout of an example."""
+
+    example: str
+    people: Answer
+    judge: Answer
+    times: int = 1
+    """How often they were given."""
+
+
+class AnswerUnit(NamedTuple):
+    """All answers of people to one question about one rollout of an example."""
+
+    example: str
+    answers: Sequence[Answer]
+    times: int = 1
+    """How often just these were given."""
+
+
+@dataclass(frozen=True)
+class Confusion(Record):
+    """A table of counts: a row a verdict of people, a column a verdict of the judge."""
+
+    categories: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        lines = [("", *self.categories)]
+        lines += [(c, *map(str, row)) for c, row in zip(self.categories, self.counts, strict=True)]
+        width = max(len(cell) for line in lines for cell in line)
+        return "\n".join("  ".join(cell.rjust(width) for cell in line) for line in lines)
+
+
+def confusion_of(
+    people: Iterable[Hashable], judge: Iterable[Hashable], categories: Sequence[Any] | None = None
+) -> Confusion:
+    """The table of two sequences of verdicts about the same things.
+
+    >>> print(confusion_of(["MET", "MET", "UNMET"], ["MET", "UNMET", "UNMET"]))
+             MET  UNMET
+      MET      1      1
+    UNMET      0      1
+    """
+    pairs = Counter(zip(people, judge, strict=True))
+    seen = {verdict for pair in pairs for verdict in pair}
+    listed = list(categories) if categories is not None else sorted(seen, key=str)
+    strays = seen.difference(listed)
+    if strays:
+        raise ValueError(f"{sorted(strays, key=str)} are not among the categories {listed}")
+    rows = tuple(tuple(pairs[row, column] for column in listed) for row in listed)
+    return Confusion(tuple(map(str, listed)), rows)
+
+
+@dataclass(frozen=True)
+class Measures(Record):
+    """How far two sides agree. A figure that is not defined has no value, and a reason."""
+
+    pairs: int = 0
+    examples: int = 0
+    confusion: Confusion | None = None
+    """None for numbers."""
+    accuracy: Estimate = _NO_PAIRS
+    macro_f1: Estimate = _NO_PAIRS
+    precision: Estimate = _NO_PAIRS
+    """Of the best choice (`MET`): how often people agree when the judge says it."""
+    recall: Estimate = _NO_PAIRS
+    """Of the best choice (`MET`): how often the judge agrees when people say it."""
+    kappa: Estimate = _NO_PAIRS
+    linear_kappa: Estimate = _NO_PAIRS
+    quadratic_kappa: Estimate = _NO_PAIRS
+    matthews: Estimate = _NO_PAIRS
+    nominal_alpha: Estimate = _NO_PAIRS
+    ordinal_alpha: Estimate = _NO_PAIRS
+    interval_alpha: Estimate = _NO_PAIRS
+    bias: Estimate = _NO_PAIRS
+    """How much higher the judge values than people do, on average."""
+
+    def figures(self) -> dict[str, Estimate]:
+        """The figures by name."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in named.items() if isinstance(value, Estimate)}
+
+
+def measure(
+    pairs: Sequence[AnswerPair],
+    choices: Sequence[str],
+    *,
+    ranked: bool = True,
+    units: Sequence[AnswerUnit] | None = None,
+    symmetric: bool = False,
+    resampling: Resampling | None = None,
+) -> Measures:
+    """All figures of these pairs. Without `choices` the answers are numbers.
+
+    `ranked` says whether the choices run from worst to best. Alpha is worked out over `units` where they
+    are given, and else over the pairs. With `symmetric`, precision and recall take each pair both ways round.
+    """
+    how = resampling or Resampling()
+    if not pairs:
+        return Measures()
+    if not choices:
+        return _number_measures(pairs, units, how)
+    said = {answer for pair in pairs for answer in (pair.people, pair.judge)}
+    categories = [*choices, *([NOT_APPLICABLE] if NOT_APPLICABLE in said else [])]
+    tables = _tables(pairs, categories)
+    both_ways = tables + tables.transpose(0, 2, 1)
+    size = len(choices)
+
+    def coincident(listed: Sequence[str]) -> Clustered:
+        """Coincidences of answers among these categories."""
+        if units is None:
+            return Clustered(both_ways[:, : len(listed), : len(listed)], how)
+        places: dict[Answer, int] = {category: place for place, category in enumerate(listed)}
+        found = [
+            unit.times * coincidences([places[a] for a in unit.answers if a in places], len(listed))
+            for unit in units
+        ]
+        return Clustered(summed([unit.example for unit in units], np.stack(found)), how)
+
+    whole = Clustered(tables, how)
+    if ranked:
+        # In figures that need an order `N/A` has no place, but for the shares of the best choice.
+        seats = Clustered(both_ways if symmetric else tables, how)
+        ordered, paired = Clustered(tables[:, :size, :size], how), coincident(choices)
+        worths = [rank / (size - 1) for rank in range(size)]
+        by_rank = {
+            "precision": seats.estimate(precision(size - 1, choices[-1])),
+            "recall": seats.estimate(recall(size - 1, choices[-1])),
+            "linear_kappa": ordered.estimate(kappa(size, "linear")),
+            "quadratic_kappa": ordered.estimate(kappa(size, "quadratic")),
+            "ordinal_alpha": paired.estimate(table_alpha("ordinal")),
+            "interval_alpha": paired.estimate(table_alpha("interval", worths)),
+            "bias": ordered.estimate(bias(worths)),
+        }
+    else:
+        names = ("precision", "recall", "linear_kappa", "quadratic_kappa")
+        by_rank = dict.fromkeys((*names, "ordinal_alpha", "interval_alpha", "bias"), UNRANKED)
+    counts = tuple(tuple(int(count) for count in row) for row in whole.total)
+    return Measures(
+        pairs=sum(pair.times for pair in pairs),
+        examples=len(tables),
+        confusion=Confusion(tuple(categories), counts),
+        accuracy=whole.estimate(ACCURACY),
+        macro_f1=whole.estimate(MACRO_F1),
+        kappa=whole.estimate(kappa(len(categories))),
+        matthews=whole.estimate(MATTHEWS),
+        nominal_alpha=coincident(categories).estimate(table_alpha("nominal")),
+        **by_rank,
+    )
+
+
+def _tables(pairs: Sequence[AnswerPair], categories: Sequence[str]) -> Array:
+    """The table of counts of each example."""
+    places: dict[Answer, int] = {category: place for place, category in enumerate(categories)}
+    rows = example_numbers([pair.example for pair in pairs])
+    tables = np.zeros((max(rows) + 1, len(categories), len(categories)))
+    people = [places[pair.people] for pair in pairs]
+    judge = [places[pair.judge] for pair in pairs]
+    np.add.at(tables, (rows, people, judge), [float(pair.times) for pair in pairs])
+    return tables
+
+
+def _number_measures(
+    pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None, how: Resampling
+) -> Measures:
+    taken = units or [AnswerUnit(p.example, (p.people, p.judge), p.times) for p in pairs]
+    sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in taken]
+    gaps = [pair.times * np.array([float(pair.judge) - float(pair.people), 1.0]) for pair in pairs]
+    alpha = Clustered(summed([unit.example for unit in taken], np.stack(sums)), how)
+    differences = Clustered(summed([pair.example for pair in pairs], np.stack(gaps)), how)
+    named: dict[str, Any] = dict.fromkeys(Measures().figures(), _NUMBERS)
+    named["interval_alpha"] = alpha.estimate(NUMBER_ALPHA)
+    named["bias"] = differences.estimate(MEAN)
+    count = sum(pair.times for pair in pairs)
+    return Measures(pairs=count, examples=len(differences.sums), **named)
+
+
+# Figures of a table of counts.
+
+
+def _trace(tables: Array) -> Array:
+    return np.trace(tables, axis1=-2, axis2=-1)
+
+
+def _size(tables: Array) -> Array:
+    return tables.sum((-2, -1))
+
+
+ACCURACY = share(lambda t: (_trace(t), _size(t)), _NONE)
+"""The share of pairs that agree."""
+
+
+def precision(place: int, name: str) -> Statistic:
+    """Of what the judge called so, the share that people call so."""
+    return share(
+        lambda t: (t[..., place, place], t[..., :, place].sum(-1)), f"the judge never says {name}"
+    )
+
+
+def recall(place: int, name: str) -> Statistic:
+    """Of what people call so, the share that the judge calls so."""
+    return share(
+        lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}"
+    )
+
+
+def _macro_f1(tables: Array) -> Array:
+    used = tables.sum(-1) + tables.sum(-2)
+    single = divided(2 * np.diagonal(tables, axis1=-2, axis2=-1), used)
+    return divided(np.nansum(single, axis=-1), (used > 0).sum(-1).astype(np.float64))
+
+
+MACRO_F1 = Statistic(_macro_f1, _NONE)
+"""The mean, over the verdicts that occur, of the harmonic mean of precision and recall."""
+
+
+def kappa(categories: int, weights: Weights = "none") -> Statistic:
+    """Agreement beyond chance: 1 is perfect, 0 is what chance gives (Cohen 1960 and 1968)."""
+    ranks = np.arange(categories, dtype=np.float64)
+    gaps = np.abs(ranks[:, None] - ranks[None, :])
+    distances = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[
+        weights
+    ]
+
+    def figure(tables: Array) -> Array:
+        found = (tables * distances).sum((-2, -1))
+        expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
+        chance = divided((expected * distances).sum((-2, -1)), _size(tables))
+        return 1 - divided(found, chance)
+
+    return Statistic(figure, "all verdicts are the same, and chance alone would agree as well")
+
+
+def _matthews(tables: Array) -> Array:
+    size, rows, columns = _size(tables), tables.sum(-1), tables.sum(-2)
+    joint = _trace(tables) * size - (rows * columns).sum(-1)
+    spreads = (size**2 - (rows**2).sum(-1)) * (size**2 - (columns**2).sum(-1))
+    return divided(joint, np.sqrt(spreads))
+
+
+MATTHEWS = Statistic(_matthews, "one side gives one verdict throughout, so nothing correlates")
+"""The correlation of two sequences of verdicts (Matthews 1975; Gorodkin 2004 for several)."""
+
+
+def bias(worths: Sequence[float]) -> Statistic:
+    """How much higher the judge values on average than people do; below 0, how much lower."""
+    worth = np.asarray(worths, dtype=np.float64)
+    return Statistic(lambda t: divided(((t.sum(-2) - t.sum(-1)) * worth).sum(-1), _size(t)), _NONE)
+
+
+def cohen_kappa(
+    first: Iterable[Hashable],
+    second: Iterable[Hashable],
+    weights: Weights = "none",
+    categories: Sequence[Any] | None = None,
+) -> Estimate:
+    """Cohen's kappa of two raters, without an interval. `categories` give the order for weights.
+
+    >>> cohen_kappa([1, 1, 0, 0], [1, 0, 0, 0]).value
+    0.5
+    >>> cohen_kappa([1, 1], [1, 1]).reason
+    'all verdicts are the same, and chance alone would agree as well'
+    """
+    table = confusion_of(first, second, categories)
+    return _alone(kappa(len(table.categories), weights), table)
+
+
+def matthews_correlation(first: Iterable[Hashable], second: Iterable[Hashable]) -> Estimate:
+    """Matthews' correlation of two raters, without an interval.
+
+    >>> round(matthews_correlation([1, 1, 0, 0], [1, 0, 0, 0]).value, 3)
+    0.577
+    """
+    return _alone(MATTHEWS, confusion_of(first, second))
+
+
+def _alone(statistic: Statistic, table: Confusion) -> Estimate:
+    if not table.categories:
+        return _NO_PAIRS
+    return statistic.alone(np.asarray(table.counts, dtype=np.float64))
+
+
+# Krippendorff's alpha, for any number of raters and with gaps: Krippendorff (2011), "Computing Krippendorff's
+# Alpha-Reliability". It comes from the table of coincidences: pairs of answers about the same unit.
+
+
+def krippendorff_alpha(
+    units: Sequence[Sequence[Hashable | None]],
+    level: Level = "nominal",
+    categories: Sequence[Hashable] | None = None,
+) -> Estimate:
+    """Krippendorff's alpha, without an interval.
+
+    A unit holds the answers about one thing, in any order; None stands for a gap. `categories` give the
+    order for `ordinal`, which is else that of the values; `interval` takes numbers.
+
+    >>> krippendorff_alpha([["a", "a"], ["b", "b"], ["a", "b", None], ["a"]]).value
+    0.4444444444444444
+    """
+    answered = [[answer for answer in unit if answer is not None] for unit in units]
+    paired = [unit for unit in answered if len(unit) > 1]
+    if not paired:
+        return undefined("nothing was answered twice")
+    if level == "interval":
+        sums = np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0)
+        return NUMBER_ALPHA.alone(sums)
+    seen = {answer for unit in paired for answer in unit}
+    listed = list(categories) if categories is not None else sorted(seen, key=_order)
+    places = {category: place for place, category in enumerate(listed)}
+    found = [coincidences([places[answer] for answer in unit], len(listed)) for unit in paired]
+    return table_alpha(level).alone(np.sum(found, axis=0))
+
+
+def coincidences(places: Sequence[int], categories: int) -> Array:
+    """The pairs of answers of one unit, each way round; every answer counts once in all."""
+    counts = np.bincount(np.asarray(places, dtype=np.intp), minlength=categories).astype(np.float64)
+    if len(places) < 2:
+        return np.zeros((categories, categories))
+    return (np.outer(counts, counts) - np.diag(counts)) / (len(places) - 1)
+
+
+def table_alpha(level: Level, worths: Sequence[float] = ()) -> Statistic:
+    """Alpha of tables of coincidences. For `interval`, `worths` are what the categories stand for."""
+
+    def figure(tables: Array) -> Array:
+        margins = tables.sum(-1)
+        if level == "nominal":
+            gaps = 1 - np.eye(tables.shape[-1])
+        elif level == "ordinal":
+            # The middle rank of a category; two middles are as far apart as the answers between them.
+            middles = np.cumsum(margins, axis=-1) - margins / 2
+            gaps = (middles[..., :, None] - middles[..., None, :]) ** 2
+        else:
+            worth = np.asarray(worths, dtype=np.float64)
+            gaps = (worth[:, None] - worth[None, :]) ** 2
+        chance = margins[..., :, None] * margins[..., None, :]
+        found = (tables * gaps).sum((-2, -1))
+        return _alpha(found, (chance * gaps).sum((-2, -1)), margins.sum(-1))
+
+    return Statistic(figure, _SAME_ANSWERS)
+
+
+def number_sums(values: Sequence[float]) -> Array:
+    """What `NUMBER_ALPHA` needs of one unit: disagreement, answers, their sum and their squares."""
+    array, count = np.asarray(values, dtype=np.float64), len(values)
+    if count < 2:
+        return np.zeros(4)
+    total, squares = array.sum(), (array**2).sum()
+    return np.array([2 * (count * squares - total**2) / (count - 1), count, total, squares])
+
+
+def _number_alpha(sums: Array) -> Array:
+    found, count, total, squares = np.moveaxis(sums, -1, 0)
+    return _alpha(found, 2 * (count * squares - total**2), count)
+
+
+def _alpha(found: Array, chance: Array, answers: Array) -> Array:
+    # Rounding leaves a trace of disagreement where all answers are the same.
+    shape, some = np.shape(chance), np.asarray(chance) > 1e-9
+    ratio = np.divide(found, chance, out=np.full(shape, np.nan), where=some)
+    return 1 - (answers - 1) * ratio
+
+
+NUMBER_ALPHA = Statistic(_number_alpha, _SAME_ANSWERS)
+"""Alpha of numbers, by the distance between them, from `number_sums`."""
+
+
+def _order(answer: Hashable) -> tuple[bool, Any]:
+    """Numbers by size, and before texts."""
+    return (False, answer) if isinstance(answer, int | float) else (True, str(answer))
