@@ -96,7 +96,7 @@ async def test_one_who_is_cancelled_does_not_take_the_others_along(watched, item
 
 async def test_verdicts_are_stored_together(watched, item):
     """What comes while the store is busy is one batch."""
-    async with VerdictCache(watched, linger=0.0) as cache:
+    async with VerdictCache(watched) as cache:
         watched.gate.clear()
         for number in range(250):
             cache.put_soon([item(number)])
@@ -107,17 +107,17 @@ async def test_verdicts_are_stored_together(watched, item):
 
 
 async def test_on_return_from_put_many_it_is_stored(watched, item):
-    """However long others may linger."""
+    """Another process could read it."""
     key, verdict = item()
-    async with VerdictCache(watched, linger=3600) as cache:
+    async with VerdictCache(watched) as cache:
         await cache.put_many([(key, verdict)])
         assert watched.kept == {key: verdict}
 
 
-async def test_a_full_batch_does_not_linger(watched, item):
-    """A hundred verdicts are stored although there is an hour's time."""
-    async with VerdictCache(watched, linger=3600) as cache:
-        cache.put_soon(item(number) for number in range(100))
+async def test_what_is_put_soon_is_stored_without_a_word(watched, item):
+    """Nothing else is called, and it is there."""
+    async with VerdictCache(watched) as cache:
+        cache.put_soon([item()])
         assert await asyncio.to_thread(watched.saved.wait, 60)
 
 
@@ -173,7 +173,7 @@ def item(number):
     return VerdictKey("q", str(number), "m", "1"), CachedVerdict("MET")
 
 async def main(how):
-    cache = VerdictCache(sys.argv[1], linger=3600)
+    cache = VerdictCache(sys.argv[1])
     if how == "killed":
         await cache.put_many(map(item, range(7)))
         os.kill(os.getpid(), signal.SIGKILL)
@@ -211,7 +211,7 @@ def test_after_a_fork_parent_and_child_store_what_is_theirs(tmp_path):
     code = """
 import asyncio, os, sys
 from assay.cache import CachedVerdict, VerdictCache, VerdictKey
-cache = VerdictCache(sys.argv[1], linger=3600)
+cache = VerdictCache(sys.argv[1])
 def put(name):
     cache.put_soon([(VerdictKey("q", name, "m", "1"), CachedVerdict(name))])
 put("before")
@@ -252,17 +252,6 @@ async def test_a_cancelled_caller_does_not_stop_the_storing(watched, item):
     assert len(watched.kept) == 3
 
 
-async def test_a_storing_thread_that_fails_is_told_and_starts_again(watched, item, monkeypatch):
-    """Whatever it was: those who wait hear of it, and nothing that was put is lost."""
-    async with VerdictCache(watched) as cache:
-        with monkeypatch.context() as broken:
-            broken.setattr(cache._writes, "_saved", lambda: 1 / 0)
-            with pytest.raises(CacheError, match=r"ZeroDivisionError.*starts again"):
-                await cache.put_many([item(1)])
-        await cache.put_many([item(2)])
-    assert len(watched.kept) == 2
-
-
 @pytest.mark.parametrize("failure", [SystemExit, KeyboardInterrupt, MemoryError])
 async def test_a_store_may_raise_anything(watched, item, monkeypatch, failure):
     """The caller is told, and the next batch is stored together with what failed."""
@@ -272,7 +261,7 @@ async def test_a_store_may_raise_anything(watched, item, monkeypatch, failure):
 
     async with VerdictCache(watched) as cache:
         with monkeypatch.context() as broken:
-            broken.setattr(cache._writes, "_save", raising)
+            broken.setattr(watched, "put_many", raising)
             with pytest.raises(CacheError, match=failure.__name__):
                 await cache.put_many([item(1)])
         await cache.put_many([item(2)])

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.cache import default_place, open_store
-from assay.cache.disks import mounted_kind, network_disk
-from assay.cache.sqlite import SqliteStore
+from assay.cache.sqlite import SqliteStore, mounted_kind, network_disk
 from assay.errors import CacheError
 
 

@@ -1,10 +1,18 @@
 """The verdict cache: what a judge answered once is not asked, or paid for, again."""
 
-from assay.cache.cache import VerdictCache
-from assay.cache.lines import export_lines, import_lines
-from assay.cache.places import default_place, open_store
-from assay.cache.store import ALL, CacheStats, Selection, Store
-from assay.cache.verdict import CachedVerdict, Item, VerdictKey, text_hash
+from assay.cache.store import (
+    ALL,
+    CachedVerdict,
+    CacheStats,
+    Item,
+    Selection,
+    Store,
+    VerdictKey,
+    default_place,
+    open_store,
+    text_hash,
+)
+from assay.cache.verdict_cache import VerdictCache, export_lines, import_lines
 
 __all__ = [
     "ALL",

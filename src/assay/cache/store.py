@@ -1,27 +1,136 @@
-"""Store: where verdicts are kept. Plain calls; `VerdictCache` is the same for a running loop."""
+"""Store: the verdicts in a database, each under a key that changes with anything that could change it.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+Plain calls that wait for a disk or a server; `VerdictCache` is the same for a running event loop.
+"""
 
-from assay.cache.verdict import CachedVerdict, Item, VerdictKey
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from assay.errors import CacheError
+from assay.identity import hash_of
 
 SCHEMA_VERSION = 1
 """Goes up when what is stored changes; a store refuses a newer one than it knows."""
+KEYS_AT_ONCE = 500
+ROWS_AT_ONCE = 1000
+_COLUMNS = "key, question, text, judge, prompt, sample, created, cost, value"
 
-COLUMNS = "key, question, text, judge, prompt, sample, created, cost, value"
+Result = TypeVar("Result")
 
-Row = tuple[str, str, str, str, str, int, float, float | None, str]
-"""One verdict as the columns above."""
+
+def text_hash(text: str) -> str:
+    """The SHA-256 of a text. Take it once a response and share it over that response's keys.
+
+    >>> text_hash("Paris.")[:12]
+    'bdff8c417ab5'
+    """
+    # Half of a surrogate pair is no text, but models under test write it.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class VerdictKey:
+    """Which question about which text was put to which judge, and how.
+
+    >>> key = VerdictKey(question="q1", text=text_hash("Paris."), judge="openai/gpt-5-mini", prompt="3")
+    >>> key.digest == VerdictKey("q1", text_hash("Paris."), "openai/gpt-5-mini", "3", sample=1).digest
+    False
+    """
+
+    question: str
+    """The criterion's `question_hash`."""
+    text: str
+    """The `text_hash` of all else the judge reads: the response, the query, a reference answer."""
+    judge: str
+    """The model and whatever else changes its answers: endpoint, temperature, reasoning effort."""
+    prompt: str
+    """The version of the prompt."""
+    sample: int = 0
+    """Which of several samples of one judge; without it k samples would collapse into one."""
+
+    def __post_init__(self) -> None:
+        for name in ("question", "text", "judge", "prompt"):
+            if "\0" in getattr(self, name):
+                raise CacheError(
+                    f"{name} {getattr(self, name)!r:.200} holds a NUL, which a database cannot: leave it out"
+                )
+
+    @cached_property
+    def digest(self) -> str:
+        """The five parts as one SHA-256; what a store looks up."""
+        return hash_of([self.question, self.text, self.judge, self.prompt, self.sample])
+
+
+@dataclass(frozen=True)
+class CachedVerdict:
+    """A verdict, and what it took to get it.
+
+    >>> CachedVerdict("MET", reason="It names Paris.", usage={"prompt_tokens": 310}, cost=0.0002).verdict
+    'MET'
+    """
+
+    verdict: str | float
+    """The choice, number or whole reply the judge gave. Failures and cut-off replies are none."""
+    reason: str = ""
+    usage: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Tokens by kind, as the endpoint counted them."""
+    cost: float | None = None
+    """US dollars paid for it, once; None when the price is not known."""
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Anything else worth keeping that JSON can hold: resolved model id, log-probabilities."""
+    created: float = field(default_factory=time.time)
+    """Seconds since 1970."""
+
+    def __post_init__(self) -> None:
+        # A stored failure would be given as an answer for ever, and no one would see it.
+        if self.verdict in ("", None):
+            raise CacheError(
+                f"{self.verdict!r} is no verdict and is not cached: keep only what a judge answered"
+            )
+
+    @cached_property
+    def line(self) -> str:
+        """The verdict as one line of JSON. Raises `CacheError` when JSON cannot hold it."""
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        fields |= {"usage": dict(self.usage), "details": dict(self.details)}
+        try:
+            return json.dumps(fields, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise CacheError(
+                f"{self!r:.200} cannot be cached ({error}): use only what JSON can hold"
+            ) from None
+
+    @classmethod
+    def of(cls, line: str) -> "CachedVerdict":
+        """The verdict of such a line; fields that this version does not know are passed over."""
+        try:
+            data = json.loads(line)
+            return cls(**{name: data[name] for name in _FIELDS if name in data})
+        except (ValueError, TypeError) as error:
+            raise CacheError(
+                f"the cache holds {line!r:.200}, which is no verdict ({error}): prune it away"
+            ) from None
+
+
+_FIELDS = tuple(CachedVerdict.__dataclass_fields__)
+
+Item: TypeAlias = tuple[VerdictKey, CachedVerdict]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which verdicts are meant; all of them unless narrowed.
-
-    >>> Selection(judge="openai/*").where("?")
-    (' WHERE substr(judge, 1, 7) = ?', ['openai/'])
-    """
+    """Which verdicts are meant; all of them unless narrowed."""
 
     judge: str | None = None
     """A judge as it stands in the keys; a `*` at the end stands for anything."""
@@ -30,24 +139,19 @@ class Selection:
     question: str | None = None
     """The `question_hash` of one criterion."""
 
-    def where(self, mark: str) -> tuple[str, list[object]]:
-        """The SQL condition and its arguments; `mark` is how the database writes a parameter."""
-        terms: list[str] = []
-        arguments: list[object] = []
+    def terms(self) -> dict[str, object]:
+        """The SQL conditions, with their arguments; a parameter is written as `?`."""
+        terms: dict[str, object] = {}
         if self.judge is not None and self.judge.endswith("*"):
             # Not LIKE: it has wildcards of its own and minds case in only one of the databases.
-            terms.append(f"substr(judge, 1, {len(self.judge) - 1}) = {mark}")
-            arguments.append(self.judge[:-1])
+            terms[f"substr(judge, 1, {len(self.judge) - 1}) = ?"] = self.judge[:-1]
         elif self.judge is not None:
-            terms.append(f"judge = {mark}")
-            arguments.append(self.judge)
+            terms["judge = ?"] = self.judge
         if self.before is not None:
-            terms.append(f"created < {mark}")
-            arguments.append(self.before)
+            terms["created < ?"] = self.before
         if self.question is not None:
-            terms.append(f"question = {mark}")
-            arguments.append(self.question)
-        return (" WHERE " + " AND ".join(terms) if terms else ""), arguments
+            terms["question = ?"] = self.question
+        return terms
 
 
 ALL = Selection()
@@ -71,52 +175,211 @@ class CacheStats:
     """Bytes on disk."""
 
 
-class Store(Protocol):
-    """Keeps verdicts. Safe for several threads and several processes; the first verdict stays."""
+class Store:
+    """Verdicts in an SQL database. Safe for several threads and processes; the first verdict stays.
+
+    Threads take turns at one connection. It is closed before a fork and opened when next used: SQLite keeps
+    what it has locked in the memory of the process, so a child that inherits an open file believes in locks
+    it does not have, also on a connection of its own, and loses what it writes.
+    """
 
     where: str
     """What to call it in messages."""
+    _table: str
+    _row_number: str
+    """The column that grows with every row."""
+    _mark = "?"
+    """How the database writes a parameter."""
+    _begin: str
+    """The statement that begins a transaction which writes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._connection: Any = None
+        _STORES.add(self)
 
     def get_many(self, keys: Sequence[VerdictKey]) -> dict[VerdictKey, CachedVerdict]:
         """The verdicts that are there; keys without one are left out."""
-        ...
+        by_digest = {key.digest: key for key in keys}
+        digests = list(by_digest)
+        found: dict[VerdictKey, CachedVerdict] = {}
+        for start in range(0, len(digests), KEYS_AT_ONCE):
+            part = digests[start : start + KEYS_AT_ONCE]
+            marks = ",".join("?" * len(part))
+            rows = self._rows(f"SELECT key, value FROM {self._table} WHERE key IN ({marks})", part)
+            found |= {by_digest[digest]: CachedVerdict.of(value) for digest, value in rows}
+        return found
 
     def put_many(self, items: Sequence[Item]) -> None:
         """Keep these, all or none. Where a key has a verdict already, that one stays."""
-        ...
+        rows = [_row(*item) for item in items]
+        marks = ",".join("?" * len(_COLUMNS.split(",")))
+        query = f"INSERT INTO {self._table} ({_COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+
+        def save(connection: Any) -> None:
+            with self._transaction(connection):
+                connection.cursor().executemany(self._dialect(query), rows)
+
+        if rows:
+            self._run(save)
 
     def entries(self, selection: Selection = ALL, *, limit: int | None = None) -> Iterator[Item]:
         """What is stored, batch after batch; the order inside a batch is any."""
-        ...
+        terms = [*selection.terms(), f"{self._row_number} > ?"]
+        query = (
+            f"SELECT {self._row_number}, {_COLUMNS} FROM {self._table} WHERE {' AND '.join(terms)} "
+            f"ORDER BY {self._row_number} LIMIT ?"
+        )
+        last, left = -1, limit
+        while left is None or left > 0:
+            # By the page, so that a slow reader holds up no writer and sees what is added meanwhile.
+            size = ROWS_AT_ONCE if left is None else min(left, ROWS_AT_ONCE)
+            page = self._rows(query, [*selection.terms().values(), last, size])
+            if not page:
+                return
+            for _, _, question, text, judge, prompt, sample, _, _, value in page:
+                key = VerdictKey(question, text, judge, prompt, sample)
+                yield key, CachedVerdict.of(value)
+            last, left = page[-1][0], None if left is None else left - len(page)
 
     def prune(self, selection: Selection) -> int:
         """Forget these for ever; how many there were."""
-        ...
+        terms = selection.terms()
+        condition = f" WHERE {' AND '.join(terms)}" if terms else ""
+        query = self._dialect(f"DELETE FROM {self._table}{condition}")
+
+        def delete(connection: Any) -> int:
+            with self._transaction(connection):
+                return connection.execute(query, list(terms.values())).rowcount
+
+        return self._run(delete)
 
     def stats(self) -> CacheStats:
         """How much is there."""
-        ...
+        figures = "count(*), min(created), max(created), coalesce(sum(cost), 0)"
+        [(count, oldest, newest, cost)] = self._rows(f"SELECT {figures} FROM {self._table}")
+        judges = self._rows(
+            f"SELECT judge, count(*) FROM {self._table} GROUP BY judge ORDER BY 2 DESC, 1"
+        )
+        size = self._size()
+        return CacheStats(self.where, count, dict(judges), oldest, newest, float(cost), size)
 
     def close(self) -> None:
         """Let go of files and connections."""
-        ...
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def before_fork(self) -> None:
+        """Wait for the thread at the connection and close it; none gets it until after the fork."""
+        self._lock.acquire()
+        self.close()
+
+    def after_fork(self) -> None:
+        """Let threads have connections again."""
+        self._lock.release()
+
+    def _connect(self) -> Any:
+        raise NotImplementedError
+
+    def _size(self) -> int:
+        """Bytes on disk."""
+        raise NotImplementedError
+
+    def _run(self, work: Callable[[Any], Result]) -> Result:
+        """What `work` makes of the connection, with the driver's errors as `CacheError`s."""
+        raise NotImplementedError
+
+    def _on_connection(self, work: Callable[[Any], Result]) -> Result:
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._connect()
+            return work(self._connection)
+
+    def _rows(self, query: str, arguments: Sequence[object] = ()) -> list[Any]:
+        query = self._dialect(query)
+        return self._run(lambda connection: connection.execute(query, arguments).fetchall())
+
+    def _dialect(self, query: str) -> str:
+        return query.replace("?", self._mark)
+
+    @contextmanager
+    def _transaction(self, connection: Any) -> Generator[None]:
+        connection.execute(self._begin)
+        try:
+            yield
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
 
 
-def row_of(item: Item) -> Row:
-    key, verdict = item
-    return (
-        key.digest,
-        key.question,
-        key.text,
-        key.judge,
-        key.prompt,
-        key.sample,
-        verdict.created,
-        verdict.cost,
-        verdict.line,
+def _row(key: VerdictKey, verdict: CachedVerdict) -> tuple[object, ...]:
+    known = (key.digest, key.question, key.text, key.judge, key.prompt, key.sample)
+    return (*known, verdict.created, verdict.cost, verdict.line)
+
+
+_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
+_forking = threading.RLock()
+_stopped: list[Store] = []
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    _stopped.extend(_STORES)
+    for store in _stopped:
+        store.before_fork()
+
+
+def _after_fork() -> None:
+    for store in _stopped:
+        store.after_fork()
+    _stopped.clear()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    # The child may release what the parent took: it is the copy of the thread that took it.
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
     )
 
 
-def item_of(row: Row) -> Item:
-    _, question, text, judge, prompt, sample, _, _, value = row
-    return VerdictKey(question, text, judge, prompt, sample), CachedVerdict.of(value)
+def default_place() -> str:
+    """`ASSAY_CACHE` if it is set, else `assay` in the user's cache folder."""
+    return os.environ.get("ASSAY_CACHE") or str(user_folder() / "assay")
+
+
+def file_of(place: str) -> Path | None:
+    """The SQLite file that a place stands for, there or not; None for a server."""
+    if place.startswith(("postgresql://", "postgres://")):
+        return None
+    path = Path(place).expanduser()
+    return path if path.suffix in (".sqlite", ".sqlite3", ".db") else path / "verdicts.sqlite"
+
+
+def user_folder() -> Path:
+    """Where this user's programs keep what can be made again."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return Path(local) if local else Path.home() / "AppData" / "Local"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def open_store(where: str | Path | None = None) -> Store:
+    """The store at a folder, a file ending in `.sqlite` or `.db`, or a `postgresql://` URL.
+
+    None is `default_place()`. Raises `CacheError` when it cannot be used.
+    """
+    place = default_place() if where is None else str(where)
+    file = file_of(place)
+    if file is None:
+        from assay.cache.postgres import PostgresStore
+
+        return PostgresStore(place)
+    from assay.cache.sqlite import SqliteStore
+
+    return SqliteStore(file)

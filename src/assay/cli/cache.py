@@ -132,7 +132,7 @@ def take_in(file: str, cache: str | None) -> None:
 def _opened(cache: str | None, *, make: bool = False) -> Generator["Store"]:
     """The store; looking for one does not make one."""
     from assay.cache import default_place, open_store
-    from assay.cache.places import file_of
+    from assay.cache.store import file_of
 
     place = cache or default_place()
     file = file_of(place)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from assay.cache.places import user_folder
+from assay.cache.store import user_folder
 from assay.errors import Refused
 from assay.wording import meant
 
