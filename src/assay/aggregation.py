@@ -74,6 +74,14 @@ def total(numbers: Iterable[float]) -> float:
     return math.fsum(numbers) + 0.0  # + 0.0: no reward is -0.0
 
 
+def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The values by name; those of equal names are added."""
+    values: dict[str, list[float]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return {name: own[0] if len(own) == 1 else total(own) for name, own in values.items()}
+
+
 def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
     """Σ weight · value: the reward."""
     return total(map(mul, weights, values))

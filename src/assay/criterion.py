@@ -122,6 +122,16 @@ class Criterion(BaseModel):
         items = cast("Sequence[object]", value)
         return tuple(condition for item in items for condition in _conditions(item))
 
+    @field_validator("weight")
+    @classmethod
+    def _not_next_to_nothing(cls, weight: float) -> float:
+        # A share of it would be rounded away, or be infinite beside a larger one.
+        if 0 < abs(weight) < 1 / LARGEST:
+            raise ValueError(
+                f"weight {weight!r} is next to nothing: give 0 for a metric, or {1 / LARGEST:g} or more"
+            )
+        return weight
+
     @field_validator("requirement")
     @classmethod
     def _not_blank(cls, value: str | None) -> str | None:

@@ -87,7 +87,7 @@ class RubricGroup(Rubric):
 
     async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
         # One after the other: a later rubric may read what an earlier one left in the state.
-        return Summed([await self._ask(child, batch, autograder) for child in self._children()])
+        return Summed.of([await self._ask(child, batch, autograder) for child in self._children()])
 
     async def _ask(self, child: Rubric, batch: Batch, given: Autograder | None) -> Findings:
         """A grader given for this call goes before the child's own, and that before the group's."""

@@ -14,6 +14,7 @@ from assay.aggregation import (
     Totals,
     capped,
     normalise,
+    summed_by_name,
     total,
 )
 from assay.criterion import Criterion
@@ -103,11 +104,9 @@ class EvaluationReport:
         """The value of every answered line by name; equal names are summed."""
         if isinstance(self.report, Lines):
             return self.report.metrics
-        metrics: dict[str, float] = {}
-        for line in self.lines:
-            if line.value is not None:
-                metrics[line.name] = metrics.get(line.name, 0.0) + line.value
-        return metrics
+        return summed_by_name(
+            (line.name, line.value) for line in self.lines if line.value is not None
+        )
 
     @property
     def errors(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, overload
 
-from assay.aggregation import Scale, total, weighted_sum, weighted_sums
+from assay.aggregation import Scale, summed_by_name, total, weighted_sum, weighted_sums
 from assay.criterion import Criterion
 from assay.engine.plan import Plan, Question
 from assay.lines import CriterionReport, Lines, line_of
@@ -312,13 +312,19 @@ class Summed:
 
     parts: Sequence[Findings]
 
+    @classmethod
+    def of(cls, found: Sequence[Findings]) -> "Summed":
+        """The sum of these. A group inside a group adds its rubrics, so that each is rounded once."""
+        parts = ([*one.parts] if isinstance(one, Summed) else [one] for one in found)
+        return cls([*chain.from_iterable(parts)])
+
     def partial_rewards(self) -> list[float]:
         rows = zip(*(part.partial_rewards() for part in self.parts), strict=True)
         return [total(row) for row in rows]
 
     def metrics(self) -> list[dict[str, float]]:
         rows = zip(*(part.metrics() for part in self.parts), strict=True)
-        return [_merged(row) for row in rows]
+        return [summed_by_name(pair for metrics in row for pair in metrics.items()) for row in rows]
 
     def errors(self) -> list[dict[str, str]] | None:
         found = [errors for part in self.parts if (errors := part.errors()) is not None]
@@ -342,15 +348,6 @@ class Summed:
 
     def some(self, places: range) -> list[EvaluationReport]:
         return [self.report(place) for place in places]
-
-
-def _merged(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The metrics of several rubrics as one; equal names are summed."""
-    merged = dict(rows[0])
-    for row in rows[1:]:
-        for name, value in row.items():
-            merged[name] = merged[name] + value if name in merged else value
-    return merged
 
 
 class Reports(Sequence[EvaluationReport]):
