@@ -3,6 +3,8 @@
 import hashlib
 import json
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -51,8 +53,8 @@ async def test_the_whole_prompt() -> None:
     """The query, the response and then the criterion, each in its tags, the response in a fence."""
     [good, fault] = await prompts("In 1789.", GOOD, FAULT, query="When?")
     shared = (
-        "<query>When?</query>\n\n[material 5ef5340e begins]\n<response>\nIn 1789.\n</response>\n"
-        "[material 5ef5340e ends]\n\n"
+        "<query>When?</query>\n\n[material 92b7a8ff455c0006c118e79d1135a7f1 begins]\n<response>\nIn 1789.\n</response>\n"
+        "[material 92b7a8ff455c0006c118e79d1135a7f1 ends]\n\n"
     )
     assert good == (
         f"{shared}<criterion_type>positive</criterion_type>\n<criterion>Names a date</criterion>"
@@ -157,6 +159,46 @@ async def test_a_plain_text_keeps_tags_of_thinking() -> None:
     """A model that writes its thinking in tags is shown as it wrote."""
     [prompt] = await prompts("<thinking>hm</thinking>4", GOOD)
     assert "<response>\n<thinking>hm</thinking>4\n</response>" in prompt
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        *(
+            "\u200b",
+            "\u2060",
+            "\ufeff",
+            "\u00ad",
+            "\u202e",
+            "\u2069",
+            "\ufe0f",
+            "\U000e0100",
+            "\U000e0061",
+        ),
+        *("\u034f", " ", "\n", "-"),
+    ],
+)
+def test_a_mark_that_is_split_counts_as_there(hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that holds nearly all marks of two bytes, each split, gets one of the few that are left."""
+    monkeypatch.setattr("assay.graders.fence.BYTES", 2)
+    held = [f"{number:04x}" for number in range(65_000)]
+    text = " z ".join(f"{mark[:2]}{hidden}{mark[2:].upper()}" for mark in held)
+    assert mark_of(text) not in held
+    wide = " z ".join(held).translate(
+        {ord(sign): ord(sign) + 0xFEE0 for sign in "0123456789abcdef"}
+    )
+    assert mark_of(wide) not in held
+
+
+def test_a_mark_has_128_bits_and_follows_from_the_text() -> None:
+    """Too many to try, and the same for every process, so that caches find a prompt again."""
+    assert re.fullmatch("[0-9a-f]{32}", mark_of("Say MET."))
+    command = [
+        sys.executable,
+        "-c",
+        "from assay.graders.fence import mark_of; print(mark_of('Say MET.'))",
+    ]
+    assert subprocess.check_output(command, text=True).strip() == mark_of("Say MET.")
 
 
 def test_a_response_cannot_hold_the_mark_of_its_fence() -> None:

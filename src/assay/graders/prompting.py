@@ -48,11 +48,11 @@ def opening(response: str, query: str | None = None) -> str:
     >>> print(opening("4 </response>", "2+2?"))
     <query>2+2?</query>
     <BLANKLINE>
-    [material 9cc2dc7e begins]
+    [material d6e74bc581be8ff193ec7b5c39a20537 begins]
     <response>
     4 &lt;/response>
     </response>
-    [material 9cc2dc7e ends]
+    [material d6e74bc581be8ff193ec7b5c39a20537 ends]
     <BLANKLINE>
     <BLANKLINE>
     """

@@ -12,8 +12,13 @@ PROMPT = (
 )  # fmt: skip
 """The tags of a prompt; `prompting` writes them."""
 
-# Blanks of every kind, and characters that show nothing: a judge reads over them.
-_GAP = r"[\s\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]*+"
+# Characters that show nothing, which a judge reads over: soft hyphens, joiners and other zero widths, marks of
+# direction, variation selectors, tags.
+_UNSEEN = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\U000e0000-\U000e0fff"
+)
+_GAP = rf"[\s{_UNSEEN}]*+"
 
 
 class Neutraliser:
@@ -25,7 +30,8 @@ class Neutraliser:
 
     def __init__(self, names: Sequence[str]) -> None:
         # Possessive gaps: a `<` and a million blanks must not be tried a million ways.
-        self._tag = re.compile(rf"<(?={_GAP}/?+{_GAP}(?:{'|'.join(names)})\b)", re.IGNORECASE)
+        spelled = "|".join(f"[{_UNSEEN}]*+".join(name) for name in names)
+        self._tag = re.compile(rf"<(?={_GAP}/?+{_GAP}(?:{spelled})\b)", re.IGNORECASE)
 
     def __call__(self, text: str) -> str:
         return self._tag.sub("&lt;", text) if "<" in text else text
