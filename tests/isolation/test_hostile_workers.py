@@ -239,19 +239,33 @@ def test_what_an_idle_worker_says_is_heard_by_no_task(lone, whisper):
     assert lone.call(obey, "", 6, timeout=60).value == 6
 
 
-def test_a_worker_cannot_talk_its_deadline_away(lone):
+@pytest.mark.parametrize("told", [(1e9, 1e9, 10**9), (-1e9, -1e9, -1), ("a", None, [])], ids=str)
+def test_a_worker_cannot_talk_a_deadline_away(lone, told):
     """What it says of its own working time is checked against the kernel's count."""
 
-    def lies_and_hangs():
-        import json
+    def lies(told):
+        import sys
 
+        sys.modules["assay.isolation.worker"].Clock.read = lambda self: told
+
+    first = lone.call(lies, told, timeout=60)
+    assert first.ok or first.kind in ("crashed", "timeout")
+    assert lone.call(obey, "while True: pass", 0, timeout=0.2).kind in ("timeout", "crashed")
+    lone.call("os:abort", timeout=60)
+    assert lone.call(obey, "", 5, timeout=60).value == 5
+
+
+def test_an_answer_that_never_ends_is_not_waited_for(lone, monkeypatch):
+    """The deadline holds while bytes keep coming."""
+    monkeypatch.setattr("assay.isolation.process.DELIVERY", 0.2)
+
+    def drips():
         pipe, token = pipe_of_this_worker()
-        lie = json.dumps([1e9, 1e9, 10**9]).encode()
-        pipe.sendall(protocol.message(protocol.STARTED, lie, token=token))
+        pipe.sendall(protocol.HEAD.pack(protocol.ANSWER, token, 1 << 25))
         while True:
-            pass
+            pipe.sendall(b" ")
 
-    assert lone.call(lies_and_hangs, timeout=0.2).kind in ("timeout", "crashed")
+    assert lone.call(drips, timeout=0.2).kind == "timeout"
     assert lone.call(obey, "", 5, timeout=60).value == 5
 
 
