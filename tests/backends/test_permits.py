@@ -160,7 +160,8 @@ class TestMoney:
             await other.here.reserve(4.0)
             third = asyncio.create_task(other.here.reserve(3.0))
             await still_waits(third, one, Limits())
-            one.tell({"settle": number, "cost": 3.0})  # 3 spent, 4 set aside, 3 left
+            one.tell({"spent": [9, 0, 1, 0], "cost": 3.0, "model": "m", "rollout": None})
+            one.tell({"settle": number})  # 3 spent, 4 set aside, 3 left
             await third
             await one.close()
             await other.close()

@@ -135,7 +135,7 @@ class TestEval:
         """And says what asking would take."""
         server = serve(answer)
         done = evaluate(server, "--dry-run", "--samples", "3")
-        assert done.out.startswith("6 rollouts would take at most 6 calls, ")
+        assert done.out.startswith("6 rollouts would take 6 calls, ")
         assert server.asked == []
 
     def test_the_model_is_named_by_the_environment_too(

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -235,7 +236,7 @@ class TestEndings:
         server = serve(by_words)
         done = score("-o", "run", "-m", server.model, "--dry-run", by=files("j.json", JUDGED))
         assert done.code == 0
-        assert done.out.startswith("2 rollouts would take at most 2 calls, ")
+        assert done.out.startswith("2 rollouts would take 2 calls, ")
         assert (server.asked, Path("run").exists()) == ([], False)
 
     def test_money_is_held_to(
@@ -251,6 +252,53 @@ class TestEndings:
         kept = "".join(path.read_text() for path in Path("run").iterdir())
         assert "gpt-5-mini" in kept
         assert "secret" not in kept
+
+
+class TestMoney:
+    """`--money` is for the whole run, and buys whole rollouts."""
+
+    @pytest.fixture
+    def paid(self, score: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """Runs the command with a judge whose every token costs a thousandth of a dollar."""
+        server = serve("MET", latency=0.001)
+        prices = (
+            f'["{server.model.partition("#")[0]}"]\ntest = {{ read = 1000.0, written = 1000.0 }}\n'
+        )
+        monkeypatch.setenv("ASSAY_PRICES", files("prices.toml", prices))
+        data = files("paid.jsonl", [{"id": n, "completion": f"text {n:02}"} for n in range(12)])
+        rubric = files("four.json", [{"requirement": f"Holds {n}"} for n in range(4)])
+        judge = ["-m", server.model, "--no-cache", "-f", "json"]
+
+        def run(*arguments: str) -> SimpleNamespace:
+            done = score(*judge, *arguments, data=data, by=rubric)
+            found = json.loads(done.out) if done.out.startswith("{") else None
+            return SimpleNamespace(found=found, out=done.out, server=server)
+
+        return run
+
+    @pytest.mark.parametrize("workers", [[], ["--backend", "processes", "--workers", "2"]])
+    def test_it_is_counted_over_all_sittings(self, paid: Any, workers: list[str]) -> None:
+        """Two sittings with the same money spend it once; with more, the run goes on."""
+        one = paid("--limit", "1").found["summary"]["spent"]["cost"]
+        before = paid("--limit", "1").server.calls
+        shards = [*workers, *(["--shard-rows", "3"] if workers else [])]
+        for money, scored in ((3.5, 3), (3.5, 3), (7.5, 7)):
+            again = [] if not Path("run").exists() else ["--resume"]
+            done = paid("-o", "run", "--money", str(money * one), *shards, *again)
+            summary = done.found["summary"]
+            assert (summary["scored"], summary["unscored"]) == (scored, 12 - scored)
+            assert summary["spent"]["calls"] == done.server.calls - before == 4 * scored
+            assert summary["spent"]["cost"] <= money * one
+
+    def test_a_dry_run_says_what_it_takes_at_most(self, paid: Any) -> None:
+        """Every call tried ten times, replies asked for again, and complaints about parts of a request."""
+        said = paid("--dry-run").out
+        assert said.startswith("12 rollouts would take 48 calls, ")
+        found = re.search(r"; at most ([\d,]+) calls and \$([\d.]+), if every call", said)
+        assert found is not None
+        assert int(found[1].replace(",", "")) >= 48 * 2 * 10
+        done = paid("--limit", "12").found["summary"]
+        assert done["spent"]["cost"] <= float(found[2])
 
 
 class TestAgain:

@@ -117,7 +117,7 @@ def test_what_it_would_take(suggest: Any, serve: Any) -> None:
     server = serve(rule(FIGURE))
     done = suggest("--dry-run", "--most", "2", model=server)
     assert (done.code, server.calls) == (0, 0)
-    assert done.out.startswith("it would take at most 25 calls,")
+    assert done.out.startswith("it would take 25 calls,")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from assay import (
     BudgetExceeded,
     DeadlineExceeded,
+    Guarded,
     Limits,
     NotAsked,
     Panel,
@@ -233,3 +234,100 @@ def test_a_table_that_cannot_be_read_says_what_to_write(
     monkeypatch.setenv("ASSAY_PRICES", str(table))
     with pytest.raises(ValueError, match=r"prices\.toml cannot be read.*read = "):
         price_of("openai", "gpt")
+
+
+FOUR = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
+
+
+async def cost_of_one(grader: Any) -> float:
+    """What one rollout of these costs."""
+    with budget() as spent:
+        await FOUR.score([Rollout(prompt="q", completion="text 00")], autograder=grader)
+    return spent.cost
+
+
+@pytest.mark.parametrize("warm", [False, True])
+async def test_money_buys_whole_rollouts(serve: Any, model_at: Any, warm: bool) -> None:
+    """What does for eight and a half of sixty is spent on the first eight, and no half is begun."""
+    model = model_at(serve("MET", latency=0.001), price=DEAR, limits=Limits(concurrency=64))
+    grader = PerCriterionGrader(model=model, warm=warm)
+    money = 8.5 * await cost_of_one(grader)
+    rollouts = [Rollout(prompt="q", completion=f"text {n:02}") for n in range(60)]
+    with budget(money=money) as spent:
+        reports = await FOUR.score(rollouts, autograder=grader)
+    assert [report.scored for report in reports] == [True] * 8 + [False] * 52
+    assert (spent.calls, spent.cost <= money) == (32, True)
+
+
+async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(
+    serve: Any, model_at: Any
+) -> None:
+    """Equal requests are asked once, also where the one rollout may begin and the other may not yet."""
+    server = serve("MET", latency=0.001)
+    grader = PerCriterionGrader(model=model_at(server, price=DEAR), warm=True)
+    rollouts = [Rollout(prompt="q", completion="text 00") for _ in range(20)]
+    with budget(money=3.5 * await cost_of_one(grader)) as spent:
+        async with asyncio.timeout(60):
+            reports = await FOUR.score(rollouts, autograder=grader)
+    assert all(report.scored for report in reports[:3])
+    assert spent.calls <= 14
+
+
+async def test_what_a_cache_answers_needs_no_money(
+    serve: Any, model_at: Any, tmp_path: Any
+) -> None:
+    """So a rollout that was judged before is scored, though there is nothing left to begin another with."""
+    model = model_at(serve("MET"), price=DEAR, cache=tmp_path / "cache.sqlite")
+    grader = PerCriterionGrader(model=model)
+    known, unknown = (Rollout(prompt="q", completion=f"text {n}") for n in range(2))
+    await FOUR.score([known], autograder=grader)
+    with budget(money=0.0) as spent:
+        reports = await FOUR.score([unknown, known], autograder=grader)
+    assert [report.scored for report in reports] == [False, True]
+    assert (spent.calls, spent.hits) == (0, 4)
+
+
+async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, question: Any) -> None:
+    """Money is for a run however often it is resumed."""
+    model = model_at(serve("hello"), price=DEAR)
+    with (
+        budget(money=10.0, spent=9.999),
+        pytest.raises(
+            BudgetExceeded,
+            match=r"\$9.9990 of \$10.0000 are spent \(\$9.9990 of it in earlier sittings\)",
+        ),
+    ):
+        await model(question())
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"answer": "no verdict at all"},
+        {"faults": lambda call: Fault.failing() if call % 3 else None},
+        {"refuses": ["response_format", "temperature"]},
+    ],
+    ids=["repairs", "retries", "complaints"],
+)
+async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
+    serve: Any, model_at: Any, faults: Any
+) -> None:
+    """With replies that are asked for again, attempts that fail, and parts that an endpoint does not take."""
+    server = serve(**{"answer": "MET", **faults})
+    model = model_at(server, price=DEAR, limits=Limits(attempts=4, concurrency=4))
+    rubric = Rubric.from_dict(
+        [
+            {"name": "a", "requirement": "First"},
+            {"name": "b", "requirement": "Second", "when": "a"},
+        ]
+    )
+    grader = Guarded(PerCriterionGrader(model=model))
+    rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(5)]
+    with rehearsal() as expected:
+        await rubric.score(rollouts, autograder=grader)
+    assert server.asked == []
+    with budget() as spent:
+        await rubric.score(rollouts, autograder=grader)
+    assert len(server.asked) <= expected.most_calls
+    assert spent.cost <= expected.most_cost
+    assert expected.calls == 20  # of each text two questions, and before each the guard's

@@ -67,16 +67,21 @@ class _Connection:
 
     async def enter(self, where: str, limits: Limits, tokens: int, *, again: bool) -> int:
         """Wait for a turn; the number to leave by."""
-        await self._open()
+        await self.open()
         if (where, limits) not in self._told:
             self._told.add((where, limits))
             self.tell({"endpoint": where, "limits": asdict(limits)})
         return await self._ask({"enter": where, "tokens": tokens, "again": again})
 
-    async def reserve(self, dollars: float) -> int:
+    async def reserve(self, dollars: float, rollout: int | None = None) -> int:
         """Wait for money; the number to settle by. Raises `BudgetExceeded` when there is none left."""
-        await self._open()
-        return await self._ask({"reserve": dollars})
+        await self.open()
+        return await self._ask({"reserve": dollars, "rollout": rollout})
+
+    async def begin(self) -> int:
+        """Wait until a rollout can be paid for; the number to end it by."""
+        await self.open()
+        return await self._ask({"begin": True})
 
     def tell(self, said: Mapping[str, Any]) -> None:
         """Say what needs no answer; to nobody, where nobody is."""
@@ -88,6 +93,7 @@ class _Connection:
         if self._listening is not None and self._writer is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
+            self._writer.close()  # a task that is cancelled before its first step closes nothing
             try:
                 await self._writer.wait_closed()
             except OSError:
@@ -110,7 +116,8 @@ class _Connection:
             self._answers.pop(number, None)
         return number
 
-    async def _open(self) -> None:
+    async def open(self) -> None:
+        """Connect, unless that is done."""
         if self._is_open:
             return
         async with self._opening:

@@ -33,6 +33,7 @@ from assay.runs.folder import Folder
 from assay.runs.lock import Lock
 from assay.runs.progress import OnProgress
 from assay.runs.scoring import MOST_AT_ONCE, refuse_too_few
+from assay.runs.spending import SpendingLog
 from assay.runs.summary import Summary
 
 
@@ -114,15 +115,21 @@ class _Driver:
         if not self._plan.may_ask:
             yield None
             return
-        with PermitServer(site.host, money=self._money()) as server:
+        purse = self._purse()
+        money = None if purse is None else purse.money
+        spent = 0.0 if purse is None else purse.spent_before + purse.cost
+        rollout = None if purse is None else purse.rollout
+        with (
+            PermitServer(site.host, money=money, spent=spent, rollout=rollout) as server,
+            closing(SpendingLog(Folder.of(self._run.folder).spending, server.purse)),
+        ):
             yield server
 
-    def _money(self) -> float | None:
-        """Dollars that are left to spend."""
+    def _purse(self) -> Ledger | None:
+        """The ledger around this run with the least money left; None where money is not limited."""
         ledgers = () if self._ledger is None else self._ledger.chain()
-        return min(
-            (each.money - each.cost for each in ledgers if each.money is not None), default=None
-        )
+        limited = (each for each in ledgers if each.money is not None)
+        return min(limited, key=lambda each: each.left, default=None)
 
     def _job(self, server: PermitServer | None, max_concurrent: int) -> Job:
         permits = None
@@ -130,7 +137,7 @@ class _Driver:
             ends = None
             if self._ledger is not None and self._ledger.deadline() < float("inf"):
                 ends = time.time() + self._ledger.deadline() - time.monotonic()
-            permits = Permits(server.address, self._money() is not None, ends)
+            permits = Permits(server.address, self._purse() is not None, ends)
         return Job(
             str(self._run.folder),
             self._plan.about.to_dict(),

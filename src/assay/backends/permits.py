@@ -7,8 +7,11 @@ when it breaks. What is said are lines of JSON; the first is the secret that cam
     {"endpoint": where, "limits": {…}}                          before the first turn there
     {"enter": where, "tokens": 900, "again": false, "id": 1}    answered when it is its turn: {"id": 1}
     {"leave": 1, "outcome": "answered", "seconds": 0.8}
-    {"reserve": 0.02, "id": 2}                                  answered, perhaps with an `error`
-    {"settle": 2, "cost": 0.013}
+    {"begin": true, "id": 3}                                    answered when a rollout can be paid for
+    {"reserve": 0.02, "rollout": 3, "id": 2}                    answered, perhaps with an `error`
+    {"spent": [900, 0, 40, 0], "cost": 0.013, "model": "m", "rollout": 3}    of every call that was answered
+    {"settle": 2}
+    {"end": 3}
     {"cancel": 1}                                               whether it was answered or not
     {"shard": 7, "progress": {…}}
 """
@@ -19,12 +22,13 @@ import json
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from assay.errors import BudgetExceeded
-from assay.models.base import NOTHING
+from assay.models.base import NOTHING, Usage
 from assay.models.gate import Outcome
-from assay.models.ledger import Ledger
+from assay.models.ledger import Ledger, RolloutSpending, counting_in
 from assay.models.limits import Limits
 from assay.models.turns import LocalTurns
 from assay.redaction import logger_of
@@ -41,12 +45,20 @@ GREETING_SECONDS = 10.0
 class PermitServer:
     """Hands out turns, and money, from a thread of its own. `address` is what workers are given."""
 
-    def __init__(self, host: str = HOST, *, money: float | None = None) -> None:
-        """`money`: dollars that all workers together may spend; None is no limit."""
+    def __init__(
+        self,
+        host: str = HOST,
+        *,
+        money: float | None = None,
+        spent: float = 0.0,
+        rollout: float | None = None,
+    ) -> None:
+        """`money`, of which `spent` are gone, is for all workers together, as in `budget`; None is no limit."""
         self._host = host
         self._secret = secrets.token_hex(16)
         self._turns: dict[str, tuple[Limits, LocalTurns]] = {}
-        self.purse = Ledger(money=money)
+        self.purse = Ledger(money=money, spent=spent, rollout=rollout)
+        """What all workers spend."""
         self._progress: dict[int, Progress] = {}
         self.address = ""
         self._loop = asyncio.new_event_loop()
@@ -127,7 +139,8 @@ class _Worker:
         self._writer = writer
         self._waiting: dict[int, asyncio.Task[None]] = {}
         self._turns: dict[int, LocalTurns] = {}
-        self._reserved: dict[int, float] = {}
+        self._reserved: dict[int, tuple[float, RolloutSpending | None]] = {}
+        self._rollouts: dict[int, RolloutSpending] = {}
         self._shard = -1
 
     def hear(self, said: Mapping[str, Any]) -> None:
@@ -139,10 +152,17 @@ class _Worker:
         elif "leave" in said:
             self._leave_one(said["leave"], said["outcome"], said["seconds"])
         elif "reserve" in said:
-            dollars = float(said["reserve"])
-            self._wait(said["id"], lambda: self._reserve(said["id"], dollars))
+            dollars, rollout = float(said["reserve"]), self._rollouts.get(said["rollout"])
+            self._wait(said["id"], lambda: self._reserve(said["id"], dollars, rollout))
         elif "settle" in said:
-            self._settle(said["settle"], said["cost"])
+            self._settle(said["settle"])
+        elif "spent" in said:
+            with _inside(self._rollouts.get(said["rollout"])):
+                self._server.purse.add(Usage(*said["spent"]), said["cost"], said["model"])
+        elif "begin" in said:
+            self._wait(said["id"], lambda: self._begin(said["id"]))
+        elif "end" in said:
+            self._end(said["end"])
         elif "cancel" in said:
             self._cancel(said["cancel"])
         elif "endpoint" in said:
@@ -157,8 +177,12 @@ class _Worker:
             task.cancel()
         for number in list(self._turns):
             self._leave_one(number)
-        for number, dollars in list(self._reserved.items()):
-            self._settle(number, dollars)
+        for number, (dollars, rollout) in list(self._reserved.items()):
+            with _inside(rollout):
+                self._server.purse.add(NOTHING, dollars)
+            self._settle(number)
+        for number in list(self._rollouts):
+            self._end(number)
         self._server.tell(self._shard, None)
 
     def _wait(self, number: int, what: Callable[[], Awaitable[None]]) -> None:
@@ -196,12 +220,33 @@ class _Worker:
             task.cancel()
         else:
             self._leave_one(number)
-            self._settle(number, 0.0)
+            self._settle(number)
+            self._end(number)
 
-    async def _reserve(self, number: int, dollars: float) -> None:
-        await self._server.purse.reserve(dollars)
-        self._reserved[number] = dollars
+    async def _reserve(self, number: int, dollars: float, rollout: RolloutSpending | None) -> None:
+        with _inside(rollout):
+            await self._server.purse.reserve(dollars)
+        self._reserved[number] = (dollars, rollout)
 
-    def _settle(self, number: int, cost: float) -> None:
-        self._server.purse.add(NOTHING, cost)
-        self._server.purse.settle(self._reserved.pop(number, 0.0))
+    def _settle(self, number: int) -> None:
+        # One that is not known was had over a connection that broke, and is settled already.
+        if number in self._reserved:
+            dollars, rollout = self._reserved.pop(number)
+            with _inside(rollout):
+                self._server.purse.settle(dollars)
+
+    async def _begin(self, number: int) -> None:
+        with counting_in(self._server.purse):
+            rollout = await RolloutSpending.begun()
+        if rollout is not None:
+            self._rollouts[number] = rollout
+
+    def _end(self, number: int) -> None:
+        rollout = self._rollouts.pop(number, None)
+        if rollout is not None:
+            rollout.end()
+
+
+def _inside(rollout: RolloutSpending | None) -> AbstractContextManager[None]:
+    """Around what is counted for a rollout."""
+    return nullcontext() if rollout is None else rollout.inside()

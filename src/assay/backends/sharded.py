@@ -13,6 +13,7 @@ from assay.runs.errors import RunRefused
 from assay.runs.folder import Folder
 from assay.runs.form import RowForm
 from assay.runs.reading import Run, numbered_lines
+from assay.runs.spending import larger, spent_by
 from assay.runs.summary import Summary
 from assay.runs.tally import Tally
 
@@ -87,6 +88,7 @@ class ShardedRun:
         for folder in (self._parts, self._scratch):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
+        self._place.spending.unlink(missing_ok=True)
         self._place.write_about(self._plan.about)
         self._manifest.begin(self._plan.spec, len(self._plan.shards))
 
@@ -166,6 +168,7 @@ class ShardedRun:
             )
         found = self._tally(has_repeated=bool(parts.repeated)).summary()
         assert found is not None
+        found = found.with_fields(spent=larger(found.spent, spent_by(self._place.spending)))
         if self.left:
             return found.with_fields(complete=False)
         parts.join()

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 from assay.backends.client import PermitClient
 from assay.backends.job import Permits
+from assay.errors import Overloaded
+from assay.models.base import Usage
 from assay.models.endpoint import Endpoint
-from assay.models.ledger import Ledger, counting_in
+from assay.models.ledger import Ledger, RolloutSpending, counting_in
 
 _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
 
@@ -21,8 +23,10 @@ async def sharing(permits: Permits | None) -> AsyncGenerator["Sharing"]:
             yield Sharing(ledger, _to_nobody)
         return
     client = PermitClient(permits.address)
+    with suppress(Overloaded):  # which the first call says, on its own line
+        await client.here.open()
     seconds = None if permits.ends is None else max(0.0, permits.ends - time.time())
-    ledger = SharedLedger(client, seconds) if permits.is_money_limited else Ledger(seconds=seconds)
+    ledger = SharedLedger(client, seconds, is_money_limited=permits.is_money_limited)
     with Endpoint.sharing(client.turns), counting_in(ledger):
         try:
             yield Sharing(ledger, client.tell)
@@ -56,22 +60,38 @@ def take_in(ledger: Ledger, counts: Mapping[str, Any]) -> None:
 
 
 class SharedLedger(Ledger):
-    """A ledger whose money all workers share."""
+    """A ledger whose money all workers share. The driver is told of every call, so that it knows all spending."""
 
-    def __init__(self, client: PermitClient, seconds: float | None) -> None:
-        super().__init__(money=float("inf"), seconds=seconds)
+    def __init__(
+        self, client: PermitClient, seconds: float | None, *, is_money_limited: bool
+    ) -> None:
+        super().__init__(money=float("inf") if is_money_limited else None, seconds=seconds)
         self._client = client
         self._taken: dict[float, list[int]] = {}
         """The numbers of what was set aside, by amount."""
-        self._told = 0.0
-        """How much of the cost the server knows."""
+        self._numbers: dict[RolloutSpending, int] = {}
+        """The rollouts that have begun, by the numbers that the server knows them by."""
 
-    async def _take(self, estimate: float) -> None:
-        number = await self._client.here.reserve(estimate)
+    async def _take(self, estimate: float, rollout: RolloutSpending | None) -> None:
+        if self.money is None:
+            return
+        known = None if rollout is None else self._numbers.get(rollout)
+        number = await self._client.here.reserve(estimate, known)
         self._taken.setdefault(estimate, []).append(number)
 
     def _put_back(self, estimate: float) -> None:
-        cost = self.cost - self._told
-        self._told += cost
-        number = self._taken[estimate].pop()
-        self._client.here.tell({"settle": number, "cost": cost})
+        if self.money is not None:
+            self._client.here.tell({"settle": self._taken[estimate].pop()})
+
+    def _add(self, usage: Usage, cost: float | None, model: str) -> None:
+        super()._add(usage, cost, model)
+        rollout = RolloutSpending.current()
+        number = None if rollout is None else self._numbers.get(rollout)
+        said = {"spent": list(usage), "cost": cost, "model": model, "rollout": number}
+        self._client.here.tell(said)
+
+    async def begin_rollout(self, rollout: RolloutSpending) -> None:
+        self._numbers[rollout] = await self._client.here.begin()
+
+    def end_rollout(self, rollout: RolloutSpending) -> None:
+        self._client.here.tell({"end": self._numbers.pop(rollout)})

@@ -10,14 +10,13 @@ from assay.cli.options import Judging, Rubrics
 from assay.cli.overview import Section
 from assay.cli.quiet import quiet_log
 from assay.cli.rows import json_text
-from assay.cli.showing import counted, printable, shortened, shown_spending
+from assay.cli.showing import counted, printable, shortened, shown_rehearsal, shown_spending
 from assay.cli.sources import rubric_of
 from assay.cli.table import laid_out
 from assay.concurrency import run_sync
 from assay.graders import Autograder
 from assay.models import budget, rehearsal
 from assay.rubric import Rubric
-from assay.runs import Spending
 from assay.trust.golden_run import GoldenReport, GoldenResult, run_golden
 
 _REASON = 100
@@ -48,7 +47,7 @@ def _rehearse(rubric: Rubric, grader: Autograder | None) -> int:
     with rehearsal() as spent:
         report = run_sync(run_golden(rubric, grader))
     number = counted(len(report.by_example()), "example")
-    print(f"{number} would take at most {shown_spending(Spending.of(spent))}")
+    print(f"{number} would take {shown_rehearsal(spent)}")
     return FINE
 
 

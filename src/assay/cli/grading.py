@@ -12,13 +12,14 @@ from assay.cli.formats import format_of
 from assay.cli.judges import judging_with
 from assay.cli.options import Judging, Showing
 from assay.cli.quiet import quiet_log
-from assay.cli.showing import counted, shown_spending
+from assay.cli.showing import counted, shown_rehearsal, shown_spending
 from assay.cli.table import whole_row
 from assay.cli.texts import Text
 from assay.concurrency import side_by_side
 from assay.errors import RubricError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, rehearsal
+from assay.models.ledger import rollout_spending
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import Row, Spending, Summary
@@ -40,7 +41,7 @@ def _rehearse(rubric: Rubric, grader: Autograder | None, texts: Sequence[Text]) 
     with rehearsal() as spent:
         rollouts = [text.rollout for text in texts]
         asyncio.run(rubric.score(rollouts, autograder=grader))
-    print(f"{counted(len(texts), 'text')} would take at most {shown_spending(Spending.of(spent))}")
+    print(f"{counted(len(texts), 'text')} would take {shown_rehearsal(spent)}")
     return FINE
 
 
@@ -101,7 +102,8 @@ class _Grading:
 
     async def _one(self, place: int) -> None:
         rollout = self.texts[place].rollout
-        [self.reports[place]] = await self.rubric.score([rollout], autograder=self.grader)
+        async with rollout_spending():
+            [self.reports[place]] = await self.rubric.score([rollout], autograder=self.grader)
         self.finished += 1
         while self.printed < len(self.texts):
             report = self.reports[self.printed]

@@ -13,7 +13,7 @@ from assay.cli.options import Judging, Rubrics
 from assay.cli.probe_page import page_of
 from assay.cli.progress import Tell, shown_progress
 from assay.cli.quiet import quiet_log
-from assay.cli.showing import counted, shown_spending
+from assay.cli.showing import counted, shown_rehearsal
 from assay.cli.sources import rubric_of
 from assay.cli.stopping import Stopping, stoppable
 from assay.cli.texts import texts_of
@@ -22,7 +22,6 @@ from assay.errors import TrustError
 from assay.graders import Autograder, Guarded
 from assay.models import budget, rehearsal
 from assay.rubric import Rubric
-from assay.runs import Spending
 from assay.trust.probe_attacks import Attack, attacks_of
 from assay.trust.probe_bare import Bare
 from assay.trust.probe_report import ProbeReport
@@ -76,17 +75,11 @@ class _Work:
 
     def rehearse(self) -> int:
         """Say what it would take, and ask nobody."""
-        graders = [*self.graders.values()]
-        if self.judging.no_cache and GUARDED in self.graders:
-            # Behind the guard the same questions come again, and nothing remembers the answers.
-            graders.append(self.graders[HARDENED])
         with rehearsal() as spent:
-            for grader in graders:
+            for grader in self.graders.values():
                 run_sync(self._probe(grader, Stopping(), None))
         number = sum(not attack.harmless for attack in self._attacks())
-        print(
-            f"{counted(number, 'attack')} would take at most {shown_spending(Spending.of(spent))}"
-        )
+        print(f"{counted(number, 'attack')} would take {shown_rehearsal(spent)}")
         return FINE
 
     def carry_out(self) -> int:

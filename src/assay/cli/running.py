@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,13 +15,13 @@ from assay.cli.formats import format_of
 from assay.cli.options import Judging, Saving, Showing
 from assay.cli.progress import Tell, shown_progress
 from assay.cli.quiet import quiet_log
-from assay.cli.showing import counted, shown_spending
+from assay.cli.showing import counted, shown_rehearsal
 from assay.cli.stopping import Stopping, stoppable
 from assay.cli.viewing import FOR_PEOPLE, show_saved
 from assay.errors import AssayError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, rehearsal
-from assay.runs import Row, Run, Spending, Summary
+from assay.runs import Row, Run, Summary
 from assay.runs.about import judge_name
 from assay.runs.folder import Folder
 from assay.runs.tally import Tally
@@ -58,13 +59,13 @@ class Running:
         with rehearsal() as spent, quiet_log():
             summary = asyncio.run(work(Conditions(grader)))
         what = counted(summary.rollouts, "rollout")
-        print(f"{what} would take at most {shown_spending(Spending.of(spent))}")
+        print(f"{what} would take {shown_rehearsal(spent)}")
         return FINE
 
     def carry_out(self, work: Work, grader: Autograder | None) -> int:
         """Do the work, print what came of it, and give the exit code."""
         refuse_taken(self.saving)
-        with stoppable() as stopping, quiet_log(), budget(money=self.judging.money) as spent:
+        with stoppable() as stopping, quiet_log(), self._budget() as spent:
             try:
                 summary = self._done(work, grader, stopping)
             except KeyboardInterrupt:
@@ -75,6 +76,16 @@ class Running:
             self._say(f"stopped after {counted(summary.rollouts, 'rollout')}{self._how_to_go_on()}")
             return INTERRUPTED
         return code_for(summary, self.showing, self._low())
+
+    def _budget(self) -> AbstractContextManager[Ledger]:
+        """The money is for the whole run, however often it is resumed."""
+        money, folder = self.judging.money, self.saving.folder
+        if money is None or folder is None or not self.saving.resume:
+            return budget(money=money)
+        if not Folder.of(folder).run_json.exists():
+            return budget(money=money)
+        run = Run.open(folder)
+        return budget(money=money, spent=run.spent().cost or 0.0, rollout=run.dearest())
 
     def _done(self, work: Work, grader: Autograder | None, stopping: Stopping) -> Summary:
         conditions = Conditions(grader, self.saving.folder, self.saving.resume, stopping=stopping)

@@ -10,6 +10,7 @@ from assay.wording import counted as counted
 
 if TYPE_CHECKING:  # which a command's help does not need
     from assay.lines import CriterionReport
+    from assay.models import Ledger
     from assay.report import EvaluationReport
     from assay.runs.spending import Spending
 
@@ -101,6 +102,23 @@ def shown_spending(spent: "Spending") -> str:
         parts.append(f"{spent.prompt:,} tokens read and {spent.completion:,} written")
         parts.append(shown_money(spent))
     return ", ".join(parts)
+
+
+def shown_rehearsal(spent: "Ledger") -> str:
+    """What a rehearsal counted: what it would take if all goes well, and at most.
+
+    The number of calls is a bound. Dollars rest on a guess of how much judges write; `--money` bounds those.
+    """
+    from assay.runs.spending import Spending
+
+    told = shown_spending(Spending.of(spent))
+    if not spent.calls:
+        return told
+    money = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
+    return (
+        f"{told}; at most {counted(spent.most_calls, 'call')}{money}, if every call were tried as often as "
+        "allowed and every reply asked for again"
+    )
 
 
 def shown_money(spent: "Spending") -> str:

@@ -17,13 +17,12 @@ from assay.cli.pages import figure
 from assay.cli.progress import shown_progress
 from assay.cli.quiet import quiet_log
 from assay.cli.rows import json_text
-from assay.cli.showing import counted, printable, shown_spending
+from assay.cli.showing import counted, printable, shown_rehearsal, shown_spending
 from assay.cli.table import laid_out
 from assay.cli.texts import texts_of
 from assay.concurrency import run_sync
 from assay.graders.views import view_of
 from assay.models import budget, rehearsal
-from assay.runs import Spending
 from assay.runs.progress import OnProgress
 from assay.trust.suggest_filter import UNJUDGED, Judged
 from assay.trust.suggest_pairs import read_pairs
@@ -124,7 +123,7 @@ def _texts(name: str) -> list[str]:
 def _rehearse(work: Work) -> int:
     with rehearsal() as spent:
         run_sync(work(None))
-    print(f"it would take at most {shown_spending(Spending.of(spent))}")
+    print(f"it would take {shown_rehearsal(spent)}")
     return FINE
 
 

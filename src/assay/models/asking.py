@@ -126,13 +126,24 @@ class EndpointModel:
             return await self._answered(attempt, request, expected, None)
         estimate = self._estimate(expected, ledger)
         if ledger.rehearses:
-            ledger.add(expected, None if self.price is None else estimate)
+            cost = None if self.price is None else estimate
+            ledger.rehearse(expected, cost, **self._at_most(request, estimate))
             raise NotAsked(f"{self.id} was not asked: this is a rehearsal")
         await ledger.reserve(estimate)
         try:
             return await self._answered(attempt, request, expected, ledger)
         finally:
             ledger.settle(estimate)
+
+    def _at_most(self, request: Request, estimate: float) -> dict[str, Any]:
+        """What a request can come to: with every retry, and once more for a reply that cannot be read."""
+        parts = self.payload(request, frozenset()).used
+        # A reply of the expected length, and a complaint about each part that may be left out.
+        reply = Reply("x" * round(self.tokens.reply * self.tokens.characters))
+        again = self.tokens.expected(_again(request, reply, Unreadable("it cannot be read")))
+        cost = 0.0 if self.price is None else self.price.of(again)
+        calls = (2 + len(parts)) * self.endpoint.limits.attempts
+        return {"most_calls": calls, "most_cost": estimate + cost}
 
     def _estimate(self, expected: Usage, ledger: Ledger) -> float:
         if self.price is not None:

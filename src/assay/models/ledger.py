@@ -5,15 +5,17 @@
     print(spent.calls, spent.usage.prompt, spent.cost)
 
 Every call inside counts, also one whose reply could not be read. Budgets nest: what is spent in an
-inner one is spent in the outer one too.
+inner one is spent in the outer one too. Where money is limited it is spent rollout by rollout: one that
+has begun is paid for before another begins, so that what is spent has bought whole rollouts.
 """
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import ClassVar
 
 from assay.errors import BudgetExceeded
@@ -31,12 +33,18 @@ class Ledger:
         *,
         money: float | None = None,
         seconds: float | None = None,
+        spent: float = 0.0,
+        rollout: float | None = None,
         rehearses: bool = False,
         parent: "Ledger | None" = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.money = money
         """Dollars that may be spent; None is no limit."""
+        self.spent_before = spent
+        """Dollars of that money that were spent before, as in earlier sittings of a run."""
+        self.rollout = rollout
+        """Dollars that a rollout is known to cost; None when the first has to tell."""
         self.rehearses = rehearses or (parent is not None and parent.rehearses)
         """Whether calls are counted, by estimate, and not made."""
         self.ends = None if seconds is None else clock() + seconds
@@ -57,10 +65,26 @@ class Ledger:
         """Dollars, as far as prices are known."""
         self.unpriced = 0
         """Calls whose price is not known."""
-        self._reserved = 0.0
+        self.most_calls = 0
+        """In a rehearsal: attempts that would be made if every one but the last of each call failed, every
+        reply had to be asked for again, and the endpoint complained about each optional part."""
+        self.most_cost = 0.0
+        """In a rehearsal: dollars if every reply had to be asked for again."""
+        self.reserved = 0.0
+        """Dollars set aside for calls that are under way."""
+        self.on_change: Callable[[], None] | None = None
+        """Called, under a lock, after anything that concerns money has changed."""
         self._parent = parent
         self._lock = threading.Lock()
         self._line = Line(self._next_in_line)
+        self._rollouts = _Rollouts(self)
+
+    @property
+    def left(self) -> float:
+        """Dollars that are neither spent nor set aside."""
+        if self.money is None:
+            return float("inf")
+        return self.money - self.spent_before - self.cost - self.reserved
 
     @classmethod
     def current(cls) -> "Ledger | None":
@@ -85,33 +109,59 @@ class Ledger:
 
     async def reserve(self, estimate: float) -> None:
         """Set money aside for a call; wait for calls under way while it may still suffice."""
+        rollout = _ROLLOUT.get()
         taken: list[Ledger] = []
         try:
             for ledger in self.chain():
-                if ledger.money is not None:
-                    await ledger._take(estimate)
-                    taken.append(ledger)
+                await ledger._take(estimate, rollout)
+                taken.append(ledger)
         except BaseException:
             for ledger in taken:
                 ledger._put_back(estimate)
             raise
+        if rollout is not None:
+            rollout.reserved += estimate
+            rollout.needed = max(rollout.needed, rollout.cost + rollout.reserved)
 
     def settle(self, estimate: float) -> None:
         """Give back what was set aside; what the call cost has been added by then."""
+        rollout = _ROLLOUT.get()
+        if rollout is not None:
+            rollout.reserved -= estimate
         for ledger in self.chain():
-            if ledger.money is not None:
-                ledger._put_back(estimate)
+            ledger._put_back(estimate)
 
     def add(self, usage: Usage, cost: float | None, model: str = "") -> None:
         """Count a call that was answered, by the `model` of that id."""
+        rollout = _ROLLOUT.get()
+        if rollout is not None:
+            rollout.calls += 1
+            rollout.cost += cost or 0.0
         for ledger in self.chain():
-            with ledger._lock:
-                ledger.calls += 1
-                ledger.usage += usage
-                ledger.cost += cost or 0.0
-                ledger.unpriced += cost is None
-                if model:
-                    ledger.models[model] += 1
+            ledger._add(usage, cost, model)
+
+    def _add(self, usage: Usage, cost: float | None, model: str) -> None:
+        with self._lock:
+            self.calls += 1
+            self.usage += usage
+            self.cost += cost or 0.0
+            self.unpriced += cost is None
+            if model:
+                self.models[model] += 1
+            self._changed()
+
+    def rehearse(
+        self, usage: Usage, cost: float | None, *, most_calls: int, most_cost: float
+    ) -> None:
+        """Count a call that would be made, and what it may come to at most."""
+        for ledger in self.chain():
+            ledger._add(usage, cost, "")
+            ledger.most_calls += most_calls
+            ledger.most_cost += most_cost
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     def count(
         self, *, retries: int = 0, hits: int = 0, shared: int = 0, error: str = "", model: str = ""
@@ -127,39 +177,206 @@ class Ledger:
                 if error:
                     ledger.errors[error] += 1
 
-    async def _take(self, estimate: float) -> None:
-        money = self.money or 0.0
+    async def _take(self, estimate: float, rollout: "RolloutSpending | None") -> None:
         while True:
             with self._lock:
-                if self.cost + self._reserved + estimate <= money:
-                    self._reserved += estimate
+                may_begin = rollout is None or self not in rollout.too_dear_for
+                if may_begin and estimate <= self.left + 1e-12:
+                    self.reserved += estimate
+                    self._changed()
                     self._line.serve()
                     return
-                if self._reserved <= 0:
+                if self.reserved <= 0 or not may_begin:
                     self._line.serve()
-                    raise BudgetExceeded(
-                        f"${self.cost:.4f} of ${money:.4f} are spent and the next call may cost "
-                        f"${estimate:.4f}: give the run more money, or let what is answered do"
-                    )
+                    raise self._exceeded(f"the next call may cost ${estimate:.4f}")
                 place = self._line.join()
             await self._line.wait(place)
 
+    def _exceeded(self, what: str) -> BudgetExceeded:
+        spent, before = self.spent_before + self.cost, self.spent_before
+        earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
+        return BudgetExceeded(
+            f"${spent:.4f} of ${self.money or 0.0:.4f} are spent{earlier} and {what}: give the run more "
+            "money, or let what is answered do"
+        )
+
     def _put_back(self, estimate: float) -> None:
         with self._lock:
-            self._reserved -= estimate
-            if self._reserved < 1e-12:
-                self._reserved = 0.0
+            self.reserved -= estimate
+            if self.reserved < 1e-12:
+                self.reserved = 0.0
+            self._changed()
             self._line.serve()
+            self._rollouts.serve()
+
+    async def begin_rollout(self, rollout: "RolloutSpending") -> None:
+        """Wait until a rollout can be paid for whole, as far as earlier ones tell."""
+        line = self._rollouts.line
+        with self._lock:
+            rank = next(self._rollouts.ranks)
+            self._rollouts.waiting[rank] = None
+        try:
+            while True:
+                with self._lock:
+                    if self._rollouts.begins(rollout, rank):
+                        return
+                    # One that was woken too early goes back to where it was.
+                    place = line.join(rank=rank)
+                await line.wait(place)
+        finally:
+            with self._lock:
+                self._rollouts.waiting.pop(rank, None)
+                self._rollouts.serve()
+
+    def end_rollout(self, rollout: "RolloutSpending") -> None:
+        """Learn what a rollout has cost, and let others begin."""
+        with self._lock:
+            self._rollouts.end(rollout)
 
     def _next_in_line(self) -> None:
         with self._lock:
             self._line.serve()
+
+    def wake_rollout(self) -> None:
+        """Wake the first rollout that waits to begin."""
+        with self._lock:
+            self._rollouts.serve()
 
     def __repr__(self) -> str:
         return (
             f"Ledger(calls={self.calls}, hits={self.hits}, retries={self.retries}, "
             f"errors={sum(self.errors.values())}, usage={tuple(self.usage)}, cost={self.cost:.6f})"
         )
+
+
+class RolloutSpending:
+    """What one rollout has asked for so far, wherever its calls were made."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.cost = self.reserved = 0.0
+        self.needed = 0.0
+        """The most that was spent and set aside for it at once, which is what has to be there for another."""
+        self.too_dear_for: set[Ledger] = set()
+        """The ledgers without the money for a rollout; its calls are refused, and only a cache answers."""
+        self._begun: list[Ledger] = []
+
+    @classmethod
+    def current(cls) -> "RolloutSpending | None":
+        """The rollout that calls are made for here; None where that is no question."""
+        return _ROLLOUT.get()
+
+    @classmethod
+    async def begun(cls) -> "RolloutSpending | None":
+        """A rollout that begins now, or as soon as it can be paid for; None where money is no question.
+
+        Inside of another one it is part of that.
+        """
+        ledger = Ledger.current()
+        if ledger is None or not ledger.needs_prices or _ROLLOUT.get() is not None:
+            return None
+        rollout = cls()
+        try:
+            # The outermost first: what an inner one has is part of it.
+            for each in [each for each in ledger.chain() if each.money is not None][::-1]:
+                await each.begin_rollout(rollout)
+                rollout._begun.append(each)
+        except BaseException:
+            rollout.end()
+            raise
+        return rollout
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """What is asked inside the block is asked for this rollout."""
+        token = _ROLLOUT.set(self)
+        try:
+            yield
+        finally:
+            _ROLLOUT.reset(token)
+
+    def end(self) -> None:
+        """Let others begin."""
+        begun, self._begun = self._begun, []
+        for each in begun:
+            each.end_rollout(self)
+
+
+_ROLLOUT: ContextVar[RolloutSpending | None] = ContextVar("assay_rollout_spending", default=None)
+
+
+class _Rollouts:
+    """The rollouts that are paid for out of one ledger, and those that wait for it.
+
+    What a rollout will cost is known from those before it: the first begins alone, and another one as soon
+    as the money does for it and for all that is yet to come of those under way, should each cost as much as
+    the dearest so far. Ledgers lock around all of it.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._under_way: set[RolloutSpending] = set()
+        self._dearest = ledger.rollout
+        """None until one has been paid for."""
+        self._total = ledger.rollout or 0.0
+        self._count = 0 if ledger.rollout is None else 1
+        self.line = Line(self._next_in_line)
+        self.ranks = count()
+        self.waiting: dict[int, None] = {}
+        """The ranks of those that wait, in the order in which they came and begin."""
+
+    def begins(self, rollout: RolloutSpending, rank: int) -> bool:
+        """Have a rollout begin if it may."""
+        if rank != next(iter(self.waiting)):
+            return False
+        left, mean = self._ledger.left, self._total / self._count if self._count else 0.0
+        if self._under_way:
+            if self._dearest is None or left - self._promised < self._dearest:
+                return False
+        elif left + 1e-12 < mean:
+            if self._ledger.reserved > 0:
+                return False
+            # Nothing is under way that could leave more.
+            rollout.too_dear_for.add(self._ledger)
+            return True
+        self._under_way.add(rollout)
+        return True
+
+    @property
+    def _promised(self) -> float:
+        """What those under way may still want, beyond what is set aside for their calls."""
+        dearest = self._dearest or 0.0
+        return sum(max(0.0, dearest - one.cost - one.reserved) for one in self._under_way)
+
+    def end(self, rollout: RolloutSpending) -> None:
+        self._under_way.discard(rollout)
+        if rollout.calls:
+            needed = max(rollout.needed, rollout.cost)
+            self._dearest = max(self._dearest or 0.0, needed)
+            self._total += needed
+            self._count += 1
+        self.serve()
+
+    def serve(self) -> None:
+        """Wake the first who waits."""
+        self.line.serve()
+
+    def _next_in_line(self) -> None:
+        self._ledger.wake_rollout()
+
+
+@asynccontextmanager
+async def rollout_spending() -> AsyncGenerator[None]:
+    """Around all that one rollout asks of models: where money is limited, it begins when it can be paid for."""
+    rollout = await RolloutSpending.begun()
+    if rollout is None:
+        yield
+        return
+    try:
+        with rollout.inside():
+            yield
+    finally:
+        rollout.end()
 
 
 def refuse_unpriced(models: Iterable[Model]) -> None:
@@ -185,21 +402,32 @@ def without_a_price(model: str) -> BudgetExceeded:
 
 
 @contextmanager
-def budget(*, money: float | None = None, seconds: float | None = None) -> Generator[Ledger]:
+def budget(
+    *,
+    money: float | None = None,
+    seconds: float | None = None,
+    spent: float = 0.0,
+    rollout: float | None = None,
+) -> Generator[Ledger]:
     """Count, and bound, what is asked of models inside the block.
 
     Beyond `money` (dollars) calls raise `BudgetExceeded`, beyond `seconds` `DeadlineExceeded`:
-    errors on the lines they were for. What is answered stays answered.
+    errors on the lines they were for. What is answered stays answered. `spent` dollars of the money are
+    gone already, as for a run that is resumed, and a `rollout` is known to cost so many.
 
     >>> with budget() as spent:
     ...     pass
     >>> spent.calls, spent.cost
     (0, 0.0)
     """
-    for name, value in (("money", money), ("seconds", seconds)):
+    given = {"money": money, "seconds": seconds, "spent": spent, "rollout": rollout}
+    for name, value in given.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
-    with counting_in(Ledger(money=money, seconds=seconds, parent=Ledger.current())) as ledger:
+    made = Ledger(
+        money=money, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current()
+    )
+    with counting_in(made) as ledger:
         yield ledger
 
 
@@ -207,11 +435,18 @@ def budget(*, money: float | None = None, seconds: float | None = None) -> Gener
 def rehearsal() -> Generator[Ledger]:
     """Count what would be asked inside the block, and ask nothing: an estimate before a run.
 
-    Calls end in `NotAsked`, so score and look away. What a cache has counts as a hit. What depends on
-    answers, a second look or a re-ask, is not seen.
+    Calls end in `NotAsked`, so score and look away. What a cache has counts as a hit. A question that
+    depends on an answer counts as asked. `most_calls` and `most_cost` also hold what retries and replies
+    that have to be asked for again can come to.
     """
     with counting_in(Ledger(rehearses=True)) as ledger:
         yield ledger
+
+
+def is_rehearsal() -> bool:
+    """Whether calls are only counted here."""
+    ledger = Ledger.current()
+    return ledger is not None and ledger.rehearses
 
 
 @contextmanager

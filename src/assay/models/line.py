@@ -7,6 +7,7 @@ another. An asyncio lock belongs to one loop and is dead with it, so the waiting
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 
 class Line:
@@ -20,20 +21,26 @@ class Line:
     def __init__(self, give_back: Callable[[], None]) -> None:
         """`give_back` is called when somebody was served who has left meanwhile."""
         self._give_back = give_back
-        self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
+        self._waiting: deque[_Place] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def join(self, *, first: bool = False) -> "asyncio.Future[None]":
-        """A place at the end, or at the head, to be given to `wait`. Callers join under their lock."""
+    def join(self, *, first: bool = False, rank: int = 0) -> "asyncio.Future[None]":
+        """A place to be given to `wait`: at the head, or behind all of the same or a lower rank.
+
+        Callers join under their lock.
+        """
         loop = asyncio.get_running_loop()
-        place: asyncio.Future[None] = loop.create_future()
+        place = _Place(loop, loop.create_future(), rank)
         if first:
-            self._waiting.appendleft((loop, place))
+            self._waiting.appendleft(place)
+        elif not self._waiting or self._waiting[-1].rank <= rank:
+            self._waiting.append(place)
         else:
-            self._waiting.append((loop, place))
-        return place
+            ahead = next(at for at, other in enumerate(self._waiting) if other.rank > rank)
+            self._waiting.insert(ahead, place)
+        return place.future
 
     async def wait(self, place: "asyncio.Future[None]") -> None:
         """Wait until served. Cancelled at the last moment, what was served is given back."""
@@ -48,7 +55,7 @@ class Line:
         """Let the first go who still waits; whether there was anybody."""
         here = _running_loop()
         while self._waiting:
-            loop, place = self._waiting.popleft()
+            loop, place, _ = self._waiting.popleft()
             if place.done():
                 continue
             if loop is here:
@@ -67,6 +74,14 @@ class Line:
             self._give_back()
         else:
             place.set_result(None)
+
+
+class _Place(NamedTuple):
+    """Somebody who waits, and where."""
+
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[None]"
+    rank: int
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

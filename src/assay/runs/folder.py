@@ -35,6 +35,11 @@ class Folder:
         return self.path / "summary.json"
 
     @property
+    def spending(self) -> Path:
+        """What every sitting has spent."""
+        return self.path / "spending.jsonl"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that writes; holds its id."""
         return self.path / "run.lock"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from assay.models.ledger import Ledger
 from assay.runs.about import RunAbout
 from assay.runs.errors import RunError, RunRefused
 from assay.runs.folder import Folder
@@ -18,6 +19,7 @@ from assay.runs.lock import Lock
 from assay.runs.plain import holdable
 from assay.runs.reading import Run, numbered_lines, whole_lines
 from assay.runs.row import Row
+from assay.runs.spending import SpendingLog, larger, spent_by
 from assay.runs.summary import Summary
 from assay.runs.tally import Tally
 
@@ -76,8 +78,15 @@ class Journal:
         self._form = RowForm(about.criteria)
         self._tally = Tally(alone=True) if saved is None else None
         folder.write_about(about)
+        if saved is None:
+            folder.spending.unlink(missing_ok=True)
         self._file = _opened(folder, self._size)
         self._sync = _Sync(self._file)
+        self._spending: SpendingLog | None = None
+
+    def count_spending(self, ledger: Ledger) -> None:
+        """Keep what this ledger counts from now on as spending of the run, whatever becomes of its rows."""
+        self._spending = SpendingLog(self._folder.spending, ledger)
 
     def _count_done(self) -> None:
         for where, _, line in numbered_lines(self._folder.rollouts, self._size):
@@ -138,7 +147,8 @@ class Journal:
         summary = None if self._tally is None else self._tally.summary()
         if summary is None:
             summary = Run(self._folder, self.about).work_out()
-        summary = summary.with_fields(complete=complete)
+        spent = larger(summary.spent, spent_by(self._folder.spending))
+        summary = summary.with_fields(complete=complete, spent=spent)
         summary.save(self._folder.summary_json, self._size)
         return summary
 
@@ -153,6 +163,8 @@ class Journal:
         if self._file < 0:
             return
         try:
+            if self._spending is not None:
+                self._spending.close()
             self._bring_to_disk()
         finally:
             file, self._file = self._file, -1

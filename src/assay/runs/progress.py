@@ -47,14 +47,14 @@ class Watch:
         self.kept = self.errors = self.unscored = self.fresh = 0
         self._tell = on_progress
         self._total = total
-        self._ledger = ledger
+        self.ledger = ledger
         self._began = time.monotonic()
         self._told = 0.0
 
     @property
     def models(self) -> Collection[str]:
         """The ids that endpoints gave the models that answered."""
-        return self._ledger.models.keys()
+        return self.ledger.models.keys()
 
     def now(self) -> Progress:
         """How far it is."""
@@ -63,18 +63,18 @@ class Watch:
         eta = None
         if self._total is not None and self.fresh:
             eta = max(0, self._total - done) * seconds / self.fresh
-        usage = self._ledger.usage
+        usage = self.ledger.usage
         return Progress(
             done=done,
             total=self._total,
             kept=self.kept,
             errors=self.errors,
             unscored=self.unscored,
-            hits=self._ledger.hits,
-            calls=self._ledger.calls,
+            hits=self.ledger.hits,
+            calls=self.ledger.calls,
             tokens=usage.prompt + usage.completion,
-            cost=self._ledger.cost,
-            unpriced=self._ledger.unpriced,
+            cost=self.ledger.cost,
+            unpriced=self.ledger.unpriced,
             seconds=seconds,
             eta=eta,
         )

@@ -14,6 +14,7 @@ from assay.runs.folder import Folder
 from assay.runs.form import RowForm, opening_of
 from assay.runs.keys import Hashes
 from assay.runs.row import Key, Row
+from assay.runs.spending import NOTHING, Spending, larger, spent_by
 from assay.runs.summary import Summary
 from assay.runs.tally import Tally
 
@@ -125,7 +126,29 @@ class Run:
             tally.add(row)
         summary = tally.summary()
         assert summary is not None
-        return summary.with_fields(complete=saved is not None and saved.complete)
+        spent = larger(summary.spent, self.spent())
+        return summary.with_fields(complete=saved is not None and saved.complete, spent=spent)
+
+    def spent(self) -> Spending:
+        """What the run has asked of models in all its sittings, also for rollouts that were done again.
+
+        `budget(money=2.0, spent=run.spent().cost, rollout=run.dearest())` is a budget for the whole run when
+        it is resumed.
+        """
+        logged = spent_by(self._folder.spending)
+        if logged.calls or logged.hits:
+            return logged
+        # A journal that another program wrote has no log; of a line that is there twice one counts.
+        end, seen, total = whole_lines(self._folder.rollouts), Hashes(), NOTHING
+        for where, _, line in numbered_lines(self._folder.rollouts, end):
+            if b'"spent":' in line and seen.add(line.decode(errors="replace")):
+                total += self._form.read(line, where).spent
+        return total
+
+    def dearest(self) -> float | None:
+        """What the dearest rollout that was scored has cost, in dollars; None when none had a cost."""
+        costs = (row.spent.cost for row in self.rows() if row.scored)
+        return max((cost for cost in costs if cost), default=None)
 
     def rubric(self, *, allow_code: bool = False, **options: Any) -> Rubric | None:
         """The rubric, made again from what was saved; None when it had checks that no file can name.

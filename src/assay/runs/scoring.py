@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from assay.engine import logging_once
 from assay.graders.base import Autograder
 from assay.models.exchanges import keeping_exchanges
-from assay.models.ledger import budget
+from assay.models.ledger import budget, rollout_spending
 from assay.report import EvaluationReport
 from assay.runs.about import RunAbout, judge_of
 from assay.runs.data import data_about
@@ -159,7 +159,8 @@ class Scoring:
             started = time.perf_counter()
             texts = [holdable(pending.row) for pending in unit]
             with budget() as ledger, keeping_exchanges(wanted=self._exchanges) as said:
-                reports = await self._reports(unit)
+                async with rollout_spending():
+                    reports = await self._reports(unit)
             timing = {"scoring": round(time.perf_counter() - started, 6)}
             spent = Spending.of(ledger)
             rows: list[Row] = []

@@ -81,4 +81,5 @@ def opened_sink(
         yield Sink(None, on_row, watch)
         return
     with Journal.open(folder, about, resume=resume) as journal:
+        journal.count_spending(watch.ledger)
         yield Sink(journal, on_row, watch)

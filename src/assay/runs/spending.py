@@ -1,6 +1,9 @@
 """Spending: what one rollout, or a whole run, asked of models."""
 
+import json
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from assay.models.ledger import Ledger
@@ -66,3 +69,63 @@ class Spending:
 
 NOTHING = Spending()
 _DEFAULTS = asdict(NOTHING)
+
+
+class SpendingLog:
+    """What a run has spent over all its sittings: a line for each in `spending.jsonl`.
+
+    The line of a sitting is written over in place whenever something changes, so that a kill forgets no call
+    that was answered. Calls that were under way then count with the money that was set aside for them, since
+    an endpoint may have answered.
+    """
+
+    def __init__(self, path: Path, ledger: Ledger) -> None:
+        """A line for a new sitting, whose calls the ledger counts."""
+        self._ledger = ledger
+        self._lost = 0
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._place = -(-os.lseek(self._file, 0, os.SEEK_END) // _WIDTH) * _WIDTH
+        self._write()
+        ledger.on_change = self._write
+
+    def _write(self) -> None:
+        known = Spending.of(self._ledger).to_dict() | {"reserved": self._ledger.reserved}
+        line = json.dumps(known).ljust(_WIDTH - 1).encode() + b"\n"
+        try:
+            os.lseek(self._file, self._place, os.SEEK_SET)
+            os.write(self._file, line)
+        except OSError:
+            # It is written again after the next call, and rows carry their share; a full disk is told of there.
+            self._lost += 1
+
+    def close(self) -> None:
+        """Write the last word of this sitting."""
+        self._ledger.on_change = None
+        self._write()
+        os.close(self._file)
+
+
+_WIDTH = 256
+"""Bytes of a sitting's line, so that it can be written over in place."""
+
+
+def spent_by(path: Path) -> Spending:
+    """What all sittings of a run have spent, as their log says; nothing where there is none."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return NOTHING
+    total = NOTHING
+    for line in lines:
+        try:
+            data: dict[str, Any] = json.loads(line)
+            reserved = float(data.pop("reserved", 0.0))
+            total += Spending(**data) + Spending(cost=reserved)
+        except (ValueError, TypeError, AttributeError):
+            continue  # what is damaged here is still told by the rows
+    return total
+
+
+def larger(one: Spending, other: Spending) -> Spending:
+    """The larger of two accounts of the same spending: each may have missed something."""
+    return max(one, other, key=lambda spent: (spent.calls + spent.hits, spent.cost or 0.0))

@@ -1,0 +1,144 @@
+"""Money is counted over all sittings of a run, whatever became of its rollouts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from assay import PerCriterionGrader, Rubric
+from assay.models import Limits, Price, budget, model_of
+from assay.runs import Journal, Row, Run, RunAbout, Spending, score_rows
+from assay.testing import ModelServer
+
+RUBRIC = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
+DEAR = Price(read=1000.0, written=1000.0)
+
+
+def rows(count):
+    return [{"id": f"e{n}", "completion": f"text {n:03}"} for n in range(count)]
+
+
+def judge_at(server, **limits):
+    model = model_of(server.model, price=DEAR, limits=Limits(attempts=1, **limits), cache=None)
+    return PerCriterionGrader(model=model)
+
+
+async def test_what_was_spent_on_rollouts_that_are_done_again_stays_spent(tmp_path):
+    """Of ten rollouts five break off after some of their calls, and are paid for once more."""
+    broken = True
+
+    def answer(system, user):
+        return "no verdict" if broken and "Holds 3" in user and "text 00" in user else "MET"
+
+    with ModelServer(answer) as server:
+        data = rows(5) + [{"id": f"f{n}", "completion": f"other {n}"} for n in range(5)]
+        first = await score_rows(RUBRIC, data, folder=tmp_path, grader=judge_at(server))
+        assert (first.unscored, first.spent.calls) == (5, server.calls)
+        broken = False
+        before = server.calls
+        last = await score_rows(RUBRIC, data, folder=tmp_path, grader=judge_at(server), resume=True)
+        assert (last.unscored, server.calls - before) == (0, 20)
+        assert last.spent.calls == server.calls
+        assert last.spent.cost == pytest.approx(
+            (server.prompt_tokens + server.completion_tokens) / 1000
+        )
+    run = Run.open(tmp_path)
+    (tmp_path / "summary.json").unlink()
+    assert run.summary().spent == run.spent() == last.spent
+
+
+async def test_a_group_that_is_resumed_says_what_it_took(tmp_path):
+    """Though its first rollout was done before, and is not written again."""
+
+    def longest(completions):
+        return [float(len(text) == max(map(len, completions))) for text in completions]
+
+    fails = True
+
+    def answer(system, user):
+        return "no verdict" if fails and "bb" in user else "MET"
+
+    rubric = Rubric([longest, *Rubric.from_dict([{"requirement": "Is polite"}]).criteria])
+    data = [{"id": "x", "completion": text} for text in ("a", "bb")]
+    with ModelServer(answer) as server:
+        await score_rows(rubric, data, folder=tmp_path, grader=judge_at(server))
+        fails = False
+        last = await score_rows(rubric, data, folder=tmp_path, grader=judge_at(server), resume=True)
+        assert sum(row.spent.calls for row in Run.open(tmp_path).rows()) > 1
+        assert last.spent.calls == server.calls
+
+
+PROGRAM = """
+import asyncio, json, sys
+from assay import PerCriterionGrader, Rubric, budget
+from assay.models import Limits, Price, model_of
+from assay.runs import score_rows
+
+url, folder, money = sys.argv[1], sys.argv[2], float(sys.argv[3])
+rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
+rows = [{"id": f"e{n}", "completion": f"text {n:03}"} for n in range(200)]
+limits, price = Limits(concurrency=8, attempts=1), Price(read=1000.0, written=1000.0)
+model = model_of(url, price=price, limits=limits, cache=None)
+with budget(money=money):
+    asyncio.run(score_rows(rubric, rows, folder=folder, grader=PerCriterionGrader(model=model)))
+"""
+
+
+def test_a_kill_forgets_no_money(tmp_path):
+    """What the endpoint may have answered when it came is counted as spent."""
+    with ModelServer("MET", latency=0.002) as server:
+        command = [sys.executable, "-c", PROGRAM, server.model, str(tmp_path / "run"), "100000"]
+        process = subprocess.Popen(command, env=os.environ | {"ASSAY_CACHE": str(tmp_path)})
+        ends = time.monotonic() + 60
+        while len(server.asked) < 100 and time.monotonic() < ends:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        spent = Run.open(tmp_path / "run").spent()
+        dollars = (server.prompt_tokens + server.completion_tokens) / 1000
+    assert len(server.asked) >= 100
+    assert spent.cost >= dollars - 1e-6
+    rows_alone = sum(row.spent.cost for row in Run.open(tmp_path / "run").rows())
+    assert rows_alone < spent.cost
+
+
+def of_run(run):
+    return {"spent": run.spent().cost, "rollout": run.dearest()}
+
+
+async def test_money_buys_whole_rollouts_of_a_run(tmp_path):
+    """And with more of it the run goes on, until all that was given is spent."""
+    with ModelServer("MET", latency=0.001) as server:
+        one = await score_rows(RUBRIC, rows(1), grader=judge_at(server))
+        before = server.calls
+        given = 0.0
+        for sitting in range(1, 4):
+            given = (4 * sitting - 0.5) * one.spent.cost
+            known = {} if sitting == 1 else of_run(Run.open(tmp_path))
+            with budget(money=given, **known):
+                found = await score_rows(
+                    RUBRIC, rows(20), folder=tmp_path, grader=judge_at(server), resume=True
+                )
+            assert found.spent.cost <= given
+            assert found.spent.calls == server.calls - before
+            # Of 3.5, 7.5 and 11.5 rollouts that it does for.
+            assert found.scored == (3, 7, 11)[sitting - 1]
+            assert found.spent.calls == 4 * found.scored
+        unscored = [row for row in Run.open(tmp_path).rows() if not row.scored]
+        assert all(len(row.errors) == 4 for row in unscored)
+
+
+def test_a_journal_without_a_log_counts_all_its_lines(tmp_path):
+    """A line that was done again counts, and one that is there twice does not."""
+    spent = Spending(calls=2, prompt=10, completion=2, cost=0.5)
+    with Journal.open(tmp_path, RunAbout.of("score")) as journal:
+        journal.write(Row("a", error="Overloaded: try later", spent=spent, timing={"scoring": 1.0}))
+        journal.write(Row("a", spent=spent, timing={"scoring": 2.0}))
+    lines = (tmp_path / "rollouts.jsonl").read_text().splitlines()
+    (tmp_path / "rollouts.jsonl").write_text("".join(f"{line}\n" for line in [*lines, lines[0]]))
+    assert Run.open(tmp_path).work_out().spent == spent + spent
+    assert json.loads(lines[0])["spent"]["calls"] == 2
