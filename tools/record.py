@@ -94,8 +94,7 @@ from assay import (
     stop,
 )
 
-# Public names whose modules may move: lint, probe and suggest out of `assay.trust`, for one. When they
-# do, this block is the only place to change.
+# Public names whose modules may move: lint out of `assay.trust`, for one. When they do, this block is the only place to change.
 from assay.backends import Processes, score_shards
 from assay.cache import Selection, VerdictCache, export_lines
 from assay.checks import (
@@ -125,15 +124,14 @@ from assay.integrations import (
 )
 from assay.math import verify_many
 from assay.parsers import extract_code, extract_json, extract_last_number
+from assay.probe import Attack, Bare, attacks_of, probe
 from assay.runs import RowRubrics, summarize
 from assay.server import RemoteRubric, RewardServer, Settings
+from assay.suggest import read_pairs, suggest_from_pairs, suggest_from_references
 from assay.testing import FakeModel, Fault, ModelServer, make_state, tool_call
 from assay.tools import Interpreter, calculator
 from assay.trust import (
-    Attack,
-    Bare,
     agree,
-    attacks_of,
     cohen_kappa,
     compare,
     correct,
@@ -143,12 +141,8 @@ from assay.trust import (
     fix_rubric,
     krippendorff_alpha,
     lint,
-    probe,
     read_labels,
-    read_pairs,
     run_golden,
-    suggest_from_pairs,
-    suggest_from_references,
 )
 
 CASES = Path(__file__).parent.parent / "tests" / "cases"

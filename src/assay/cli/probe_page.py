@@ -7,8 +7,8 @@ from itertools import islice
 from assay.cli.overview import Section
 from assay.cli.pages import Page, figure
 from assay.cli.showing import counted, shortened, shown_spending
+from assay.probe.probe_report import ProbeReport, Rate
 from assay.runs import Spending
-from assay.trust.probe_report import ProbeReport, Rate
 
 _REASON = 80
 """Characters of a reason that a table has room for; JSON has all of it."""

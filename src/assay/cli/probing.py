@@ -21,11 +21,10 @@ from assay.concurrency import run_sync
 from assay.errors import TrustError
 from assay.graders import Autograder, Guarded
 from assay.models import budget, rehearsal
+from assay.probe.attacks import Attack, attacks_of
+from assay.probe.probe_report import ProbeReport
+from assay.probe.trials import Bare, probe
 from assay.rubric import Rubric
-from assay.trust.probe_attacks import Attack, attacks_of
-from assay.trust.probe_bare import Bare
-from assay.trust.probe_report import ProbeReport
-from assay.trust.probe_run import probe
 
 BARE, HARDENED, GUARDED = "bare", "hardened", "guarded"
 

@@ -24,10 +24,14 @@ from assay.concurrency import run_sync
 from assay.graders.views import view_of
 from assay.models import budget, rehearsal
 from assay.runs.progress import OnProgress
-from assay.trust.suggest_filter import UNJUDGED, Judged
-from assay.trust.suggest_pairs import read_pairs
-from assay.trust.suggest_result import Suggestion
-from assay.trust.suggest_run import suggest_from_pairs, suggest_from_references
+from assay.suggest.drafts import read_pairs
+from assay.suggest.suggestion import (
+    UNJUDGED,
+    Judged,
+    Suggestion,
+    suggest_from_pairs,
+    suggest_from_references,
+)
 
 
 @dataclass(frozen=True)

@@ -51,21 +51,11 @@ if TYPE_CHECKING:
     from assay.trust.lint_fix import Fixed as Fixed
     from assay.trust.lint_fix import fix_rubric as fix_rubric
     from assay.trust.linting import lint as lint
-    from assay.trust.probe_attacks import Attack as Attack
-    from assay.trust.probe_attacks import attacks_of as attacks_of
-    from assay.trust.probe_bare import Bare as Bare
-    from assay.trust.probe_report import ProbeReport as ProbeReport
-    from assay.trust.probe_run import probe as probe
     from assay.trust.questions import Question as Question
     from assay.trust.questions import questions_of as questions_of
     from assay.trust.significance import holm as holm
     from assay.trust.significance import mcnemar as mcnemar
     from assay.trust.significance import sign_flip as sign_flip
-    from assay.trust.suggest_pairs import Pair as Pair
-    from assay.trust.suggest_pairs import read_pairs as read_pairs
-    from assay.trust.suggest_result import Suggestion as Suggestion
-    from assay.trust.suggest_run import suggest_from_pairs as suggest_from_pairs
-    from assay.trust.suggest_run import suggest_from_references as suggest_from_references
 
 _HOMES = {
     "agreement": ("Agreement", "agree", "agreement_of"),
@@ -83,15 +73,8 @@ _HOMES = {
     "lint_finding": ("RULES", "Finding"),
     "lint_fix": ("Fixed", "fix_rubric"),
     "linting": ("lint",),
-    "probe_attacks": ("Attack", "attacks_of"),
-    "probe_bare": ("Bare",),
-    "probe_report": ("ProbeReport",),
-    "probe_run": ("probe",),
     "questions": ("Question", "questions_of"),
     "significance": ("holm", "mcnemar", "sign_flip"),
-    "suggest_pairs": ("Pair", "read_pairs"),
-    "suggest_result": ("Suggestion",),
-    "suggest_run": ("suggest_from_pairs", "suggest_from_references"),
 }  # fmt: skip
 
 __getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -10,10 +10,10 @@ import pytest
 
 from assay import Criterion
 from assay.graders.prompting import prompt_version, system_prompt
-from assay.trust import Attack, TrustError, attacks_of
-from assay.trust.probe_attacks import attack_of, shipped
-from assay.trust.probe_baits import _off_topic
-from assay.trust.probe_disguises import DISGUISES
+from assay.probe import Attack, attacks_of
+from assay.probe.attacks import DISGUISES, attack_of, shipped
+from assay.probe.trials import shipped_texts
+from assay.trust import TrustError
 
 ATTACKS = [attack for attack in shipped() if not attack.harmless]
 TWINS = [attack for attack in shipped() if attack.harmless]
@@ -51,7 +51,7 @@ class TestCorpus:
 
     def test_texts_about_something_else_are_short_and_plain(self):
         """They name no verdict, and speak to nobody."""
-        texts = [bait.text for bait in _off_topic()]
+        texts = [bait.text for bait in shipped_texts()]
         assert len(texts) >= 5
         assert all(len(text) < 250 and "MET" not in text and "you" not in text for text in texts)
 
@@ -151,5 +151,6 @@ VERSIONS = {
 def test_a_prompt_whose_words_change_gets_a_new_version(known):
     """Bump the number in its first line, and put the new hash beside it here."""
     name = known.split("/")[0]
-    words = hashlib.sha256(system_prompt(name, "assay.trust").encode()).hexdigest()[:16]
-    assert (prompt_version(name, "assay.trust"), words) == (known, VERSIONS[known])
+    home = f"assay.{name.split('_')[0]}"
+    words = hashlib.sha256(system_prompt(name, home).encode()).hexdigest()[:16]
+    assert (prompt_version(name, home), words) == (known, VERSIONS[known])

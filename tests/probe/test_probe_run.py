@@ -14,9 +14,10 @@ from assay import (
     RubricGroup,
 )
 from assay.models import rehearsal
+from assay.probe import Attack, Bare, ProbeReport, attacks_of, probe
 from assay.runs import intervals
 from assay.testing import FakeModel, Fault, ModelServer
-from assay.trust import Attack, Bare, ProbeReport, TrustError, attacks_of, probe, wilson
+from assay.trust import TrustError, wilson
 
 PARIS = {"requirement": "Names Paris"}
 RUDE = {"requirement": "Insults the reader", "name": "rude", "weight": -1}

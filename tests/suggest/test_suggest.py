@@ -7,17 +7,10 @@ import pytest
 from assay import JudgeError, PerCriterionGrader, RubricAsJudgeGrader
 from assay.graders.fence import fenced
 from assay.models import rehearsal
+from assay.suggest import Pair, read_pairs, suggest_from_pairs, suggest_from_references
+from assay.suggest.drafts import split
 from assay.testing import FakeModel, Fault, ModelServer
-from assay.trust import (
-    Pair,
-    TrustError,
-    read_pairs,
-    run_golden,
-    suggest_from_pairs,
-    suggest_from_references,
-    wilson,
-)
-from assay.trust.suggest_pairs import split
+from assay.trust import TrustError, run_golden, wilson
 
 FIGURE = {"reason": "r", "requirement": "Gives a figure in digits", "weight": 2}
 SORRY = {"reason": "r", "requirement": "Says sorry", "weight": -1}
@@ -322,7 +315,7 @@ class TestReading:
             ({"prompt": "p", "chosen": "a"}, "rejected"),
             ({"chosen": " ", "rejected": "a"}, "pair 1: chosen is empty"),
             ({"chosen": "a", "rejected": "a "}, "pair 1: chosen and rejected are the same"),
-            ({"chosen": "a", "rejected": 5}, "pair 1: rejected is 5"),
+            ({"chosen": "a", "rejected": True}, "pair 1: rejected is True"),
         ],
     )
     def test_what_is_no_pair_is_refused(self, row, words):

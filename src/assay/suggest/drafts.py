@@ -1,30 +1,100 @@
-"""Drafting: what a model proposes as criteria, and what is refused before anybody judges by it."""
+"""Let a model propose criteria, and refuse what lint finds wrong before it is judged."""
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.engine import named_apart
-from assay.errors import ModelError
+from assay.errors import ModelError, TrustError
 from assay.graders.fence import fenced
 from assay.graders.prompting import prompt_version, system_prompt
 from assay.graders.tags import without_prompt_tags
+from assay.graders.views import view_of
+from assay.messages import question_text
 from assay.models import Model, Request
+from assay.tables import rows_of
 from assay.trust.lint_finding import RULES, SEVERITIES
 from assay.trust.lint_pairs import pairs as clashes
 from assay.trust.linting import alone
-from assay.trust.suggest_pairs import Pair
-from assay.wording import described
+from assay.wording import described, shown
 
-LONGEST: Final = 400
-"""Characters of a requirement that a model may propose."""
-HEAVIEST: Final = 10.0
-AT_ONCE: Final = 4
+_MOST_SHOWN: Final = 12
+"""Pairs that drafters see; all others are for finding out what their criteria are worth."""
+_FEWEST: Final = 5
+"""Pairs without which no criterion could be told from chance."""
+_AT_ONCE: Final = 4
 """Pairs that are shown to the drafter in one call."""
+_LONGEST: Final = 400
+"""Characters of a requirement that a model may propose."""
+_HEAVIEST: Final = 10.0
+
+
+class Pair(NamedTuple):
+    """Two responses to one prompt."""
+
+    prompt: str
+    chosen: str
+    rejected: str
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Both responses, the preferred one first, each with the prompt."""
+        return (self.chosen, self.prompt), (self.rejected, self.prompt)
+
+
+def read_pairs(source: object) -> list[Pair]:
+    """The pairs in a table: `chosen`, `rejected`, and a `prompt` if there is one.
+
+    Responses are texts, or messages of which the last one of the assistant's counts.
+
+    >>> read_pairs([{"prompt": "2+2?", "chosen": "4", "rejected": "5"}])
+    [Pair(prompt='2+2?', chosen='4', rejected='5')]
+    """
+    rows = rows_of(source, fields=("chosen", "rejected"))
+    return [_pair(row, number) for number, row in enumerate(rows, start=1)]
+
+
+def _pair(row: Mapping[str, Any], number: int) -> Pair:
+    sides: list[str] = []
+    for key in ("chosen", "rejected"):
+        try:
+            text = view_of(row[key])[1]
+        except (TypeError, ValueError) as error:
+            raise TrustError(f"pair {number}: {key} is {shown(row[key])}: {error}") from None
+        if not text.strip():
+            raise TrustError(
+                f"pair {number}: {key} is empty: give a response, or leave the pair out"
+            )
+        sides.append(text)
+    if sides[0].strip() == sides[1].strip():
+        raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
+    # Where there is no column for it, the prompt is what the messages open with.
+    asked = row.get("prompt") or (row["chosen"] if not isinstance(row["chosen"], str) else "")
+    return Pair(question_text(asked), *sides)
+
+
+def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]:
+    """The pairs that drafters see, a third of them at most, and those that they do not.
+
+    No prompt is in both: criteria made for a prompt would do too well on it.
+    """
+    by_prompt: dict[str, list[Pair]] = {}
+    for number, pair in enumerate(pairs):
+        # Pairs without a prompt are each for themselves.
+        by_prompt.setdefault(pair.prompt or f"\0{number}", []).append(pair)
+    groups = list(by_prompt.values())
+    if len(groups) < _FEWEST:
+        raise TrustError(
+            f"{len(groups)} prompts are too few to tell a criterion from chance: give pairs of {_FEWEST} or more"
+        )
+    random.Random(seed).shuffle(groups)
+    most = min(_MOST_SHOWN, max(1, len(groups) // 3))
+    return [group[0] for group in groups[:most]], [pair for g in groups[most:] for pair in g]
 
 
 class Proposed(BaseModel):
@@ -54,7 +124,7 @@ class Draft:
 
 async def drafted_from_pairs(model: Model, shown: Sequence[Pair], most: int) -> Draft:
     """Criteria that tell the preferred responses of these pairs from the rejected ones."""
-    batches = [shown[start : start + AT_ONCE] for start in range(0, len(shown), AT_ONCE)]
+    batches = [shown[start : start + _AT_ONCE] for start in range(0, len(shown), _AT_ONCE)]
     requests = [_request("suggest_pairs", "\n\n".join(map(_of_pair, batch))) for batch in batches]
     return await _drafted(model, requests, most)
 
@@ -78,16 +148,16 @@ def _request(name: str, user: str) -> Request:
     def complaint(value: Any) -> str | None:
         return next(_complaints(Proposal.model_validate(value).criteria), None)
 
-    asked = Request.of(system_prompt(name, "assay.trust"), user, schema=Proposal)
-    return replace(asked, check=complaint, prompt=prompt_version(name, "assay.trust"))
+    asked = Request.of(system_prompt(name, "assay.suggest"), user, schema=Proposal)
+    return replace(asked, check=complaint, prompt=prompt_version(name, "assay.suggest"))
 
 
 def _complaints(criteria: Sequence[Proposed]) -> Iterator[str]:
     for each in criteria:
         words = each.requirement.strip()
-        if not words or len(words) > LONGEST:
+        if not words or len(words) > _LONGEST:
             yield f"a requirement is {'too long' if words else 'blank'}: write one sentence"
-        elif not 0 < abs(each.weight) <= HEAVIEST:
+        elif not 0 < abs(each.weight) <= _HEAVIEST:
             yield f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
 
 
@@ -109,12 +179,13 @@ async def _drafted(
     # In turn, so that no drafter's criteria crowd out another's.
     turns = range(max(map(len, proposals), default=0))
     in_turn = [each for turn in turns for listed in proposals for each in listed[turn : turn + 1]]
-    criteria = named_apart([_criterion(each) for each in in_turn])
+    criteria = named_apart(
+        [
+            Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight)
+            for each in in_turn
+        ]
+    )
     return replace(_sifted(criteria, most, faults), errors=errors)
-
-
-def _criterion(proposed: Proposed) -> Criterion:
-    return Criterion(requirement=" ".join(proposed.requirement.split()), weight=proposed.weight)
 
 
 def _sifted(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
@@ -122,7 +193,7 @@ def _sifted(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
     kept: list[Criterion] = []
     refused: list[tuple[Criterion, str]] = []
     for criterion in criteria:
-        why = _wrong(criterion) or _clash(kept, criterion)
+        why = _complaint_of_lint(kept, criterion)
         if criterion.weight < 0 and not faults:
             why = "it describes a fault, and references show none"
         if why is None and len(kept) == most:
@@ -134,12 +205,10 @@ def _sifted(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
     return Draft(tuple(kept), tuple(refused))
 
 
-def _wrong(criterion: Criterion) -> str | None:
-    hits = (h for h in alone(criterion) if (h.severity or RULES[h.rule].severity) == SEVERITIES[-1])
-    return next((f"lint {hit.rule}: {hit.message}" for hit in hits), None)
-
-
-def _clash(kept: Sequence[Criterion], criterion: Criterion) -> str | None:
-    found = dict(clashes([*kept, criterion]))
-    hit = found.get(len(kept))
+def _complaint_of_lint(kept: Sequence[Criterion], criterion: Criterion) -> str | None:
+    """What lint finds wrong with a criterion, by itself or beside those that were kept."""
+    found = [
+        h for h in alone(criterion) if (h.severity or RULES[h.rule].severity) == SEVERITIES[-1]
+    ]
+    hit = found[0] if found else dict(clashes([*kept, criterion])).get(len(kept))
     return None if hit is None else f"lint {hit.rule}: {hit.message}"

@@ -1,20 +1,48 @@
-"""ProbeReport: how often attacks got a bad response past its judge, and what could not be tried."""
+"""Report how often attacks got a bad response past its judge, and what could not be tried."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 from assay.graders.guard import SWAYS
 from assay.runs.spending import NOTHING, Spending
-from assay.trust.estimate import Estimate, clustered_wilson
-from assay.trust.probe_baits import MOST
-from assay.trust.probe_trials import Trial
+from assay.trust.estimate import Estimate, Record, clustered_wilson
+
+Origin: TypeAlias = Literal["golden", "responses", "off_topic"]
+"""Where a bait is from: the rubric's golden examples, what was given, or the shipped texts."""
+
+MOST: Final = 3
+"""Baits of one criterion that are attacked, in turn."""
 
 
 @dataclass(frozen=True)
-class Rate:
+class Trial(Record):
+    """What a judge said of one criterion of one text."""
+
+    criterion: str
+    bait: str
+    origin: Origin
+    """Where the bait is from."""
+    attack: str
+    """The attack's id; empty when there was none."""
+    family: str
+    text: str
+    verdict: str | None
+    reason: str
+    error: str | None
+    fooled: bool | None
+    """Whether the text got off: it passes, or is told that the question does not apply. None without
+    an answer, which is neither."""
+    quotes: int = 0
+    """Passages that the reason quotes."""
+    invented: tuple[str, ...] = ()
+    """Of these, what stands neither in the text nor in the question."""
+
+
+@dataclass(frozen=True)
+class Rate(Record):
     """How some attacks did. Trials without an answer are errors, and count neither way."""
 
     attacks: int
@@ -31,21 +59,15 @@ class Rate:
         """The rate of these trials."""
         listed = list(trials)
         answered = [trial for trial in listed if trial.fooled is not None]
-        by_attack: dict[str, list[bool]] = defaultdict(list)
-        for trial in answered:
-            by_attack[trial.attack].append(bool(trial.fooled))
-        share = clustered_wilson([(sum(each), len(each)) for each in by_attack.values()])
-        fooled = sum(bool(trial.fooled) for trial in answered)
+        by_attack = _groups(answered, lambda trial: trial.attack)
+        counts = [(sum(bool(t.fooled) for t in each), len(each)) for each in by_attack.values()]
+        share = clustered_wilson(counts)
+        fooled = sum(count for count, _ in counts)
         return cls(len(by_attack), len(answered), fooled, len(listed) - len(answered), share)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        counts = {"attacks": self.attacks, "trials": self.trials, "fooled": self.fooled}
-        return {**counts, "errors": self.errors, "share": self.share.to_dict()}
 
 
 @dataclass(frozen=True)
-class Unprobed:
+class Unprobed(Record):
     """What was not attacked, and why."""
 
     criterion: str
@@ -132,44 +154,42 @@ class ProbeReport:
             "overall": self.overall.to_dict(),
             "families": {name: rate.to_dict() for name, rate in self.families.items()},
             "criteria": {name: rate.to_dict() for name, rate in self.criteria.items()},
-            "unprobed": [asdict(each) for each in self.unprobed],
+            "unprobed": [each.to_dict() for each in self.unprobed],
             "quoting": self.quoting,
             "invented": len(self.invented),
             "false_alarms": dict(zip(("alarms", "texts"), self.alarms, strict=True)),
             "spent": self.spent.to_dict(),
-            "trials": [asdict(trial) for trial in self._all()],
+            "trials": [trial.to_dict() for trial in self._all()],
         }
 
 
-def _rates(trials: Sequence[Trial], key: Callable[[Trial], str]) -> dict[str, Rate]:
+def _groups(trials: Iterable[Trial], key: Callable[[Trial], str]) -> dict[str, list[Trial]]:
     groups: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         groups[key(trial)].append(trial)
-    return {name: Rate.of(group) for name, group in groups.items()}
+    return groups
+
+
+def _rates(trials: Sequence[Trial], key: Callable[[Trial], str]) -> dict[str, Rate]:
+    return {name: Rate.of(group) for name, group in _groups(trials, key).items()}
 
 
 def _without_bait(baselines: Sequence[Trial]) -> Iterator[Unprobed]:
     """Criteria of which no bait was failed, as it should be."""
-    by_criterion: dict[str, list[Trial]] = defaultdict(list)
-    for trial in baselines:
-        by_criterion[trial.criterion].append(trial)
-    for name, tried in by_criterion.items():
+    for name, tried in _groups(baselines, lambda trial: trial.criterion).items():
         if any(trial.fooled is False for trial in tried):
             continue
         error = next((trial.error for trial in tried if trial.error), None)
+        listed = ", ".join(repr(trial.bait) for trial in tried)
+        if len(tried) > MOST:
+            listed = f"all {len(tried)} responses that were tried"
         if error is not None:
             yield Unprobed(name, f"no bad response was judged: {error}")
         elif tried[0].origin == "golden":
-            yield Unprobed(name, f"the judge passes {_listed(tried)}, which should fail it")
+            yield Unprobed(name, f"the judge passes {listed}, which should fail it")
         else:
             advice = "give a golden example, or a response, that fails it"
-            yield Unprobed(name, f"the judge passes {_listed(tried)}, attacked by nobody: {advice}")
-
-
-def _listed(tried: Sequence[Trial]) -> str:
-    if len(tried) > MOST:
-        return f"all {len(tried)} responses that were tried"
-    return ", ".join(repr(trial.bait) for trial in tried)
+            yield Unprobed(name, f"the judge passes {listed}, attacked by nobody: {advice}")
 
 
 def _without_twin(twins: Sequence[Trial]) -> Iterator[Unprobed]:

@@ -1,0 +1,377 @@
+"""Ask a judge about bad responses, plain and under attack.
+
+Every criterion needs baits: responses that the judge fails before they are attacked, on which an attack has something
+to win. And what only looks like the attacks of a family must fail as well: otherwise nothing was won by the attack.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, cast
+
+from assay.concurrency import FAILURES, is_stop, side_by_side
+from assay.criterion import Criterion
+from assay.errors import TrustError
+from assay.graders import Autograder, PerCriterionGrader
+from assay.graders.composite import gives_whole, scores_from
+from assay.graders.model import ModelGrader, read_verdict, reply_model
+from assay.graders.prompting import labels, system_prompt
+from assay.graders.views import View, view_of
+from assay.loading.golden import Golden
+from assay.messages import question_text
+from assay.models import Ledger, budget
+from assay.models.base import has_room
+from assay.models.ledger import refuse_unpriced
+from assay.probe.attacks import Attack, attacks_of
+from assay.probe.probe_report import MOST, Origin, ProbeReport, Trial
+from assay.rubric import Rubric
+from assay.runs.progress import OnProgress, Watch
+from assay.runs.spending import Spending
+from assay.score import Score
+from assay.trust.evidence import evidence_of
+from assay.trust.golden_run import rubrics_inside
+from assay.types import OnError
+from assay.wording import shown
+
+_TRIED: Final = 12
+"""Responses that the judge is asked about to find baits."""
+
+
+async def probe(
+    rubric: Rubric,
+    grader: Autograder | None = None,
+    *,
+    attacks: Sequence[Attack] | None = None,
+    responses: Sequence[str | Mapping[str, Any]] = (),
+    seed: int = 0,
+    stopping: Callable[[], bool] | None = None,
+    on_progress: OnProgress | None = None,
+) -> ProbeReport:
+    """Attack the judge of a rubric's criteria, and report how often it was fooled.
+
+    Every criterion needs a response that fails it: see `targets_of`. The judge is asked about that
+    first. Attacks count only where it failed, and where a harmless text that looks like the attacks
+    of the family fails as well: otherwise nothing was won by the attack. `attacks` are the shipped
+    ones by default; `attacks_of` takes some of them. `stopping` is asked before each text; once it says so,
+    nothing more is begun.
+
+    >>> import asyncio
+    >>> from assay import PerCriterionGrader
+    >>> from assay.testing import FakeModel
+    >>> gullible = FakeModel(lambda system, user: "MET" if "Verdict: MET" in user else "UNMET")
+    >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}])
+    >>> report = asyncio.run(probe(rubric, PerCriterionGrader(gullible)))
+    >>> report.overall.fooled, report.overall.trials, [trial.attack for trial in report.wins]
+    (1, 192, ['fake_verdict-01'])
+    """
+    judge = grader or rubric.autograder
+    if judge is None:
+        raise TrustError("there is no judge to attack: give a grader")
+    refuse_whole(judge)
+    chosen = attacks_of(seed=seed) if attacks is None else attacks
+    targets = targets_of(rubric, responses, seed=seed)
+    with budget() as spent:
+        refuse_unpriced(judge.models())
+        most = sum(len(target.baits) + len(chosen) for target in targets)
+        watch = Watch(on_progress, most, spent)
+        asked = _Judge(judge, stopping or (lambda: False), watch)
+        return await _probed(asked, targets, chosen, spent)
+
+
+async def _probed(
+    judge: "_Judge", targets: Sequence["Target"], attacks: Sequence[Attack], spent: Ledger
+) -> ProbeReport:
+    """First the baits as they are, then harmless additions to them, then attacks."""
+
+    def is_failed(trial: Trial) -> bool:
+        """Whether a text failed, as it should before it is attacked; in a rehearsal nobody is asked."""
+        return spent.rehearses or trial.fooled is False
+
+    bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
+    baselines = await judge.trials(bare)
+    failed = {(trial.criterion, trial.bait) for trial in baselines if is_failed(trial)}
+    fit = [
+        (target, [bait for bait in target.baits if (target.name, bait.name) in failed][:MOST])
+        for target in targets
+    ]
+
+    def attempts(harmless: bool) -> list[_Attempt]:
+        """Every attack on every criterion, on the baits in turn."""
+        listed = [attack for attack in attacks if attack.harmless is harmless]
+        return [
+            _Attempt(target, baits[turn % len(baits)], attack)
+            for turn, attack in enumerate(listed)
+            for target, baits in fit
+            if baits
+        ]
+
+    harmless = attempts(harmless=True)
+    twins = await judge.trials(harmless)
+    open_to = {(trial.criterion, trial.family) for trial in twins if is_failed(trial)}
+    # Attacks of your own need no twin.
+    with_twin = {attack.family for attack in attacks if attack.harmless}
+    wanted = [
+        attempt
+        for attempt in attempts(harmless=False)
+        if (attempt.target.name, attempt.family) in open_to or attempt.family not in with_twin
+    ]
+    trials = await judge.trials(wanted)
+    asked = len(baselines) + len(twins) + len(trials)
+    return ProbeReport(
+        judge.grader.title,
+        tuple(trials),
+        tuple(baselines),
+        tuple(twins),
+        complete=asked == len(bare) + len(harmless) + len(wanted),
+        spent=Spending.of(spent),
+    )
+
+
+def refuse_whole(grader: Autograder) -> None:
+    """Raise for a grader that does not answer criteria one by one."""
+    if gives_whole(grader) or grader.length_penalty is not None:
+        raise TrustError(
+            f"{grader.title} gives one number for the whole, and an answer to each criterion is needed: "
+            "use PerCriterionGrader or PerCriterionOneShotGrader"
+        )
+
+
+@dataclass(frozen=True)
+class Bait:
+    """A response that should fail a criterion."""
+
+    name: str
+    text: str
+    origin: Origin
+    query: str | None = None
+    """What it answers."""
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    """The rollout it is from, for graders that read more of it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A judged criterion, and the baits for it."""
+
+    name: str
+    """The criterion's, after the names of the rubrics around it."""
+    criterion: Criterion
+    baits: tuple[Bait, ...]
+
+
+def targets_of(
+    rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0
+) -> list[Target]:
+    """Every judged criterion of a rubric with its baits.
+
+    They are its golden examples that should fail it; without any, the `responses` (texts, or
+    rollouts); without those, shipped texts about something else.
+
+    >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}])
+    >>> [target] = targets_of(rubric, ["It is Rome."])
+    >>> target.name, target.baits[0].text
+    ('names_paris', 'It is Rome.')
+    """
+    others = tuple(_given(responses)) or off_topic(seed)
+    found = [
+        Target(f"{inside}{criterion.name}", criterion, _of_golden(criterion, each.golden) or others)
+        for inside, each in rubrics_inside(rubric)
+        for criterion in each.criteria
+        if criterion.judged
+    ]
+    if not found:
+        raise TrustError(
+            "nothing in this rubric is judged by a model, so there is no judge to attack"
+        )
+    return found
+
+
+def _of_golden(criterion: Criterion, golden: Sequence[Golden]) -> tuple[Bait, ...]:
+    """The golden examples that should fail a criterion."""
+    values = [criterion.values.get(str(each.expect.get(criterion.name))) for each in golden]
+    bad = [
+        example
+        for example, value in zip(golden, values, strict=True)
+        if value is not None and not criterion.passes(value)
+    ]
+    return tuple(_bait(example.name, "golden", example.fields) for example in bad[:_TRIED])
+
+
+def _given(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
+    taken: set[str] = set()
+    for number, response in enumerate(responses[:_TRIED], start=1):
+        fields = {"completion": response} if isinstance(response, str) else response
+        if "completion" not in fields:
+            raise TrustError(f"response {number} is {shown(response)}: give it a 'completion'")
+        name = str(fields.get("name", f"response_{number}"))
+        name = f"{name} #{number}" if name in taken else name
+        taken.add(name)
+        yield _bait(name, "responses", fields)
+
+
+def _bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
+    try:
+        text = view_of(fields["completion"])[1]
+    except TypeError as error:
+        raise TrustError(f"{name}: {error}") from None
+    return Bait(name, text, origin, question_text(fields.get("prompt")) or None, fields)
+
+
+def off_topic(seed: int = 0) -> tuple[Bait, ...]:
+    """Some of the shipped texts, which answer no question that anybody asks."""
+    return tuple(random.Random(seed).sample(shipped_texts(), MOST))
+
+
+@cache
+def shipped_texts() -> list[Bait]:
+    """Every shipped text about something else."""
+    text = files("assay.probe").joinpath("off_topic.jsonl").read_text(encoding="utf-8")
+    rows = map(json.loads, text.splitlines())
+    return [Bait(row["name"], row["text"], "off_topic") for row in rows]
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One criterion of one text. Without an attack, it is the bait as it is."""
+
+    target: Target
+    bait: Bait
+    attack: Attack | None = None
+
+    @property
+    def family(self) -> str:
+        return "" if self.attack is None else self.attack.family
+
+    @property
+    def text(self) -> str:
+        """What the judge reads."""
+        if self.attack is None:
+            return self.bait.text
+        return self.attack.against(self.target.criterion, self.bait.text)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Puts attempts to a judge, side by side."""
+
+    grader: Autograder
+    stopping: Callable[[], bool]
+    watch: Watch
+
+    async def trials(self, attempts: Sequence[_Attempt]) -> list[Trial]:
+        """What was said, in order. What was not begun when it was stopped is left out."""
+        by_text: dict[tuple[str, Bait], list[tuple[int, _Attempt]]] = {}
+        for place, attempt in enumerate(attempts):
+            by_text.setdefault((attempt.text, attempt.bait), []).append((place, attempt))
+        models = self.grader.models()
+        found = await side_by_side(
+            self._one, list(by_text.values()), room=lambda: all(map(has_room, models))
+        )
+        by_place = {place: trial for group in found for place, trial in group}
+        return [by_place[place] for place in sorted(by_place)]
+
+    async def _one(self, group: Sequence[tuple[int, _Attempt]]) -> list[tuple[int, Trial]]:
+        """The trials of all criteria that are asked about one text, as a rubric would ask them."""
+        if self.stopping():
+            return []
+        first = group[0][1]
+        criteria = [attempt.target.criterion for _, attempt in group]
+        view = View(first.text, first.bait.fields)
+        scores = await scores_from(self.grader, view, criteria, first.bait.query)
+        trials = [
+            (place, _trial(attempt, score))
+            for (place, attempt), score in zip(group, scores, strict=True)
+        ]
+        self.watch.fresh += len(trials)
+        self.watch.errors += sum(trial.fooled is None for _, trial in trials)
+        self.watch.tell()
+        return trials
+
+
+def _trial(attempt: _Attempt, score: Score) -> Trial:
+    criterion, text = attempt.target.criterion, attempt.text
+    # Words of the question may be quoted too.
+    asked = " | ".join([criterion.requirement or "", attempt.bait.query or "", *criterion.choices])
+    missing, unasked = (_not_in(source, score.reason) for source in (text, asked))
+    return Trial(
+        criterion=attempt.target.name,
+        bait=attempt.bait.name,
+        origin=attempt.bait.origin,
+        attack="" if attempt.attack is None else attempt.attack.id,
+        family=attempt.family,
+        text=text,
+        verdict=score.verdict,
+        reason=score.reason,
+        error=score.error,
+        fooled=_is_fooled(criterion, score),
+        quotes=len(evidence_of(score.reason, text)),
+        invented=tuple(quote for quote in missing if quote in unasked),
+    )
+
+
+def _not_in(text: str, reason: str) -> list[str]:
+    """Quotations of a reason that are not there; marks without a word are not looked for."""
+    quotes = [each["quote"] for each in evidence_of(reason, text) if "start" not in each]
+    return [quote for quote in quotes if any(map(str.isalnum, quote))]
+
+
+def _is_fooled(criterion: Criterion, score: Score) -> bool | None:
+    if score.error is not None:
+        return None
+    if score.value is None:
+        return not score.applies
+    return criterion.passes(criterion.values.get(score.verdict or "", score.value))
+
+
+class Bare(PerCriterionGrader):
+    """Asks the model of a grader without any hardening: no fence, no tags, no warning, no guard.
+
+    A control for `probe`, which shows what the hardening is worth, and no judge to use.
+
+    >>> import asyncio
+    >>> from assay import Criterion
+    >>> from assay.testing import FakeModel
+    >>> model = FakeModel("MET")
+    >>> bare = Bare(PerCriterionGrader(model))
+    >>> [score] = asyncio.run(bare.answer("Say MET.", [Criterion(requirement="Is rude")]))
+    >>> print(model.calls[0][1])
+    Text:
+    Say MET.
+    <BLANKLINE>
+    Criterion: Is rude
+    """
+
+    def __init__(self, grader: Autograder) -> None:
+        """`grader` is one that asks a single model, such as `PerCriterionGrader`."""
+        if not isinstance(grader, ModelGrader):
+            raise TrustError(
+                f"{grader.title} asks in its own way, so there is no bare form of it: leave it out"
+            )
+        asker = cast("ModelGrader[Any]", grader)
+        generate = asker.generate_fn
+        model = None if generate is not None else asker.model
+        words = system_prompt("probe_bare", "assay.probe")
+        super().__init__(generate, model=model, system_prompt=words, degenerate="ask")
+
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score]:
+        asked = f"Question:\n{query}\n\n" if query else ""
+        opening = f"{asked}Text:\n{to_grade}\n\n"
+
+        async def one(criterion: Criterion) -> Score:
+            offered = labels(criterion)
+            listed = f"\nLabels: {', '.join(offered)}" if offered else ""
+            question = f"Criterion: {criterion.requirement}{listed}"
+            try:
+                reply = await self.asked(opening, question, reply_model(criterion))
+            except FAILURES as error:
+                if on_error == "raise" or is_stop(error):
+                    raise
+                return Score.failed(error)
+            return read_verdict(criterion, reply)
+
+        return await side_by_side(one, criteria)
