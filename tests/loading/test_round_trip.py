@@ -51,7 +51,7 @@ scales = st.lists(sayings, min_size=2, max_size=4, unique_by=lambda s: s.strip()
 options = st.fixed_dictionaries(
     {},
     optional={
-        "weight": st.floats(min_value=-1e6, max_value=1e6).filter(bool),
+        "weight": st.floats(min_value=-1e6, max_value=1e6).filter(lambda w: abs(w) >= 1e-100),
         "name": words,
         "choices": scales,
         "allow_na": flags,
