@@ -56,6 +56,10 @@ OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
 }  # fmt: skip
 
 
+GUARDS = ("strict", "frozen", "slots")
+"""Options of `zip` and `dataclass` that raise on a mistake in our own code, and change nothing else."""
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One change to one file."""
@@ -99,7 +103,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 def _not_run(tree: ast.AST) -> Iterator[ast.AST]:
-    """What tests cannot be expected to notice: annotations, docstrings, and what is for type checkers."""
+    """What tests cannot be expected to notice: annotations, docstrings, guards, and what is for type checkers."""
     for node in ast.walk(tree):
         if (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or (
             isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
@@ -107,6 +111,8 @@ def _not_run(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
         elif isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
             yield node.annotation
+        elif isinstance(node, ast.keyword) and node.arg in GUARDS:
+            yield node
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if node.returns is not None:
                 yield node.returns
