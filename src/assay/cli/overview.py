@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from assay.cli.showing import counted, shown_spending
 from assay.runs import Summary
-from assay.runs.means import Estimate
+from assay.runs.means import MeanEstimate
 
 
 class Section(NamedTuple):
@@ -85,7 +85,7 @@ def _passes(summary: Summary) -> Section:
     return Section(("k", "pass@k", "pass^k", "examples"), rows)
 
 
-def _cells(estimate: Estimate) -> tuple[str, str, str]:
+def _cells(estimate: MeanEstimate) -> tuple[str, str, str]:
     bounds = ""
     if estimate.low is not None and estimate.high is not None:
         bounds = f"{number(estimate.low)} to {number(estimate.high)}"

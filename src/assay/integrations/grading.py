@@ -10,7 +10,7 @@ from assay.graders.base import Autograder
 from assay.integrations.step import RubricSource, rubric_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
-from assay.runs.means import Estimate, Mean
+from assay.runs.means import Mean, MeanEstimate
 from assay.runs.thresholds import Thresholds
 
 
@@ -19,7 +19,7 @@ class Grades:
     """The reports on some rollouts, and the mean of their scores."""
 
     reports: Sequence[EvaluationReport]
-    score: Estimate
+    score: MeanEstimate
     """Over the scored rollouts; those of one prompt are no independent draws."""
 
     @property

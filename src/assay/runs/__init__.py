@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from assay.runs.errors import RunError as RunError
     from assay.runs.errors import RunRefused as RunRefused
     from assay.runs.journal import Journal as Journal
-    from assay.runs.means import Estimate as Estimate
+    from assay.runs.means import MeanEstimate as MeanEstimate
     from assay.runs.progress import Progress as Progress
     from assay.runs.reading import Run as Run
     from assay.runs.rescoring import rescore as rescore
@@ -38,7 +38,7 @@ _HOMES = {
     "data": ("data_about",),
     "errors": ("RunError", "RunRefused"),
     "journal": ("Journal",),
-    "means": ("Estimate",),
+    "means": ("MeanEstimate",),
     "progress": ("Progress",),
     "reading": ("Run",),
     "rescoring": ("rescore",),
@@ -53,8 +53,8 @@ _HOMES = {
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Estimate",
     "Journal",
+    "MeanEstimate",
     "Progress",
     "Row",
     "RowRubrics",

@@ -42,17 +42,17 @@ class Spread:
         (0.06, 0.94)
         """
         if self.is_share and self.examples == self.count:
-            return wilson(self.mean, self.count, z)
+            return wilson_bounds(self.mean, self.count, z)
         if self.examples < 2:
             return None, None
         if self.is_share and self.mean in (0, 1):
             # All alike: then only how many examples there are says how sure that is.
-            return wilson(self.mean, self.examples, z)
+            return wilson_bounds(self.mean, self.examples, z)
         free = self.examples - 1
         reach = student(free) if t is None else t
         variance = max(0.0, self.squares) * self.examples / free / self.count**2
         if self.is_share:
-            return wilson(self.mean, self._independent(variance), reach)
+            return wilson_bounds(self.mean, self._independent(variance), reach)
         half = reach * math.sqrt(variance)
         return self.mean - half, self.mean + half
 
@@ -62,10 +62,10 @@ class Spread:
         return self.count if alone >= variance * self.count else alone / variance
 
 
-def wilson(share: float, count: float, z: float = Z) -> tuple[float, float]:
+def wilson_bounds(share: float, count: float, z: float = Z) -> tuple[float, float]:
     """Wilson's interval for a share of so many independent tries.
 
-    >>> tuple(round(bound, 4) for bound in wilson(0.5, 10))
+    >>> tuple(round(bound, 4) for bound in wilson_bounds(0.5, 10))
     (0.2366, 0.7634)
     """
     weight = z * z / count

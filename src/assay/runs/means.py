@@ -9,7 +9,7 @@ from assay.runs.intervals import Spread
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean, and between which bounds it lies with 95 % confidence."""
 
     mean: float | None = None
@@ -22,7 +22,7 @@ class Estimate:
     examples: int = 0
     """Examples they came from."""
 
-    def within(self, least: float, most: float) -> "Estimate":
+    def within(self, least: float, most: float) -> "MeanEstimate":
         """The same, where nothing outside of these is possible."""
         if self.low is None or self.high is None:
             return self
@@ -32,7 +32,7 @@ class Estimate:
 _BITS = frozenset({0, 1})
 _GAP = 8
 """Examples in a row that may be left out before they are looked up by their number."""
-NO_ESTIMATE = Estimate()
+NO_ESTIMATE = MeanEstimate()
 
 
 class Mean:
@@ -110,7 +110,7 @@ class Mean:
         self.count += other.count
         self.examples += other.examples
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> MeanEstimate:
         """What the values so far come to."""
         if not self.count:
             return NO_ESTIMATE
@@ -118,7 +118,7 @@ class Mean:
         part = self._total / self.count
         squares = self._squares - 2 * part * self._cross + part * part * self._sizes
         spread = Spread(mean, squares, self.count, self.examples, self._binary)
-        return Estimate(mean, *spread.bounds(), self.count, self.examples)
+        return MeanEstimate(mean, *spread.bounds(), self.count, self.examples)
 
 
 class _ByExample:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from assay.runs.folder import write_json
-from assay.runs.means import NO_ESTIMATE, Estimate
+from assay.runs.means import NO_ESTIMATE, MeanEstimate
 from assay.runs.passes import PassRates
 from assay.runs.spending import NOTHING, Spending
 
@@ -24,7 +24,7 @@ class CriterionSummary:
     """How the answers to one criterion came out."""
 
     weight: float
-    value: Estimate
+    value: MeanEstimate
     """The mean of its values, over the rollouts where it has one."""
     met: int = 0
     unmet: int = 0
@@ -40,8 +40,8 @@ class TaskSummary:
 
     rollouts: int
     scored: int
-    reward: Estimate
-    score: Estimate
+    reward: MeanEstimate
+    score: MeanEstimate
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Summary:
     """Errors by kind."""
     errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=_empty)
     """Errors by criterion and kind; under `rollout` why there was nothing to score."""
-    reward: Estimate = NO_ESTIMATE
-    score: Estimate = NO_ESTIMATE
+    reward: MeanEstimate = NO_ESTIMATE
+    score: MeanEstimate = NO_ESTIMATE
     criteria: Mapping[str, CriterionSummary] = field(default_factory=_empty)
-    tags: Mapping[str, Estimate] = field(default_factory=_empty)
+    tags: Mapping[str, MeanEstimate] = field(default_factory=_empty)
     """The score over the criteria of each tag alone."""
     tasks: Mapping[str, TaskSummary] = field(default_factory=_empty)
     passes: Mapping[int, PassRates] = field(default_factory=_empty)

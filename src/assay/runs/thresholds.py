@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from assay.runs.means import Estimate
+    from assay.runs.means import MeanEstimate
 
 _NAMED = 3
 """Rollouts below their threshold that are named; the others are counted."""
@@ -60,8 +60,8 @@ def threshold_of(value: Any) -> float:
 class Thresholds:
     """Below which scores fail. Without any, only what has no score fails.
 
-    >>> from assay.runs import Estimate
-    >>> Thresholds(fail_under=0.5).failure(Estimate(mean=0.4, count=9), rollouts=9).reason
+    >>> from assay.runs import MeanEstimate
+    >>> Thresholds(fail_under=0.5).failure(MeanEstimate(mean=0.4, count=9), rollouts=9).reason
     'the mean score is 0.4 over 9 rollouts, which is below 0.5'
     """
 
@@ -94,7 +94,7 @@ class Thresholds:
 
     def failure(
         self,
-        score: "Estimate",
+        score: "MeanEstimate",
         *,
         rollouts: int,
         unscored: int = 0,
@@ -112,7 +112,7 @@ class Thresholds:
         return None if missed is None else Failure(missed, is_missed=True)
 
     def _incomplete(
-        self, score: "Estimate", rollouts: int, unscored: int, *, complete: bool
+        self, score: "MeanEstimate", rollouts: int, unscored: int, *, complete: bool
     ) -> str | None:
         if not rollouts:
             return "there are no rollouts"
@@ -127,7 +127,7 @@ class Thresholds:
             return "nothing in the rubric counts, so there is no score to compare with a threshold"
         return None
 
-    def _missed(self, score: "Estimate") -> str | None:
+    def _missed(self, score: "MeanEstimate") -> str | None:
         said = f"the mean score is {score.mean:.6g} over {_counted(score.count)}"
         if self.fail_under is not None and is_below(score.mean or 0.0, self.fail_under):
             return f"{said}, which is below {self.fail_under:g}"

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from assay.trust.drift import Drift as Drift
     from assay.trust.drift import drift_between as drift_between
     from assay.trust.estimate import Estimate as Estimate
-    from assay.trust.estimate import clopper_pearson as clopper_pearson
     from assay.trust.estimate import wilson as wilson
     from assay.trust.evidence import evidence_of as evidence_of
     from assay.trust.golden_run import GoldenReport as GoldenReport
@@ -66,7 +65,7 @@ _HOMES = {
     ),
     "comparison": ("Comparison", "compare"),
     "drift": ("Drift", "drift_between"),
-    "estimate": ("Estimate", "clopper_pearson", "wilson"),
+    "estimate": ("Estimate", "wilson"),
     "evidence": ("evidence_of",),
     "golden_run": ("GoldenReport", "run_golden"),
     "labels": ("LABELS", "Joined", "Label", "LabelledItem", "join", "read_labels"),

@@ -6,8 +6,7 @@ from importlib import import_module
 from typing import Any, TypeAlias, cast
 
 from assay.errors import MissingExtraError
-from assay.runs import intervals
-from assay.runs.intervals import Spread
+from assay.runs.intervals import Spread, wilson_bounds
 
 try:
     import numpy as np
@@ -109,7 +108,7 @@ def wilson(successes: float, trials: float, level: float = LEVEL) -> Estimate:
     if not trials:
         return undefined(_NOTHING)
     share, z = successes / trials, normal_quantile((1 + level) / 2)
-    return Estimate(share, *intervals.wilson(share, trials, z))
+    return Estimate(share, *wilson_bounds(share, trials, z))
 
 
 def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEVEL) -> Estimate:
@@ -139,20 +138,6 @@ def spread_estimate(spread: Spread, level: float = LEVEL) -> Estimate:
     t = t_quantile(upper, max(1, spread.examples - 1))
     low, high = spread.bounds(normal_quantile(upper), t)
     return Estimate(spread.mean, low, high, "" if low is not None else ALONE)
-
-
-def clopper_pearson(successes: int, trials: int, level: float = LEVEL) -> Estimate:
-    """A share of independent trials with the exact interval of Clopper and Pearson.
-
-    >>> print(clopper_pearson(10, 10))
-    1.00 [0.69, 1.00]
-    """
-    if not trials:
-        return undefined(_NOTHING)
-    tail, failures = (1 - level) / 2, trials - successes
-    low = _special.betaincinv(successes, failures + 1, tail) if successes else 0.0
-    high = _special.betaincinv(successes + 1, failures, 1 - tail) if failures else 1.0
-    return Estimate(successes / trials, float(low), float(high))
 
 
 def difference_of(first: Estimate, second: Estimate) -> Estimate:

@@ -9,7 +9,7 @@ from assay.messages import completion_text
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.runs import Row, RunAbout, Summary
 from assay.runs.exchanges import whole_exchanges
-from assay.runs.means import Estimate
+from assay.runs.means import MeanEstimate
 from assay.runs.rubrics import CriterionAbout, RubricAbout
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
@@ -181,7 +181,7 @@ def _criterion(name: str, found: CriterionSummary, about: CriterionAbout | None)
     }
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
+def _estimate(estimate: MeanEstimate) -> dict[str, Any]:
     return {
         "mean": estimate.mean,
         "low": estimate.low,
