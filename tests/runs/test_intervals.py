@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from assay.runs.intervals import Spread, student, wilson
+from assay.runs.intervals import Spread, student, wilson_bounds
 from assay.runs.means import Mean
 
 
@@ -12,15 +12,15 @@ class TestByHand:
     def test_rollouts_of_one_example_count_for_less(self):
         """Four examples, 2 2 0 0 of 2: Σ(S − 1)² = 4, variance 4/3·4/64 = 1/12, so 3 answers and t = 3.18."""
         found = Spread(0.5, 4.0, 8, 4, is_share=True).bounds()
-        assert found == pytest.approx(wilson(0.5, 3.0, student(3)))
+        assert found == pytest.approx(wilson_bounds(0.5, 3.0, student(3)))
 
     def test_they_never_count_for_more_than_there_are(self):
         """1 of 2 in every example: no spread at all, and eight answers."""
-        assert Spread(0.5, 0.0, 8, 4, is_share=True).bounds() == wilson(0.5, 8, student(3))
+        assert Spread(0.5, 0.0, 8, 4, is_share=True).bounds() == wilson_bounds(0.5, 8, student(3))
 
     def test_where_all_are_alike_an_example_counts_as_one(self):
         """All of eight: as sure as four of four."""
-        assert Spread(1.0, 0.0, 8, 4, is_share=True).bounds() == wilson(1.0, 4)
+        assert Spread(1.0, 0.0, 8, 4, is_share=True).bounds() == wilson_bounds(1.0, 4)
 
     def test_numbers_have_students_interval(self):
         """Sums 1, 2, 3 of one each: mean 2, error √(3/2·2)/3 = 1/√3, t = 4.303."""
