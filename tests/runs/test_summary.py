@@ -7,7 +7,7 @@ import pytest
 
 from assay import Criterion, PerCriterionGrader, Rubric, Score
 from assay.runs import Row, Spending, Summary, summarize
-from assay.runs.intervals import student, wilson
+from assay.runs.intervals import student, wilson_bounds
 from assay.runs.means import Mean
 from assay.testing import FakeModel, make_rollout
 
@@ -53,7 +53,7 @@ class TestMeans:
         """All met, but two examples only: Wilson for 2 of 2."""
         rows = await rows_of([True] * 200, names=["a", "b"] * 100)
         score = summarize(rows).score
-        assert (score.low, score.high) == (pytest.approx(wilson(1.0, 2)[0]), 1.0)
+        assert (score.low, score.high) == (pytest.approx(wilson_bounds(1.0, 2)[0]), 1.0)
 
     async def test_one_example_says_nothing_about_others(self):
         """However often it was tried."""
