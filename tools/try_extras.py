@@ -75,6 +75,13 @@ PROGRAMS = {
         except CacheError as error:
             assert "127.0.0.1" in str(error), error
         """,
+    "judge": """
+        from assay import PerCriterionGrader, Rubric
+        from assay.testing import ModelServer
+        with ModelServer("MET") as server:
+            grader = PerCriterionGrader(model=server.model)
+            assert Rubric.from_dict([{"requirement": "Is short"}]).grade_sync("a", grader).score == 1
+        """,
     "local": """
         from assay.errors import Refused
         from assay.local.llama_server import LocalServer

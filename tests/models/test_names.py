@@ -27,18 +27,18 @@ async def test_a_providers_name_finds_its_address_and_key(
 
 
 @pytest.mark.parametrize(
-    ("name", "url", "path"),
+    ("name", "url"),
     [
-        ("openai/gpt-5-mini", "https://api.openai.com/v1", "/chat/completions"),
-        ("anthropic/claude-sonnet-5", "https://api.anthropic.com/v1", "/messages"),
-        ("openrouter/qwen/qwen3-8b", "https://openrouter.ai/api/v1", "/chat/completions"),
-        ("ollama/llama3", "http://127.0.0.1:11434/v1", "/chat/completions"),
+        ("openai/gpt-5-mini", "https://api.openai.com/v1"),
+        ("anthropic/claude-sonnet-5", "https://api.anthropic.com/v1"),
+        ("openrouter/qwen/qwen3-8b", "https://openrouter.ai/api/v1"),
+        ("ollama/llama3", "http://127.0.0.1:11434/v1"),
     ],
 )
-def test_names_of_providers(name: str, url: str, path: str) -> None:
+def test_names_of_providers(name: str, url: str) -> None:
     """The name is the id, and the model's own name may hold a slash."""
     model = inner(model_of(name, api_key="k"))
-    assert (model.id, model._send.url) == (name, url + path)
+    assert (model.id, model.endpoint.where) == (name, url)
     assert model.name == name.partition("/")[2]
 
 

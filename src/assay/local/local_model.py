@@ -17,15 +17,13 @@ from assay.local.llama_server import CONTEXT, LocalProcess
 from assay.local.weights import SMOKE, fingerprint, weights_file
 from assay.models.asking import EndpointModel
 from assay.models.base import Model, Reply, Request
-from assay.models.client import Answer
 from assay.models.endpoint import Endpoint
 from assay.models.flight import InFlight
-from assay.models.http import HttpSend
 from assay.models.limits import Limits
 from assay.models.line import Line
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE
-from assay.models.wire import Payload
+from assay.models.wire import Payload, RawReply
 from assay.redaction import logger_of
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"
@@ -106,11 +104,13 @@ class LocalModel:
         """Stop the engine and free its memory; another request starts it again."""
         self._process.stop()
 
-    async def _send(self, payload: Payload, seconds: float) -> Answer:
+    async def _send(self, payload: Payload, seconds: float) -> RawReply:
+        from assay.models.http import HttpAddress
+
         await self.start()
         wire = OpenAIWire()
-        send = HttpSend(self._process.url + wire.path, wire.headers(self._process.key))
-        return await send(payload, seconds)
+        address = HttpAddress(self._process.url + wire.path, wire.headers(self._process.key))
+        return await address.post(payload, seconds)
 
 
 class _OneTokenWire(OpenAIWire):

@@ -7,10 +7,9 @@ from typing import Any, cast
 from assay.errors import Refused
 from assay.messages import ToolCall, tool_calls
 from assay.models.base import Reply, Request, Tool, Usage
-from assay.models.client import dumps
 from assay.models.dialect import SCHEMA, TEMPERATURE
 from assay.models.schema import json_schema
-from assay.models.wire import Payload, in_words
+from assay.models.wire import Payload, dumps, in_words
 from assay.types import Message
 
 LONGEST_REPLY = 4096

@@ -5,7 +5,6 @@ from typing import Any
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.models.base import Reply, Request, Usage
-from assay.models.client import Answer
 from assay.models.dialect import SCHEMA, is_named, refused_by, to_leave_out
 from assay.models.endpoint import Endpoint
 from assay.models.ledger import Ledger, without_a_price
@@ -13,9 +12,9 @@ from assay.models.prices import Price
 from assay.models.reading import read
 from assay.models.schema import schema_text
 from assay.models.tokens import Tokens
-from assay.models.wire import Payload, Wire, prompt, whole
+from assay.models.wire import Payload, RawReply, Wire, prompt, whole
 
-Send = Callable[[Payload, float], Awaitable[Answer]]
+Send = Callable[[Payload, float], Awaitable[RawReply]]
 """Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds."""
 
 
@@ -115,7 +114,7 @@ class EndpointModel:
         """The request as it is to be sent now, by all that is known of the model by now."""
         return self._wire.payload(request, self.name, self.left_out | self._suspected | without)
 
-    async def send(self, payload: Payload, seconds: float) -> Answer:
+    async def send(self, payload: Payload, seconds: float) -> RawReply:
         """Send one attempt."""
         return await self._send(payload, seconds)
 
@@ -182,7 +181,7 @@ class _Attempt:
         self._request = request
         self._without = without
 
-    async def __call__(self, seconds: float) -> Answer:
+    async def __call__(self, seconds: float) -> RawReply:
         # Written only now: while this call waited, another one may have learned what is refused.
         payload = self._model.payload(self._request, self._without)
         self.used = payload.used

@@ -17,13 +17,13 @@ from weakref import WeakSet
 
 from assay.errors import DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
 from assay.models.breaker import Breaker, Call
-from assay.models.client import Answer
 from assay.models.gate import Gate, Outcome
 from assay.models.ledger import Ledger
 from assay.models.limits import Limits
 from assay.models.pace import Pace
 from assay.models.retry import REFUSING, backoff, is_hopeless, is_retriable, retry_after
 from assay.models.turns import Turns
+from assay.models.wire import RawReply
 from assay.wording import described
 
 NEVER = float("inf")
@@ -39,7 +39,7 @@ _FOR_MODEL = frozenset({403, 404})
 """Refusals that hold for every call to a model: no access to it, or no such name."""
 _ABOUT_TEXT = re.compile("moderation|flagged|safety|content.?(?:policy|filter)", re.IGNORECASE)
 
-Send = Callable[[float], Awaitable[Answer]]
+Send = Callable[[float], Awaitable[RawReply]]
 """Sends a request; a `TimeoutError` when no answer comes in so many seconds."""
 
 
@@ -120,7 +120,7 @@ class Endpoint:
         if self.limits.concurrency is None:
             self.gate.expect(calls)
 
-    async def ask(self, send: Send, tokens: int, model: str = "") -> tuple[Answer, float]:
+    async def ask(self, send: Send, tokens: int, model: str = "") -> tuple[RawReply, float]:
         """The answer and the seconds it took, after as many attempts as it needs.
 
         `tokens` is about how many it will read and write, `model` the name of who is asked. Raises
@@ -137,7 +137,7 @@ class Endpoint:
             # From the first attempt on: how long a call has to wait for its turn is not its doing.
             ends = min(ends, run_ends, start + self.limits.deadline)
             result = await self._attempt(send, start, ends, call, looks=looks)
-            if isinstance(result, Answer):
+            if isinstance(result, RawReply):
                 self._answering.add(model)
                 if self._shut:
                     self._shut.pop(model, None)
@@ -231,13 +231,13 @@ class Endpoint:
 
     async def _attempt(
         self, send: Send, start: float, ends: float, call: Call, *, looks: bool
-    ) -> Answer | _Trouble:
+    ) -> RawReply | _Trouble:
         """What came of one attempt. A place at the gate is held, and given up here."""
         allowed = min(self.limits.timeout, ends - start)
         outcome: Outcome = "failed"
         try:
             result = found_in(await send(allowed))
-            outcome = "answered" if isinstance(result, Answer) else result.outcome
+            outcome = "answered" if isinstance(result, RawReply) else result.outcome
         except TimeoutError:
             result = _Trouble(f"no answer in {allowed:.3g} s", "failed", DeadlineExceeded)
         except OSError as error:
@@ -248,7 +248,7 @@ class Endpoint:
             seconds = time.monotonic() - start
             (self._shared_turns() or self.gate).leave(outcome, seconds)
         self._learn(result, seconds, call, looks=looks)
-        if isinstance(result, Answer) and result.status != 200:
+        if isinstance(result, RawReply) and result.status != 200:
             raise Refused(
                 f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}",
                 result.status,
@@ -262,13 +262,15 @@ class Endpoint:
         self.tokens = Pace(self.limits.tokens_per_minute)
         self.breaker = Breaker(self.where, self.limits.outage)
 
-    def _learn(self, result: Answer | _Trouble, seconds: float, call: Call, *, looks: bool) -> None:
-        self.health += MEMORY * (isinstance(result, Answer) - self.health)
+    def _learn(
+        self, result: RawReply | _Trouble, seconds: float, call: Call, *, looks: bool
+    ) -> None:
+        self.health += MEMORY * (isinstance(result, RawReply) - self.health)
         if isinstance(result, _Trouble) and result.outcome == "failed":
             self.breaker.failed(call, result.what, looked=looks, answered=result.answered)
             return
         self.breaker.succeeded()
-        if isinstance(result, Answer):
+        if isinstance(result, RawReply):
             known = self.typical
             self.typical = seconds if known is None else known + MEMORY * (seconds - known)
 
@@ -289,7 +291,7 @@ def _is_about_model(error: Refused) -> bool:
     return error.status in _FOR_MODEL and not _ABOUT_TEXT.search(str(error))
 
 
-def found_in(answer: Answer) -> Answer | _Trouble:
+def found_in(answer: RawReply) -> RawReply | _Trouble:
     """The answer, be it a refusal for good; or what was wrong with it, where another try may help."""
     answer = honest(answer)
     if answer.status == 200:
@@ -305,7 +307,7 @@ def found_in(answer: Answer) -> Answer | _Trouble:
     return _Trouble(what, "failed", Overloaded, wait, answered=answer.status == 500)
 
 
-def honest(answer: Answer) -> Answer:
+def honest(answer: RawReply) -> RawReply:
     """The answer with the status that it ought to have: some endpoints send errors as successes."""
     error = _error_in(answer.data) if answer.status == 200 else None
     if not error:

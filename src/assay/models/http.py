@@ -1,21 +1,235 @@
-"""HttpSend: payloads posted over the connections of the running loop."""
+"""Send JSON over HTTP by aiohttp, with one session of pooled connections for each event loop.
 
-from collections.abc import Mapping
+A synchronous method runs an event loop of its own, so sessions come and go with loops. Each is closed by an asynchronous
+generator: a loop finishes those before it closes, and needs to know nothing of us.
+"""
 
-from assay.models.address import Address
-from assay.models.client import Answer, Client
-from assay.models.wire import Payload
-from assay.redaction import redacted
+import asyncio
+import os
+import ssl
+import threading
+import zlib
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Mapping
+from functools import cache
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from assay.errors import MissingExtraError, Refused
+from assay.models.wire import Payload, RawReply, raw_reply
+from assay.redaction import STRUCK, parted_from_login, redacted, telltale
+from assay.wording import described
+
+try:
+    import aiohttp
+    from yarl import URL
+except ImportError:
+    raise MissingExtraError("asking a model over HTTP", package="aiohttp", extra="judge") from None
+
+LONGEST_BODY = 64 * 1024 * 1024
+"""Bytes of a reply, also once it is decompressed; one with log-probabilities has a few million."""
+CONNECT_SECONDS = 30.0
+KEEP_ALIVE = 75.0
+"""Seconds that an idle connection is kept."""
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "assay"}
 
 
-class HttpSend:
-    """Posts payloads to one address."""
+class HttpAddress:
+    """A URL with the headers of every request to it. Raises `Refused` for a URL that is none."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
-        self.url = url
-        self._address = Address(url, headers)
+    def __init__(self, url: str, headers: Mapping[str, str], *, method: str = "POST") -> None:
+        """The proxy is the one that the environment names for this URL."""
+        bare, _, password = parted_from_login(url)
+        parts = _split(url)
+        # Taken off the address: aiohttp refuses one with a login beside a header with a key.
+        self._url = URL(bare)
+        self._method = method
+        self._headers = _HEADERS | dict(headers)
+        if parts.username and "Authorization" not in self._headers:
+            self._headers["Authorization"] = _basic(parts)
+        for name, value in self._headers.items():
+            _refuse_unsendable(name, value)
+        key = self._headers.get("Authorization", "").rpartition(" ")[2]
+        sent = telltale(key or self._headers.get("x-api-key"), password)
+        self._secrets = tuple(secret.encode() for secret in sent)
+        self._tls = _tls() if parts.scheme == "https" else True
+        self._proxy = proxy_for(url)
 
-    async def __call__(self, payload: Payload, seconds: float) -> Answer:
-        client = await Client.here()
-        answer = await client.ask(self._address, payload.written(), seconds)
-        return answer._replace(text=redacted(answer.text)) if answer.text else answer
+    async def post(self, payload: Payload, seconds: float) -> RawReply:
+        """The answer to a payload; what it repeats of known secrets is struck out of its text."""
+        reply = await self.send(payload.written(), seconds)
+        return reply._replace(text=redacted(reply.text)) if reply.text else reply
+
+    async def send(self, body: bytes, seconds: float) -> RawReply:
+        """The answer to one request, whatever its status. Connection errors are `OSError`s.
+
+        Raises `TimeoutError` when there is none so many seconds after it was sent.
+        """
+        session = await _session()
+        try:
+            # Redirects are not followed: a key that is meant for one host is not sent to another.
+            async with session.request(
+                self._method, self._url, data=body, headers=self._headers, proxy=self._proxy,
+                ssl=self._tls, allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
+            ) as response:  # fmt: skip
+                said = _unzipped(
+                    await _body(response), response.headers.get("Content-Encoding", "")
+                )
+        except aiohttp.ClientError as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise ConnectionError(_why(error)) from error
+        for secret in self._secrets:
+            said = said.replace(secret, STRUCK.encode())
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return raw_reply(response.status, headers, said)
+
+
+def _why(error: aiohttp.ClientError) -> str:
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed the connection before its answer was whole"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return str(error.os_error)
+    return str(error) or described(error)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError(url)
+        URL(parted_from_login(url)[0])
+    except ValueError:
+        raise Refused(f"{url!r} is no address: give one such as http://127.0.0.1:8000/v1") from None
+    return parts
+
+
+def _basic(parts: SplitResult) -> str:
+    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+def _refuse_unsendable(name: str, value: str) -> None:
+    if not value.isascii() or not value.isprintable():
+        # The value is not shown, for it may be a key.
+        raise Refused(
+            f"the header {name} holds a line break, or a letter beyond ASCII: see that the key is "
+            "one line, without quotes or blanks around it"
+        )
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for an address; None for none.
+
+    Not left to aiohttp (`trust_env`), which would take a login from .netrc in place of the key as well.
+    """
+    parts = urlsplit(url)
+    if not parts.hostname or proxy_bypass(parts.hostname):
+        return None
+    proxy = getproxies().get(parts.scheme)
+    if proxy:
+        _split(proxy)
+    return proxy or None
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    if (response.content_length or 0) > LONGEST_BODY:
+        raise _too_long()
+    pieces: list[bytes] = []
+    total = 0
+    async for piece in response.content.iter_any():
+        total += len(piece)
+        if total > LONGEST_BODY:
+            raise _too_long()
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _unzipped(body: bytes, coding: str) -> bytes:
+    """Some servers compress what they were asked to leave as it is."""
+    if coding.strip().lower() not in ("gzip", "x-gzip", "deflate") or not body:
+        return body
+    unzipping = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        # Bounded here and not afterwards: a million bytes can hold a thousand million.
+        text = unzipping.decompress(body, LONGEST_BODY + 1)
+    except zlib.error as error:
+        raise ConnectionError(f"a body that is no {coding} ({error})") from None
+    if len(text) > LONGEST_BODY:
+        raise _too_long()
+    if not unzipping.eof:
+        raise ConnectionError(f"a body of {coding} that ends too soon")
+    return text
+
+
+def _too_long() -> Refused:
+    # Refused and not tried again: the next one would be as long.
+    mebibytes = LONGEST_BODY >> 20
+    return Refused(f"the reply is longer than {mebibytes} MiB, which no answer of a model is")
+
+
+class _Request(aiohttp.ClientRequest):
+    """A request that is not sent where its answer could be mistaken for another one."""
+
+    async def send(self, conn: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
+        # Bytes that came in while a connection was idle would be read as the answer to this request.
+        if conn.protocol is not None and conn.protocol.should_close:
+            raise aiohttp.ClientConnectionError("the server sent what was not asked for")
+        return await super().send(conn)
+
+
+_sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[None]]] = {}
+"""The session of each loop, and the generator that closes it when the loop ends."""
+_lock = threading.Lock()
+
+
+async def _session() -> aiohttp.ClientSession:
+    """The session of the running loop."""
+    loop = asyncio.get_running_loop()
+    known = _sessions.get(loop)
+    if known is not None and not known[0].closed:
+        return known[0]
+    session = aiohttp.ClientSession(
+        # How many calls go at once is decided by the limiter, so there is no second limit here.
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+        request_class=_Request,
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("Content-Type",),
+    )
+    keeper = _until_the_loop_ends(session)
+    with _lock:
+        for gone in [known for known in _sessions if known.is_closed()]:
+            del _sessions[gone]
+        _sessions[loop] = session, keeper
+    await anext(keeper)
+    return session
+
+
+async def _until_the_loop_ends(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await session.close()
+        # Sockets are closed by the loop, in its next turn.
+        await asyncio.sleep(0)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """By the machine's certificates, or those of SSL_CERT_FILE; reading them takes a moment."""
+    return ssl.create_default_context()
+
+
+_left_behind: list[object] = []
+
+
+def _after_fork() -> None:
+    """A forked child must neither use nor close its parent's connections, so it keeps them."""
+    _left_behind.extend(_sessions.values())
+    _sessions.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

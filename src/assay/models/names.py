@@ -17,7 +17,6 @@ from assay.models.endpoint import Endpoint
 from assay.models.flight import InFlight
 from assay.models.function import FunctionModel
 from assay.models.genai_wire import GenaiWire
-from assay.models.http import HttpSend
 from assay.models.limits import Limits
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE, Price, price_of
@@ -150,10 +149,12 @@ def _at_address(source: str, options: _Options) -> Model:
 
 
 def _over_http(url: str, provider: str, name: str, key: str | None, options: _Options) -> Model:
+    from assay.models.http import HttpAddress
+
     wire = _wire("anthropic" if provider == "anthropic" else "openai", provider, options)
     where, login, password = parted_from_login(url)
     keep_secret(key, password)
-    send = HttpSend(url + wire.path, wire.headers(key))
+    send = HttpAddress(url + wire.path, wire.headers(key)).post
     return _model(where, provider, name, key or login, wire, send, options)
 
 

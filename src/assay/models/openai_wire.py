@@ -6,7 +6,6 @@ from typing import Any
 
 from assay.messages import tool_calls
 from assay.models.base import Reply, Request, Token, Tool, Usage
-from assay.models.client import dumps
 from assay.models.dialect import (
     LOGPROBS,
     MAX_COMPLETION_TOKENS,
@@ -16,7 +15,7 @@ from assay.models.dialect import (
     TEMPERATURE,
 )
 from assay.models.schema import json_schema
-from assay.models.wire import Payload, in_pieces, in_words, joined, text_of
+from assay.models.wire import Payload, dumps, in_pieces, in_words, joined, text_of
 
 MOST_KEPT = 256
 """Payloads without messages that are kept."""

@@ -8,8 +8,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from assay.models.client import Answer
-from assay.models.wire import Payload
+from assay.models.wire import Payload, RawReply
 from assay.redaction import redacted, without
 
 CONNECTIONS = 1000
@@ -74,7 +73,7 @@ class SdkSend:
         marks = (create, getattr(client, "close", None), getattr(client, "aclose", None))
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
-    async def __call__(self, payload: Payload, seconds: float) -> Answer:
+    async def __call__(self, payload: Payload, seconds: float) -> RawReply:
         body = self._arguments(payload.whole())
         try:
             async with asyncio.timeout(seconds):
@@ -87,7 +86,7 @@ class SdkSend:
             if answer is None:
                 raise
             return answer
-        return Answer(200, {}, without(self._secrets, _plain(result)), "")
+        return RawReply(200, {}, without(self._secrets, _plain(result)), "")
 
     def _arguments(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body as arguments; a field that this version of the SDK has no name for goes in `extra_body`.
@@ -148,12 +147,14 @@ def _names(create: Callable[..., Any]) -> frozenset[str] | None:
     return frozenset(parameter.name for parameter in parameters)
 
 
-def _refusal(error: Exception) -> Answer | None:
+def _refusal(error: Exception) -> RawReply | None:
     """What the endpoint said; an `OSError` when it could not be reached; None for other errors."""
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if isinstance(status, int) and 400 <= status < 600:
         headers = getattr(getattr(error, "response", None), "headers", None)
-        return Answer(status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error)))
+        return RawReply(
+            status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error))
+        )
     if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):
         raise ConnectionError(str(error)) from error
     return None

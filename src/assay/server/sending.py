@@ -5,9 +5,9 @@ import random
 import time
 from typing import Any, Final
 
-from assay.models.address import Address
-from assay.models.client import Answer, Client
+from assay.models.http import HttpAddress
 from assay.models.retry import backoff, retry_after
+from assay.models.wire import RawReply
 from assay.server.refusals import ServerRefused
 from assay.wording import described
 
@@ -26,7 +26,7 @@ class Sender:
         self._headers = {"Content-Type": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
-        self._addresses: dict[tuple[str, str], Address] = {}
+        self._addresses: dict[tuple[str, str], HttpAddress] = {}
         self._address("POST", "/v1/score")  # so that what is wrong with it is said at once
 
     async def get(self, path: str) -> Any:
@@ -37,13 +37,12 @@ class Sender:
         """The reply to a body, as JSON; raises `ServerRefused` when there is none."""
         return await self._until_answered(self._address("POST", path), body)
 
-    async def _until_answered(self, address: Address, body: bytes) -> Any:
+    async def _until_answered(self, address: HttpAddress, body: bytes) -> Any:
         attempt, ends = 0, None
         while True:
             attempt += 1
             try:
-                client = await Client.here()
-                answer = await client.ask(address, body, LONGEST)
+                answer = await address.send(body, LONGEST)
             except OSError as error:  # a TimeoutError is one too
                 failure, wait = ServerRefused(described(error)), backoff(attempt, None)
             else:
@@ -59,14 +58,14 @@ class Sender:
                 raise ServerRefused(f"{self.url}{tries}: {failure}", failure.status)
             await asyncio.sleep(wait)
 
-    def _address(self, method: str, path: str) -> Address:
+    def _address(self, method: str, path: str) -> HttpAddress:
         if (method, path) not in self._addresses:
-            made = Address(self.url + path, self._headers, method=method)
+            made = HttpAddress(self.url + path, self._headers, method=method)
             self._addresses[method, path] = made
         return self._addresses[method, path]
 
 
-def _sentence(answer: Answer) -> str:
+def _sentence(answer: RawReply) -> str:
     said: Any = answer.data
     told = said.get("error") if isinstance(said, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return f"{answer.status}, {told if isinstance(told, str) else answer.text[:200]}".rstrip(", ")
