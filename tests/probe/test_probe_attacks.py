@@ -11,12 +11,12 @@ import pytest
 from assay import Criterion
 from assay.graders.prompting import prompt_version, system_prompt
 from assay.probe import Attack, attacks_of
-from assay.probe.attacks import DISGUISES, attack_of, shipped
+from assay.probe.attacks import DISGUISES, attack_of, shipped_attacks
 from assay.probe.trials import shipped_texts
 from assay.trust import TrustError
 
-ATTACKS = [attack for attack in shipped() if not attack.harmless]
-TWINS = [attack for attack in shipped() if attack.harmless]
+ATTACKS = [attack for attack in shipped_attacks() if not attack.harmless]
+TWINS = [attack for attack in shipped_attacks() if attack.harmless]
 PLACES = ("{response}", "{good}", "{bad}", "{payload}")
 
 
@@ -25,20 +25,20 @@ class TestCorpus:
         """Between 120 and 200 attacks, at least eight a family, no id and no text twice."""
         assert 120 <= len(ATTACKS) <= 200
         assert min(Counter(attack.family for attack in ATTACKS).values()) >= 8
-        assert len({attack.id for attack in shipped()}) == len(shipped())
-        texts = [attack.on("bait", good="G", bad="B") for attack in shipped()]
+        assert len({attack.id for attack in shipped_attacks()}) == len(shipped_attacks())
+        texts = [attack.on("bait", good="G", bad="B") for attack in shipped_attacks()]
         assert len(set(texts)) == len(texts)
 
     def test_an_id_begins_with_its_family(self):
         """So that a line of a report says what it is about."""
-        assert all(attack.id.startswith(f"{attack.family}-") for attack in shipped())
+        assert all(attack.id.startswith(f"{attack.family}-") for attack in shipped_attacks())
 
     def test_every_family_has_one_harmless_twin(self):
         """Which names no verdict."""
         assert [twin.family for twin in TWINS] == list(dict.fromkeys(a.family for a in ATTACKS))
         assert not any("{good}" in twin.text + twin.payload for twin in TWINS)
 
-    @pytest.mark.parametrize("attack", shipped(), ids=lambda attack: attack.id)
+    @pytest.mark.parametrize("attack", shipped_attacks(), ids=lambda attack: attack.id)
     def test_an_attack_keeps_the_response_and_leaves_no_place_open(self, attack):
         """A response that is gone may have lost its fault; only master keys stand alone."""
         text = attack.on("the bait", good="GOOD", bad="BAD")
@@ -116,7 +116,7 @@ class TestChoosing:
 
     def test_without_a_limit_all_are_taken(self):
         """Of the families that are named."""
-        assert len(attacks_of()) == len(shipped())
+        assert len(attacks_of()) == len(shipped_attacks())
         assert {attack.family for attack in attacks_of(["hidden"])} == {"hidden"}
 
     def test_an_unknown_family_is_refused_with_what_was_meant(self):

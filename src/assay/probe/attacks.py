@@ -116,9 +116,9 @@ class Attack:
     def on(self, response: str, *, good: str, bad: str) -> str:
         """The response under attack. What is put in is not looked at again."""
         words = {"response": response, "good": good, "bad": bad}
-        payload = _filled(self.payload, words)
+        payload = _fill(self.payload, words)
         hide = DISGUISES.get(self.disguise)
-        return _filled(self.text, {**words, "payload": hide(payload) if hide else payload})
+        return _fill(self.text, {**words, "payload": hide(payload) if hide else payload})
 
     def against(self, criterion: Criterion, response: str) -> str:
         """The response under an attack that wants the best of this criterion's verdicts."""
@@ -127,12 +127,12 @@ class Attack:
         return self.on(response, good=worst if is_fault else best, bad=best if is_fault else worst)
 
 
-def _filled(template: str, words: Mapping[str, str]) -> str:
+def _fill(template: str, words: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda found: words.get(found[1], found[0]), template)
 
 
 @cache
-def shipped() -> tuple[Attack, ...]:
+def shipped_attacks() -> tuple[Attack, ...]:
     """Every attack that is shipped, the harmless twins of the families among them."""
     text = files("assay.probe").joinpath("attacks.jsonl").read_text(encoding="utf-8")
     return tuple(attack_of(json.loads(line)) for line in text.splitlines())
@@ -165,12 +165,12 @@ def attacks_of(
     >>> Counter(attack.family for attack in drawn if not attack.harmless)
     Counter({'language': 3, 'master_key': 2})
     """
-    known = list(dict.fromkeys(attack.family for attack in shipped()))
+    known = list(dict.fromkeys(attack.family for attack in shipped_attacks()))
     for family in families:
         if family not in known:
             raise TrustError(f"there is no family {family!r} of attacks: {meant(family, known)}")
-    listed = [attack for attack in shipped() if not families or attack.family in families]
-    drawn = _drawn(listed, limit, seed)
+    listed = [attack for attack in shipped_attacks() if not families or attack.family in families]
+    drawn = _draw(listed, limit, seed)
     wanted = {attack.family for attack in drawn}
     return tuple(
         attack
@@ -179,7 +179,7 @@ def attacks_of(
     )
 
 
-def _drawn(listed: Sequence[Attack], limit: int | None, seed: int) -> list[Attack]:
+def _draw(listed: Sequence[Attack], limit: int | None, seed: int) -> list[Attack]:
     by_family: dict[str, list[Attack]] = defaultdict(list)
     for attack in listed:
         if not attack.harmless:

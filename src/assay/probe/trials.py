@@ -78,10 +78,10 @@ async def probe(
         most = sum(len(target.baits) + len(chosen) for target in targets)
         watch = Watch(on_progress, most, spent)
         asked = _Judge(judge, stopping or (lambda: False), watch)
-        return await _probed(asked, targets, chosen, spent)
+        return await _attack(asked, targets, chosen, spent)
 
 
-async def _probed(
+async def _attack(
     judge: "_Judge", targets: Sequence["Target"], attacks: Sequence[Attack], spent: Ledger
 ) -> ProbeReport:
     """First the baits as they are, then harmless additions to them, then attacks."""
@@ -175,9 +175,11 @@ def targets_of(
     >>> target.name, target.baits[0].text
     ('names_paris', 'It is Rome.')
     """
-    others = tuple(_given(responses)) or off_topic(seed)
+    others = tuple(_response_baits(responses)) or off_topic(seed)
     found = [
-        Target(f"{inside}{criterion.name}", criterion, _of_golden(criterion, each.golden) or others)
+        Target(
+            f"{inside}{criterion.name}", criterion, _golden_baits(criterion, each.golden) or others
+        )
         for inside, each in rubrics_inside(rubric)
         for criterion in each.criteria
         if criterion.judged
@@ -189,7 +191,7 @@ def targets_of(
     return found
 
 
-def _of_golden(criterion: Criterion, golden: Sequence[Golden]) -> tuple[Bait, ...]:
+def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> tuple[Bait, ...]:
     """The golden examples that should fail a criterion."""
     values = [criterion.values.get(str(each.expect.get(criterion.name))) for each in golden]
     bad = [
@@ -200,7 +202,7 @@ def _of_golden(criterion: Criterion, golden: Sequence[Golden]) -> tuple[Bait, ..
     return tuple(_bait(example.name, "golden", example.fields) for example in bad[:_TRIED])
 
 
-def _given(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
+def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
     taken: set[str] = set()
     for number, response in enumerate(responses[:_TRIED], start=1):
         fields = {"completion": response} if isinstance(response, str) else response

@@ -122,21 +122,21 @@ class Draft:
     """Why a drafter gave no proposal."""
 
 
-async def drafted_from_pairs(model: Model, shown: Sequence[Pair], most: int) -> Draft:
+async def draft_from_pairs(model: Model, shown: Sequence[Pair], most: int) -> Draft:
     """Criteria that tell the preferred responses of these pairs from the rejected ones."""
     batches = [shown[start : start + _AT_ONCE] for start in range(0, len(shown), _AT_ONCE)]
     requests = [_request("suggest_pairs", "\n\n".join(map(_of_pair, batch))) for batch in batches]
-    return await _drafted(model, requests, most)
+    return await _draft(model, requests, most)
 
 
-async def drafted_from_references(
+async def draft_from_references(
     model: Model, prompt: str, references: Sequence[str], most: int
 ) -> Draft:
     """Criteria that these good answers to a prompt meet."""
     asked = f"<query>{without_prompt_tags(prompt)}</query>"
     parts = [asked, *(f"A good answer:\n{fenced(text)}" for text in references)]
     request = _request("suggest_references", "\n\n".join(parts))
-    return await _drafted(model, [request], most, faults=False)
+    return await _draft(model, [request], most, faults=False)
 
 
 def _of_pair(pair: Pair) -> str:
@@ -161,7 +161,7 @@ def _complaints(criteria: Sequence[Proposed]) -> Iterator[str]:
             yield f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
 
 
-async def _drafted(
+async def _draft(
     model: Model, requests: Sequence[Request], most: int, *, faults: bool = True
 ) -> Draft:
     async def ask(request: Request) -> Proposal | str:
@@ -185,10 +185,10 @@ async def _drafted(
             for each in in_turn
         ]
     )
-    return replace(_sifted(criteria, most, faults), errors=errors)
+    return replace(_sift(criteria, most, faults), errors=errors)
 
 
-def _sifted(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
+def _sift(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
     """The first `most` that lint finds no error in, and that ask what none before them asks."""
     kept: list[Criterion] = []
     refused: list[tuple[Criterion, str]] = []

@@ -23,8 +23,8 @@ from assay.runs.spending import NOTHING, Spending
 from assay.suggest.drafts import (
     Draft,
     Pair,
-    drafted_from_pairs,
-    drafted_from_references,
+    draft_from_pairs,
+    draft_from_references,
     split,
 )
 from assay.trust.estimate import Estimate, Record, clustered_wilson, undefined
@@ -145,11 +145,11 @@ async def suggest_from_pairs(
     shown, unseen = split(pairs, seed)
     drafter, judge = _models(model, grader)
     with budget() as spent:
-        draft = await drafted_from_pairs(drafter, shown, most)
+        draft = await draft_from_pairs(drafter, shown, most)
         criteria = _to_judge(draft, most, spent)
         texts = [text for pair in unseen for text in pair.texts]
         verdicts = await _verdicts(judge, criteria, texts, spent, on_progress)
-    judged = [_held_against_pairs(criterion, unseen, verdicts) for criterion in criteria]
+    judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in criteria]
     kept = [each.criterion for each in judged if each.kept]
     golden = _golden_of_pairs(kept, unseen, verdicts)
     source = f"{len(pairs)} pairs by {drafter.id}, which saw {len(shown)} of them"
@@ -176,10 +176,10 @@ async def suggest_from_references(
     good: list[Text] = [(text, prompt) for text in references]
     others: list[Text] = [(bait.text, prompt) for bait in off_topic()]
     with budget() as spent:
-        draft = await drafted_from_references(drafter, prompt, references, most)
+        draft = await draft_from_references(drafter, prompt, references, most)
         criteria = _to_judge(draft, most, spent)
         verdicts = await _verdicts(judge, criteria, [*good, *others], spent, on_progress)
-    judged = [_held_against_references(each, good, others, verdicts) for each in criteria]
+    judged = [_judge_by_references(each, good, others, verdicts) for each in criteria]
     kept = [each.criterion for each in judged if each.kept]
     golden = _golden_of_references(kept, good, others)
     number = f"{len(references)} reference{'s' if len(references) > 1 else ''}"
@@ -241,7 +241,7 @@ def _suggestion(
     return Suggestion(source, tuple(ranked), tuple(golden), draft.errors, Spending.of(spent))
 
 
-def _held_against_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verdicts) -> Judged:
+def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verdicts) -> Judged:
     """A criterion, kept if it agrees with the preferences clearly more often than chance would."""
     better = worse = alike = errors = 0
     clusters: dict[str, list[bool]] = defaultdict(list)
@@ -255,11 +255,11 @@ def _held_against_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _
             better, worse = better + chosen, worse + rejected
             clusters[pair.prompt or pair.chosen].append(chosen)
     agreement = clustered_wilson([(sum(each), len(each)) for each in clusters.values()])
-    kept, why = _decided(better, worse, errors, agreement)
+    kept, why = _decide(better, worse, errors, agreement)
     return Judged(criterion, kept, why, better, worse, alike, errors, agreement)
 
 
-def _decided(better: int, worse: int, errors: int, agreement: Estimate) -> tuple[bool, str]:
+def _decide(better: int, worse: int, errors: int, agreement: Estimate) -> tuple[bool, str]:
     told_apart = better + worse
     if agreement.low is None or agreement.high is None:
         unanswered = f" ({errors} have no verdict)" if errors else ""
@@ -272,7 +272,7 @@ def _decided(better: int, worse: int, errors: int, agreement: Estimate) -> tuple
     return False, f"{said}: that may be chance"
 
 
-def _held_against_references(
+def _judge_by_references(
     criterion: Criterion, references: Sequence[Text], others: Sequence[Text], verdicts: _Verdicts
 ) -> Judged:
     """A criterion, kept if every reference passes it, and no text about something else does."""

@@ -16,7 +16,14 @@ from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.consistency import Consistency, Repeats
 from assay.trust.estimate import Record
 from assay.trust.labels import Joined, Label, LabelledItem, join
-from assay.trust.questions import Answer, Question, pair_runs, pooled, questions_of, same_questions
+from assay.trust.questions import (
+    Answer,
+    Question,
+    pair_runs,
+    pooled_choices,
+    questions_of,
+    same_questions,
+)
 
 Reference: TypeAlias = Literal["each", "majority"]
 """Whom a judge is held against: each rater in turn, or what most of them say."""
@@ -128,7 +135,7 @@ def agreement_of(
     for item in joined.items:
         by_name.setdefault(item.criterion, []).append(item)
     asked = [question for name, question in joined.questions.items() if name in by_name]
-    overall = _Measuring(*pooled(q for q in asked if q.choices), reference, how)
+    overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference, how)
     chosen = [item for item in joined.items if joined.questions[item.criterion].choices]
     return Agreement(
         overall=overall.criterion("overall", chosen),

@@ -12,10 +12,10 @@ from assay.trust.estimate import (
     Array,
     Estimate,
     clustered_wilson,
-    divided,
     normal_cdf,
     normal_quantile,
     np,
+    ratio,
     spread_estimate,
     t_quantile,
     undefined,
@@ -61,7 +61,7 @@ class Statistic:
 
 def share(parts: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
     """A share, from what is counted and of how many."""
-    return Statistic(lambda sums: divided(*parts(sums)), undefined, parts)
+    return Statistic(lambda sums: ratio(*parts(sums)), undefined, parts)
 
 
 def _first_two(sums: Array) -> tuple[Array, Array]:
@@ -151,8 +151,8 @@ class Clustered:
             reason = f"no interval: all {len(self.sums)} examples are alike in this"
             return Estimate(value, reason=reason)
         rows, times = self.distinct
-        skew = _skewness(statistic.of(self.total - rows), times)
-        return Estimate(value, *_accelerated(value, defined, skew, self._reach()))
+        skew = _acceleration(statistic.of(self.total - rows), times)
+        return Estimate(value, *_bca_interval(value, defined, skew, self._reach()))
 
     def _reach(self) -> float:
         """How many standard errors the interval reaches to either side."""
@@ -160,7 +160,7 @@ class Clustered:
         return t_quantile((1 + self.resampling.level) / 2, count - 1) * (count / (count - 1)) ** 0.5
 
 
-def _accelerated(value: float, drawn: Array, skew: float, reach: float) -> tuple[float, float]:
+def _bca_interval(value: float, drawn: Array, skew: float, reach: float) -> tuple[float, float]:
     """The ends of Efron's BCa interval."""
     gaps = drawn - value
     trace = 1e-9 * float(np.abs(gaps).max())
@@ -171,7 +171,7 @@ def _accelerated(value: float, drawn: Array, skew: float, reach: float) -> tuple
     return float(low), float(high)
 
 
-def _skewness(without_one: Array, times: Array) -> float:
+def _acceleration(without_one: Array, times: Array) -> float:
     """The acceleration: how unevenly single examples, left out in turn, move the figure."""
     defined = np.isfinite(without_one)
     kept, weights = without_one[defined], times[defined]
@@ -187,12 +187,20 @@ def _shifted(bias: float, skew: float, z: float) -> float:
     return normal_cdf(bias + (bias + z) / stretch) if stretch > 0 else normal_cdf(z)
 
 
+def clustered_values(
+    values: Sequence[float] | Array, examples: Sequence[str], resampling: Resampling
+) -> Clustered:
+    """What `MEAN` and `SHARE` need: the sum of each example's values, and how many they are."""
+    counted = np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
+    return Clustered(sums_by_example(counted, example_numbers(examples)), resampling)
+
+
 def mean_of(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
     """The mean, with an interval that takes whole examples for independent."""
     if not len(values):
         return undefined("there are no values")
     mean = float(values.mean())
-    together = summed_by_example(values - mean, examples)
+    together = sums_by_example(values - mean, examples)
     is_share = bool(np.isin(values, (0.0, 1.0)).all())
     squares = float((together**2).sum())
     return spread_estimate(Spread(mean, squares, len(values), len(together), is_share), level)
@@ -206,20 +214,14 @@ def design_effect(influence: Array, examples: Array) -> float:
     alone = float((influence**2).sum())
     if alone <= 0:
         return 1.0
-    return max(1.0, float((summed_by_example(influence, examples) ** 2).sum()) / alone)
+    return max(1.0, float((sums_by_example(influence, examples) ** 2).sum()) / alone)
 
 
-def summed_by_example(values: Array, examples: Array) -> Array:
-    """The values added up, a sum an example; examples are given by number."""
+def sums_by_example(values: Array, examples: Sequence[int] | Array) -> Array:
+    """The values, or rows of them, added up: a sum for each example, which is given by number."""
     _, places = np.unique(examples, return_inverse=True)
-    return np.bincount(places, weights=values).astype(float)
-
-
-def summed(examples: Sequence[str], parts: Array) -> Array:
-    """Arrays added up by the name of their example: a row for each, in the order of first mention."""
-    rows = example_numbers(examples)
-    sums = np.zeros((max(rows) + 1, *parts.shape[1:]))
-    np.add.at(sums, rows, parts)
+    sums = np.zeros((int(places.max(initial=-1)) + 1, *values.shape[1:]))
+    np.add.at(sums, places, values)
     return sums
 
 

@@ -17,9 +17,9 @@ from assay.trust.clusters import (
     Statistic,
     example_numbers,
     share,
-    summed,
+    sums_by_example,
 )
-from assay.trust.estimate import Array, Estimate, Record, divided, np, undefined
+from assay.trust.estimate import Array, Estimate, Record, np, ratio, undefined
 from assay.trust.questions import Answer
 
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
@@ -152,7 +152,7 @@ def measure(
             unit.times * coincidences([places[a] for a in unit.answers if a in places], len(listed))
             for unit in units
         ]
-        return Clustered(summed([unit.example for unit in units], np.stack(found)), how)
+        return Clustered(_summed(units, found), how)
 
     whole = Clustered(tables, how)
     if ranked:
@@ -197,14 +197,19 @@ def _tables(pairs: Sequence[AnswerPair], categories: Sequence[str]) -> Array:
     return tables
 
 
+def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[Array]) -> Array:
+    """What was worked out of each pair or unit, added up by example."""
+    return sums_by_example(np.stack(parts), example_numbers([each.example for each in given]))
+
+
 def _number_measures(
     pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None, how: Resampling
 ) -> Measures:
     taken = units or [AnswerUnit(p.example, (p.people, p.judge), p.times) for p in pairs]
     sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in taken]
     gaps = [pair.times * np.array([float(pair.judge) - float(pair.people), 1.0]) for pair in pairs]
-    alpha = Clustered(summed([unit.example for unit in taken], np.stack(sums)), how)
-    differences = Clustered(summed([pair.example for pair in pairs], np.stack(gaps)), how)
+    alpha = Clustered(_summed(taken, sums), how)
+    differences = Clustered(_summed(pairs, gaps), how)
     named: dict[str, Any] = dict.fromkeys(Measures().figures(), _NUMBERS)
     named["interval_alpha"] = alpha.estimate(NUMBER_ALPHA)
     named["bias"] = differences.estimate(MEAN)
@@ -243,8 +248,8 @@ def recall(place: int, name: str) -> Statistic:
 
 def _macro_f1(tables: Array) -> Array:
     used = tables.sum(-1) + tables.sum(-2)
-    single = divided(2 * np.diagonal(tables, axis1=-2, axis2=-1), used)
-    return divided(np.nansum(single, axis=-1), (used > 0).sum(-1).astype(np.float64))
+    single = ratio(2 * np.diagonal(tables, axis1=-2, axis2=-1), used)
+    return ratio(np.nansum(single, axis=-1), (used > 0).sum(-1).astype(np.float64))
 
 
 MACRO_F1 = Statistic(_macro_f1, _NONE)
@@ -262,8 +267,8 @@ def kappa(categories: int, weights: Weights = "none") -> Statistic:
     def figure(tables: Array) -> Array:
         found = (tables * distances).sum((-2, -1))
         expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
-        chance = divided((expected * distances).sum((-2, -1)), _size(tables))
-        return 1 - divided(found, chance)
+        chance = ratio((expected * distances).sum((-2, -1)), _size(tables))
+        return 1 - ratio(found, chance)
 
     return Statistic(figure, "all verdicts are the same, and chance alone would agree as well")
 
@@ -272,7 +277,7 @@ def _matthews(tables: Array) -> Array:
     size, rows, columns = _size(tables), tables.sum(-1), tables.sum(-2)
     joint = _trace(tables) * size - (rows * columns).sum(-1)
     spreads = (size**2 - (rows**2).sum(-1)) * (size**2 - (columns**2).sum(-1))
-    return divided(joint, np.sqrt(spreads))
+    return ratio(joint, np.sqrt(spreads))
 
 
 MATTHEWS = Statistic(_matthews, "one side gives one verdict throughout, so nothing correlates")
@@ -282,7 +287,7 @@ MATTHEWS = Statistic(_matthews, "one side gives one verdict throughout, so nothi
 def bias(worths: Sequence[float]) -> Statistic:
     """How much higher the judge values on average than people do; below 0, how much lower."""
     worth = np.asarray(worths, dtype=np.float64)
-    return Statistic(lambda t: divided(((t.sum(-2) - t.sum(-1)) * worth).sum(-1), _size(t)), _NONE)
+    return Statistic(lambda t: ratio(((t.sum(-2) - t.sum(-1)) * worth).sum(-1), _size(t)), _NONE)
 
 
 def cohen_kappa(

@@ -1,14 +1,15 @@
 """Compare two runs on the same examples, example by example."""
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Literal
 
 from assay.errors import TrustError
 from assay.identity import hash_of
 from assay.runs import Run
-from assay.runs.row import Row
-from assay.trust.clusters import MEAN, Clustered, Resampling
+from assay.trust.clusters import MEAN, Resampling, clustered_values
 from assay.trust.estimate import Estimate, Record, np, undefined
 from assay.trust.significance import holm, mcnemar, minimum_detectable_effect, sign_flip
 
@@ -96,56 +97,39 @@ class Comparison(Record):
     """Criteria that only one run has, under `first` and `second`."""
 
 
-@dataclass
 class _Column:
     """One figure of a run by example: several rollouts of one are one observation, never several."""
 
-    sums: dict[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
-    unanswered: int = 0
-    """Rollouts without a value because something went wrong."""
-
-    def add(self, example: str, value: float) -> None:
-        total, count = self.sums.get(example, (0.0, 0))
-        self.sums[example] = (total + value, count + 1)
-
-    def mean(self, example: str) -> float:
-        total, count = self.sums[example]
-        return total / count
+    def __init__(self) -> None:
+        self.values: defaultdict[str, list[float]] = defaultdict(list)
+        self.unanswered = 0
 
     @property
     def is_plain(self) -> bool:
         """Whether every example has one rollout, and its value is 0 or 1."""
-        return all(count == 1 and total in (0.0, 1.0) for total, count in self.sums.values())
+        return all(each in ([0.0], [1.0]) for each in self.values.values())
 
 
-@dataclass
-class _ExampleMeans:
-    """The scores of a run, and the values of its criteria, by example."""
+class _Columns:
+    """The scores of a run, and the values of the criteria with these names."""
 
-    score: _Column = field(default_factory=_Column)
-    criteria: dict[str, _Column] = field(default_factory=dict[str, _Column])
-    prompts: dict[str, str] = field(default_factory=dict[str, str])
-    """What each example asks, as a hash."""
-    rollouts: int = 0
-
-    @classmethod
-    def of(cls, rows: Iterable[Row], names: Iterable[str]) -> "_ExampleMeans":
-        """The means of these rows, and of the criteria with these names."""
-        found = cls(criteria={name: _Column() for name in names})
-        for row in rows:
-            found.rollouts += 1
-            found.prompts.setdefault(row.example, hash_of(row.fields.get("prompt")))
+    def __init__(self, run: Run, names: Iterable[str]) -> None:
+        self.score = _Column()
+        self.criteria = {name: _Column() for name in names}
+        self.prompts: dict[str, str] = {}
+        """What each example asks, as a hash."""
+        for row in run.rows():
+            self.prompts.setdefault(row.example, hash_of(row.fields.get("prompt")))
             if row.score is None:
-                found.score.unanswered += 1
+                self.score.unanswered += 1
             else:
-                found.score.add(row.example, row.score)
+                self.score.values[row.example].append(row.score)
             values, errors = row.report.metrics, row.errors
-            for name, column in found.criteria.items():
+            for name, column in self.criteria.items():
                 if name in values:
-                    column.add(row.example, values[name])
+                    column.values[row.example].append(values[name])
                 elif name in errors or row.error is not None:
                     column.unanswered += 1
-        return found
 
 
 def compare(first: Run, second: Run, *, resampling: Resampling | None = None) -> Comparison:
@@ -155,7 +139,7 @@ def compare(first: Run, second: Run, *, resampling: Resampling | None = None) ->
     same = {
         name: question for name, question in asked.items() if asked_second.get(name) == question
     }
-    one, other = _ExampleMeans.of(first.rows(), same), _ExampleMeans.of(second.rows(), same)
+    one, other = _Columns(first, same), _Columns(second, same)
     shared = [example for example in one.prompts if example in other.prompts]
     paired = [example for example in shared if one.prompts[example] == other.prompts[example]]
     if not paired:
@@ -195,13 +179,13 @@ def _hash(run: Run) -> str | None:
 def _difference(
     name: str, one: _Column, other: _Column, paired: Sequence[str], how: Resampling, tests: int = 1
 ) -> Difference:
-    both = [example for example in paired if example in one.sums and example in other.sums]
+    both = [example for example in paired if example in one.values and example in other.values]
     unanswered = (one.unanswered, other.unanswered)
     if not both:
         nothing = undefined("no example has a value in both runs")
         return Difference(name, None, None, nothing, unanswered=unanswered)
-    first = np.array([one.mean(example) for example in both])
-    second = np.array([other.mean(example) for example in both])
+    first = np.array([fmean(one.values[example]) for example in both])
+    second = np.array([fmean(other.values[example]) for example in both])
     gaps = second - first
     gaps[np.abs(gaps) < 1e-12] = 0.0
     better, worse = int((gaps > 0).sum()), int((gaps < 0).sum())
@@ -210,7 +194,7 @@ def _difference(
         name,
         float(first.mean()),
         float(second.mean()),
-        Clustered(np.stack([gaps, np.ones(len(gaps))], axis=1), how).estimate(MEAN),
+        clustered_values(gaps, both, how).estimate(MEAN),
         p=mcnemar(better, worse) if plain else sign_flip(gaps, seed=how.seed),
         test="mcnemar" if plain else "sign_flip",
         examples=len(both),
@@ -231,13 +215,13 @@ def _adjusted(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     )
 
 
-def _nothing_shared(one: _ExampleMeans, other: _ExampleMeans, shared: int) -> str:
+def _nothing_shared(one: _Columns, other: _Columns, shared: int) -> str:
     if shared:
         return (
             f"all {shared} examples that both runs have ask something else in the second: give rows an "
             "`id` of their own, so that they can be told apart"
         )
-    if not one.rollouts or not other.rollouts:
+    if not one.prompts or not other.prompts:
         return "one of the runs has no rows yet"
     here, there = next(iter(one.prompts)), next(iter(other.prompts))
     return (

@@ -9,7 +9,14 @@ from assay.runs.row import Row
 from assay.trust.clusters import Resampling
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import Record
-from assay.trust.questions import Answer, Question, have_votes, pooled, repeated, swapped
+from assay.trust.questions import (
+    Answer,
+    Question,
+    has_votes,
+    pooled_choices,
+    repeated_votes,
+    swapped_votes,
+)
 
 
 @dataclass(frozen=True)
@@ -34,20 +41,20 @@ class Repeats:
 
     def add(self, row: Row) -> None:
         """Take in what the votes on a row's judged lines show."""
-        if not have_votes(row.report.lines):
+        if not has_votes(row.report.lines):
             return
         for line in row.report.lines:
             question = self.questions.get(line.name)
             if question is None or line.requirement is None:
                 continue
-            for votes in swapped(line):
+            for votes in swapped_votes(line):
                 first, second = (question.answered(vote) for vote in votes)
                 if first is None or second is None:
                     self._unanswered["swap"] += (first is None) + (second is None)
                 else:
                     counts = self._swaps.setdefault(question.name, Counter())
                     counts[row.example, first, second] += 1
-            for votes in repeated(line):
+            for votes in repeated_votes(line):
                 answers = [question.answered(vote) for vote in votes]
                 self.add_answers(row.example, question.name, answers)
 
@@ -86,7 +93,7 @@ class Repeats:
             return None
 
         def measured(names: Sequence[str]) -> Measures:
-            choices, ranked = pooled(self.questions[name] for name in names)
+            choices, ranked = pooled_choices(self.questions[name] for name in names)
             return measure(
                 [pair for name in names for pair in pairs[name]],
                 choices,

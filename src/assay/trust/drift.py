@@ -7,7 +7,7 @@ from typing import Any
 from assay.errors import TrustError
 from assay.runs import Run
 from assay.trust.agreement import consensus
-from assay.trust.clusters import MEAN, SHARE, Clustered, Resampling, summed
+from assay.trust.clusters import MEAN, SHARE, Resampling, clustered_values
 from assay.trust.estimate import Estimate, Record, np
 from assay.trust.labels import Label, join
 from assay.trust.questions import Answer, Question, TwoAnswers, pair_runs, same_questions
@@ -119,15 +119,13 @@ def _drift(
     if not worths:
         return None
     values = np.array(worths, dtype=np.float64)
-    changes = summed(
-        examples, np.stack([values[:, 1] - values[:, 0], np.ones(len(values))], axis=1)
-    )
+    changes = clustered_values(values[:, 1] - values[:, 0], examples, how)
     return CriterionDrift(
         question.name,
         float(values[:, 0].mean()),
         float(values[:, 1].mean()),
-        Clustered(changes, how).estimate(MEAN),
-        sign_flip(changes[:, 0], seed=how.seed),
+        changes.estimate(MEAN),
+        sign_flip(changes.sums[:, 0], seed=how.seed),
         rollouts=len(values),
         unanswered=len(pairs) - len(answered),
         accuracy=_accuracy(answered, people, how),
@@ -141,7 +139,6 @@ def _accuracy(
     if not told:
         return None
     examples = [twice.example for twice, _ in told]
-    before = np.array([[float(twice.before == said), 1.0] for twice, said in told])
-    after = np.array([[float(twice.after == said), 1.0] for twice, said in told])
-    was, now = (Clustered(summed(examples, right), how) for right in (before, after))
+    was = clustered_values([twice.before == said for twice, said in told], examples, how)
+    now = clustered_values([twice.after == said for twice, said in told], examples, how)
     return was.estimate(SHARE), now.estimate(SHARE)

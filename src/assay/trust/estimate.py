@@ -187,7 +187,7 @@ def binomial_cdf(successes: int, trials: int, chance: float) -> float:
     return float(_special.bdtr(successes, trials, chance))
 
 
-def divided(above: Array, below: Array) -> Array:
+def ratio(above: Array, below: Array) -> Array:
     """The quotients; NaN where there is nothing to divide by."""
     shape = np.broadcast_shapes(np.shape(above), np.shape(below))
     return np.divide(above, below, out=np.full(shape, np.nan), where=np.asarray(below) > 0)

@@ -15,7 +15,7 @@ from functools import cached_property
 from math import ceil
 from typing import NamedTuple
 
-from assay.trust.clusters import design_effect, summed_by_example
+from assay.trust.clusters import design_effect, sums_by_example
 from assay.trust.estimate import (
     LEVEL,
     Array,
@@ -98,12 +98,12 @@ class ErrorRates:
 
 def sensitivity(observed: Observed, level: float = LEVEL) -> Estimate:
     """Of what people call met, the share that the judge calls met."""
-    return _said_yes(observed, observed.people, level)
+    return _yes_share(observed, observed.people, level)
 
 
 def specificity(observed: Observed, level: float = LEVEL) -> Estimate:
     """Of what people call unmet, the share that the judge calls unmet."""
-    alarms = _said_yes(observed, 1 - observed.people, level)
+    alarms = _yes_share(observed, 1 - observed.people, level)
     ends = (None if end is None else 1 - end for end in (alarms.value, alarms.high, alarms.low))
     return Estimate(*ends, reason=alarms.reason)
 
@@ -111,18 +111,18 @@ def specificity(observed: Observed, level: float = LEVEL) -> Estimate:
 def beats_chance(observed: Observed) -> bool:
     """Whether sensitivity + specificity - 1 lies clearly above 0."""
     hits, alarms = (
-        _said_yes(observed, weights, DOUBT) for weights in (observed.people, 1 - observed.people)
+        _yes_share(observed, weights, DOUBT) for weights in (observed.people, 1 - observed.people)
     )
     low = difference_of(hits, alarms).low
     return low is not None and low > 0
 
 
-def _said_yes(observed: Observed, weights: Array, level: float) -> Estimate:
+def _yes_share(observed: Observed, weights: Array, level: float) -> Estimate:
     """The share of labelled rollouts that the judge says yes to, each with its weight."""
     labelled = observed.labelled
     examples, weight = observed.examples[labelled], weights[labelled]
-    yes = summed_by_example(observed.judge[labelled] * weight, examples)
-    clusters = zip(yes.tolist(), summed_by_example(weight, examples).tolist(), strict=True)
+    yes = sums_by_example(observed.judge[labelled] * weight, examples)
+    clusters = zip(yes.tolist(), sums_by_example(weight, examples).tolist(), strict=True)
     return clustered_wilson(list(clusters), level)
 
 

@@ -1,6 +1,6 @@
-"""Evidence: the words of an answer that a verdict quotes, found again in the answer.
+"""Find the words that a verdict quotes again in the answer that was judged.
 
-A judge that quotes what nobody wrote has not read what it judged, so a quotation that cannot be found is
+A judge that quotes what is not there has not read what it judged, so a quotation that cannot be found is
 said to be missing.
 """
 

@@ -1,4 +1,4 @@
-"""Golden examples, run: what a rubric says of them, held against what it should say."""
+"""Score a rubric's golden examples, and compare what it says of them with what it should say."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field

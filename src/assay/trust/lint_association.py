@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.trust.clusters import summed_by_example
+from assay.trust.clusters import sums_by_example
 from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, undefined
 
 
@@ -77,6 +77,6 @@ def _standard(values: Array) -> Array:
 
 def _around(value: float, influence: Array, examples: Array, least: float) -> Estimate:
     """A value with the interval that the influence of whole examples gives it."""
-    together = summed_by_example(influence, examples)
+    together = sums_by_example(influence, examples)
     half = normal_quantile((1 + LEVEL) / 2) * float((together**2).sum()) ** 0.5
     return Estimate(value, max(least, value - half), min(1.0, value + half))

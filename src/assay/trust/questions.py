@@ -108,10 +108,10 @@ def _number(given: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def pooled(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
+def pooled_choices(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
     """The choices of all these questions together, and whether they have one order.
 
-    >>> pooled([Question("a"), Question("b")])
+    >>> pooled_choices([Question("a"), Question("b")])
     (('UNMET', 'MET'), True)
     """
     scales = list(dict.fromkeys(question.choices for question in questions))
@@ -189,21 +189,21 @@ _SAMPLE = re.compile(r"sample \d+")
 _ORDERS = {"usual order", "opposite order"}
 
 
-def have_votes(lines: Sequence[CriterionReport]) -> bool:
+def has_votes(lines: Sequence[CriterionReport]) -> bool:
     """Whether any answer is made of votes, found without making a line."""
     if isinstance(lines, Lines):
         return any(isinstance(answer, Score) and answer.lines for answer in lines.answers)
     return any(line.lines for line in lines)
 
 
-def swapped(line: CriterionReport) -> Iterator[tuple[CriterionReport, CriterionReport]]:
+def swapped_votes(line: CriterionReport) -> Iterator[tuple[CriterionReport, CriterionReport]]:
     """Every two answers that differ in the order of what was shown alone."""
     for votes in _ballots(line):
         if {vote.name for vote in votes} == _ORDERS:
             yield votes[0], votes[1]
 
 
-def repeated(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
+def repeated_votes(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
     """The answers of one judge that was asked the same more than once."""
     for votes in _ballots(line):
         if len(votes) > 1 and all(_SAMPLE.fullmatch(vote.name) for vote in votes):
