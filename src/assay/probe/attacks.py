@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import zip_longest
 from typing import Any, Final
 
 from assay.criterion import Criterion
@@ -186,11 +187,5 @@ def _draw(listed: Sequence[Attack], limit: int | None, seed: int) -> list[Attack
             by_family[attack.family].append(attack)
     for family, attacks in by_family.items():
         random.Random(f"{seed}:{family}").shuffle(attacks)
-    most = max(map(len, by_family.values()), default=0)
-    in_turn = [
-        attack
-        for turn in range(most)
-        for attacks in by_family.values()
-        for attack in attacks[turn : turn + 1]
-    ]
+    in_turn = [attack for turn in zip_longest(*by_family.values()) for attack in turn if attack]
     return in_turn[:limit]

@@ -1,8 +1,9 @@
 """Let a model propose criteria, and refuse what lint finds wrong before it is judged."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
@@ -146,19 +147,16 @@ def _of_pair(pair: Pair) -> str:
 
 def _request(name: str, user: str) -> Request:
     def complaint(value: Any) -> str | None:
-        return next(_complaints(Proposal.model_validate(value).criteria), None)
+        for each in Proposal.model_validate(value).criteria:
+            words = each.requirement.strip()
+            if not words or len(words) > _LONGEST:
+                return f"a requirement is {'too long' if words else 'blank'}: write one sentence"
+            if not 0 < abs(each.weight) <= _HEAVIEST:
+                return f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
+        return None
 
     asked = Request.of(system_prompt(name, "assay.suggest"), user, schema=Proposal)
     return replace(asked, check=complaint, prompt=prompt_version(name, "assay.suggest"))
-
-
-def _complaints(criteria: Sequence[Proposed]) -> Iterator[str]:
-    for each in criteria:
-        words = each.requirement.strip()
-        if not words or len(words) > _LONGEST:
-            yield f"a requirement is {'too long' if words else 'blank'}: write one sentence"
-        elif not 0 < abs(each.weight) <= _HEAVIEST:
-            yield f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
 
 
 async def _draft(
@@ -166,7 +164,7 @@ async def _draft(
 ) -> Draft:
     async def ask(request: Request) -> Proposal | str:
         try:
-            # What a function of the caller's returns, nobody has looked at yet.
+            # What a function of the caller's returns has not been validated yet.
             proposal = Proposal.model_validate((await model(request)).value)
         except (ModelError, ValidationError) as error:
             return described(error)
@@ -177,8 +175,7 @@ async def _draft(
     proposals = [reply.criteria for reply in replies if isinstance(reply, Proposal)]
     errors = tuple(reply for reply in replies if isinstance(reply, str))
     # In turn, so that no drafter's criteria crowd out another's.
-    turns = range(max(map(len, proposals), default=0))
-    in_turn = [each for turn in turns for listed in proposals for each in listed[turn : turn + 1]]
+    in_turn = [each for turn in zip_longest(*proposals) for each in turn if each]
     criteria = named_apart(
         [
             Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight)

@@ -99,27 +99,23 @@ class Clustered:
     def drawn(self) -> Array:
         """The sums of each resample: as many examples as there are, drawn with replacement."""
         rows, times = self.distinct
-        counts = self._drawn_together(times) if len(rows) <= _FEW else self._drawn_apart(times)
         flat = rows.reshape(len(rows), -1)
-        drawn = np.concatenate([each @ flat for each in counts])
+        drawn = np.concatenate([counts @ flat for counts in self._counts(times)])
         return drawn.reshape(-1, *self.sums.shape[1:])
 
-    def _drawn_together(self, times: Array) -> Iterator[Array]:
-        """How often each of the distinct rows is in each resample."""
+    def _counts(self, times: Array) -> Iterator[Array]:
+        """How often each of the distinct rows is in each resample, some resamples at a time."""
         generator = np.random.default_rng(self.resampling.seed)
-        shares = times / times.sum()
-        yield generator.multinomial(len(self.sums), shares, size=self.resampling.resamples).astype(
-            np.float64
-        )
-
-    def _drawn_apart(self, times: Array) -> Iterator[Array]:
-        """The same by drawing examples one by one, some resamples at a time."""
-        generator = np.random.default_rng(self.resampling.seed)
-        examples, kinds = len(self.sums), len(times)
+        examples, kinds, resamples = len(self.sums), len(times), self.resampling.resamples
+        if kinds <= _FEW:
+            counts = generator.multinomial(examples, times / times.sum(), size=resamples)
+            yield counts.astype(np.float64)
+            return
+        # Many kinds are drawn example by example: a multinomial of them is slow.
         kind_of = np.repeat(np.arange(kinds), times.astype(np.intp))
         step = max(1, _CELLS // examples)
-        for start in range(0, self.resampling.resamples, step):
-            size = min(step, self.resampling.resamples - start)
+        for start in range(0, resamples, step):
+            size = min(step, resamples - start)
             picks = kind_of[generator.integers(examples, size=(size, examples))]
             picks += np.arange(size)[:, None] * kinds
             counts = np.bincount(picks.ravel(), minlength=size * kinds)
