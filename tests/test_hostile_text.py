@@ -66,7 +66,7 @@ def checks() -> list[Any]:
 def mathematics() -> list[Callable[[str], Any]]:
     """What the caller of a comparison does by itself; the rest is in worker processes with a deadline."""
     from assay.math import MathOptions, verify
-    from assay.math.extract import final_answer, last_box
+    from assay.math.answer_text import final_answer, last_box
 
     here = MathOptions(symbolic=False)
     short = 4000  # longer ones are told to be too large, and not read

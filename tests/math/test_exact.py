@@ -3,11 +3,16 @@
 import pytest
 from flint import fmpq
 
-from assay.math.balls import TooLargeError, UndefinedError, ball
+from assay.math.balls import (
+    NotAlgebraicError,
+    TooLargeError,
+    UndefinedError,
+    ball,
+    bits_to_prove_zero,
+)
 from assay.math.exact import proves_equal
 from assay.math.grammar import parsed
-from assay.math.separation import NotAlgebraicError, bits_to_prove_zero
-from assay.math.tokens import UnreadableError
+from assay.math.primaries import UnreadableError
 from assay.math.tree import Node
 
 

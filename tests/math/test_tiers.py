@@ -8,8 +8,8 @@ from generated import identities, numbers, polynomials
 from assay.isolation import shared_pool
 from assay.math import MathOptions, verify, verify_many
 from assay.math.algebra import decided
-from assay.math.finding import Open
-from assay.math.normalize import settled
+from assay.math.normalization import settled
+from assay.math.verdict import Open
 
 RULES = MathOptions()
 

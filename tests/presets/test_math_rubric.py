@@ -303,7 +303,7 @@ class TestBatches:
                 running -= 1
                 return Outcome({"equal": True, "gold": True, "answer": True})
 
-        monkeypatch.setattr("assay.math.simplify._pool", Workers)
+        monkeypatch.setattr("assay.math.verification._pool", Workers)
         integrals = [rf"\boxed{{\int_0^{n + 1} x \, dx}}" for n in range(7)]
         states = [make_state(integral, answer="4") for integral in integrals]
         await MathRubric(max_workers=3).score_group(states)

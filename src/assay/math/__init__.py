@@ -1,8 +1,7 @@
-"""Whether two mathematical answers are the same, decided by the cheapest tier that is sure."""
+"""Decide whether two mathematical answers are the same, by the cheapest tier that is sure."""
 
-from assay.math.options import MathOptions
-from assay.math.verdict import MathVerdict, Status, Tier
-from assay.math.verify import verify, verify_async, verify_many, verify_many_async
+from assay.math.verdict import MathOptions, MathVerdict, Status, Tier
+from assay.math.verification import verify, verify_async, verify_many, verify_many_async
 
 __all__ = [
     "MathOptions",

@@ -1,18 +1,17 @@
-"""Exact equality: an expression as a quotient of polynomials over atoms whose equations are known.
+"""Prove that two expressions are equal: each as a quotient of polynomials over atoms whose equations are known.
 
-A difference whose numerator is the zero polynomial is 0: that proves equality. Nothing else is
-concluded. Variables count as positive in roots and logarithms (`assumed_positive` says when that
-was needed); elsewhere the comparison looks for a point that tells the two apart.
+An atom is a number: a variable, π, a root, sin u. Some satisfy an equation, such as (√2)² = 2. A difference whose
+numerator is the zero polynomial is 0: that proves equality. Nothing else is concluded. Variables count as positive
+in roots and logarithms (`assumed_positive` says when that was needed); elsewhere the comparison looks for a point
+that tells the two apart.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from flint import fmpq, fmpz
 
 from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
-from assay.math.field import MOST_BITS, Field
-from assay.math.polynomials import ONE, Ratio, TooComplexError, constant, divided, rational
 from assay.math.tree import (
     Apply,
     Constant,
@@ -27,7 +26,543 @@ from assay.math.tree import (
     Symbol,
     symbols_of,
 )
-from assay.math.trigonometry import Angles
+
+Monomial: TypeAlias = tuple[tuple[int, int], ...]
+"""Pairs of an atom's number and its power, sorted; `()` is 1."""
+Polynomial: TypeAlias = dict[Monomial, fmpq]
+
+MOST_TERMS: Final = 400
+MOST_POWERS: Final = 200
+
+
+class TooComplexError(ValueError):
+    """The expression grows beyond what exact arithmetic is worth."""
+
+
+class Ratio(NamedTuple):
+    """A quotient of polynomials."""
+
+    top: Polynomial
+    bottom: Polynomial
+
+
+ONE: Final[Polynomial] = {(): fmpq(1)}
+
+
+def constant(value: fmpq) -> Ratio:
+    return Ratio({(): value} if value != 0 else {}, ONE)
+
+
+def variable(atom: int) -> Ratio:
+    return Ratio({((atom, 1),): fmpq(1)}, ONE)
+
+
+def plus(left: Polynomial, right: Polynomial) -> Polynomial:
+    total = dict(left)
+    for monomial, coefficient in right.items():
+        value = total.get(monomial, 0) + coefficient
+        if value == 0:
+            del total[monomial]
+        else:
+            total[monomial] = value
+    return total
+
+
+def times(left: Polynomial, right: Polynomial) -> Polynomial:
+    if right is ONE:
+        return left
+    if left is ONE:
+        return right
+    if len(left) * len(right) > MOST_TERMS * 10:
+        raise TooComplexError(f"a product of {len(left)} by {len(right)} terms")
+    product: Polynomial = {}
+    for one, first in left.items():
+        for two, second in right.items():
+            monomial = _joined(one, two)
+            value = product.get(monomial, 0) + first * second
+            if value == 0:
+                del product[monomial]
+            else:
+                product[monomial] = value
+    if len(product) > MOST_TERMS:
+        raise TooComplexError(f"a polynomial of {len(product)} terms")
+    return product
+
+
+def _joined(left: Monomial, right: Monomial) -> Monomial:
+    if not left:
+        return right
+    if not right:
+        return left
+    powers = dict(left)
+    for atom, power in right:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items()))
+
+
+def scaled(polynomial: Polynomial, factor: fmpq) -> Polynomial:
+    return {monomial: coefficient * factor for monomial, coefficient in polynomial.items()}
+
+
+def rational(ratio: Ratio) -> fmpq | None:
+    """The number that the ratio is, when no atom is left in it."""
+    if not ratio.top:
+        return fmpq(0)
+    if ratio.top.keys() == {()} and ratio.bottom.keys() == {()}:
+        return ratio.top[()] / ratio.bottom[()]
+    return None
+
+
+def content(polynomial: Polynomial) -> fmpq:
+    """The positive number that can be taken out so that whole numbers without a common factor stay."""
+    values = list(polynomial.values())
+    top, bottom = abs(values[0].p), values[0].q
+    for value in values[1:]:
+        top = top.gcd(value.p)
+        bottom = bottom.lcm(value.q)
+    return fmpq(top, bottom)
+
+
+def common_powers(polynomial: Polynomial) -> Monomial:
+    """The largest monomial that divides every term."""
+    shared: dict[int, int] | None = None
+    for monomial in polynomial:
+        powers = dict(monomial)
+        if shared is None:
+            shared = powers
+        else:
+            shared = {
+                atom: min(power, powers[atom]) for atom, power in shared.items() if atom in powers
+            }
+        if not shared:
+            return ()
+    return tuple(sorted((shared or {}).items()))
+
+
+def divided(polynomial: Polynomial, divisor: Monomial) -> Polynomial:
+    """Every term with the divisor's powers taken off; they must be there."""
+    less = dict(divisor)
+    return {
+        tuple(
+            (atom, power - less.get(atom, 0))
+            for atom, power in monomial
+            if power > less.get(atom, 0)
+        ): value
+        for monomial, value in polynomial.items()
+    }
+
+
+MOST_BITS: Final = 4096
+"""Rational numbers beyond so many bits are not computed."""
+_MOST_WORK: Final = 8000
+"""Products of terms that one comparison may take: some milliseconds."""
+_FACTORED: Final = fmpz(10) ** 30
+"""Larger numbers are not factored."""
+_POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "factorial", "abs"})
+"""Kinds of atoms that are positive, variables by assumption."""
+
+
+class Field:
+    """The atoms met so far, and arithmetic with them."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[Any, ...]] = []
+        self.equations: dict[int, tuple[int, Polynomial]] = {}
+        """By atom: the power from which it can be replaced, and what by."""
+        self.assumed_positive = False
+        self.work = 0
+
+    def atom(self, *key: Any, equation: tuple[int, Polynomial] | None = None) -> Ratio:
+        """The atom with this key; ratios in keys count as equal when their difference is 0."""
+        for number, known in enumerate(self.keys):
+            if len(known) == len(key) and all(map(self._same, known, key)):
+                return variable(number)
+        self.keys.append(key)
+        number = len(self.keys) - 1
+        if equation is not None:
+            self.equations[number] = equation
+        return variable(number)
+
+    def _same(self, one: Any, two: Any) -> bool:
+        if isinstance(one, Ratio) and isinstance(two, Ratio):
+            return self.equal(one, two)
+        return type(one) is type(two) and one == two
+
+    def equal(self, one: Ratio, two: Ratio) -> bool:
+        return not self.difference(one, two)
+
+    def difference(self, one: Ratio, two: Ratio) -> Polynomial:
+        """The numerator of the difference, reduced."""
+        if one.bottom == two.bottom:
+            return self.reduced(plus(one.top, scaled(two.top, fmpq(-1))))
+        left, right = times(one.top, two.bottom), times(two.top, one.bottom)
+        return self.reduced(plus(left, scaled(right, fmpq(-1))))
+
+    def reduced(self, polynomial: Polynomial) -> Polynomial:
+        """The polynomial with every atom's power below that of its equation."""
+        for _ in range(50):
+            found = self._reducible(polynomial)
+            if found is None:
+                return polynomial
+            monomial, atom, power = found
+            degree, replacement = self.equations[atom]
+            coefficient = polynomial[monomial]
+            rest = tuple(pair for pair in monomial if pair[0] != atom)
+            left = power - degree
+            if left:
+                rest = tuple(sorted((*rest, (atom, left))))
+            others = {key: value for key, value in polynomial.items() if key != monomial}
+            polynomial = plus(others, times({rest: coefficient}, replacement))
+        raise TooComplexError("too many powers to reduce")
+
+    def _reducible(self, polynomial: Polynomial) -> tuple[Any, int, int] | None:
+        if self.equations:
+            for monomial in polynomial:
+                for atom, power in monomial:
+                    equation = self.equations.get(atom)
+                    if equation is not None and power >= equation[0]:
+                        return monomial, atom, power
+        return None
+
+    def add(self, one: Ratio, two: Ratio) -> Ratio:
+        if one.bottom == two.bottom:
+            return Ratio(plus(one.top, two.top), one.bottom)
+        top = plus(times(one.top, two.bottom), times(two.top, one.bottom))
+        return Ratio(self.reduced(top), times(one.bottom, two.bottom))
+
+    def multiply(self, one: Ratio, two: Ratio) -> Ratio:
+        self.work += len(one.top) * len(two.top) + len(one.bottom) * len(two.bottom)
+        if self.work > _MOST_WORK:
+            raise TooComplexError("too many terms")
+        top, bottom = times(one.top, two.top), times(one.bottom, two.bottom)
+        return (
+            Ratio(self.reduced(top), self.reduced(bottom)) if self.equations else Ratio(top, bottom)
+        )
+
+    def divide(self, one: Ratio, two: Ratio) -> Ratio:
+        top = self.reduced(two.top)
+        if not top:
+            raise UndefinedError("a division by 0")
+        return self.multiply(one, Ratio(two.bottom, top))
+
+    def raised(self, ratio: Ratio, power: int) -> Ratio:
+        if power < 0:
+            return self.divide(constant(fmpq(1)), self.raised(ratio, -power))
+        number = rational(ratio)
+        if number is not None:
+            size = max(number.p.bit_length(), number.q.bit_length())
+            if size * power > MOST_BITS:
+                raise TooComplexError("a power with too many digits")
+            return constant(number**power)
+        if power > MOST_POWERS:
+            raise TooComplexError(f"the power {power}")
+        result, square = constant(fmpq(1)), ratio
+        while power:
+            if power & 1:
+                result = self.multiply(result, square)
+            power >>= 1
+            if power:
+                square = self.multiply(square, square)
+        return result
+
+    def exponential(self, exponent: Ratio) -> Ratio:
+        """e to a sum of terms, as a product of atoms with whole powers."""
+        return self._power_of_terms(lambda term: self.atom("exp", term), exponent, self.atom("e"))
+
+    def general_power(self, base: Ratio, exponent: Ratio) -> Ratio:
+        number = rational(base)
+        if number is not None and number > 0:
+            result = constant(fmpq(1))
+            for prime, times_in in _primes(number):
+                factor = constant(fmpq(prime))
+                piece = self._power_of_terms(
+                    lambda term, prime=prime: self.atom("power", int(prime), term), exponent, factor
+                )
+                result = self.multiply(result, self.raised(piece, times_in))
+            return result
+        return self._power_of_terms(lambda term: self.atom("power", base, term), exponent, base)
+
+    def _power_of_terms(
+        self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
+    ) -> Ratio:
+        """base^(2 + 3u/2) as base²·(base^(u/2))³: one atom a term, whatever its whole factor."""
+        result = constant(fmpq(1))
+        bottom = content(exponent.bottom)
+        for monomial, coefficient in exponent.top.items():
+            share = coefficient / bottom
+            if not monomial and exponent.bottom.keys() == {()}:
+                whole = self.root(base, int(share.q)) if share.q != 1 else base
+                result = self.multiply(result, self.raised(whole, int(share.p)))
+                continue
+            unit = Ratio({monomial: fmpq(1, int(share.q))}, scaled(exponent.bottom, 1 / bottom))
+            result = self.multiply(result, self.raised(of_term(unit), int(share.p)))
+        return result
+
+    def root(self, ratio: Ratio, index: int) -> Ratio:
+        """The index-th root, split into roots of primes, of variables and of what is left."""
+        if not 0 < index <= 64:
+            raise TooComplexError(f"a root of index {index}")
+        if index == 1:
+            return ratio
+        if not ratio.top:
+            return ratio
+        if ratio.bottom.keys() == {()}:
+            return self._root(scaled(ratio.top, 1 / ratio.bottom[()]), index)
+        return self.divide(self._root(ratio.top, index), self._root(ratio.bottom, index))
+
+    def _root(self, polynomial: Polynomial, index: int) -> Ratio:
+        number = content(polynomial)
+        powers = common_powers(polynomial)
+        rest = divided(scaled(polynomial, 1 / number), powers)
+        result = self._root_of_number(number, index)
+        self._known_positive({powers: fmpq(1)})
+        for atom, power in powers:
+            whole, left = divmod(power, index)
+            result = self.multiply(result, self.raised(variable(atom), whole))
+            if left:
+                piece = self.atom(
+                    "root", variable(atom), index, equation=(index, {((atom, 1),): fmpq(1)})
+                )
+                result = self.multiply(result, self.raised(piece, left))
+        if rest == ONE:
+            return result
+        if rest == {(): fmpq(-1)}:
+            return self._root_of_minus_one(result, index)
+        self.assumed_positive = True
+        return self.multiply(
+            result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest))
+        )
+
+    def _root_of_minus_one(self, result: Ratio, index: int) -> Ratio:
+        if index % 2:
+            return self.multiply(result, constant(fmpq(-1)))
+        if index != 2:
+            raise TooComplexError("an even root of a negative number")
+        return self.multiply(result, self.imaginary_unit())
+
+    def imaginary_unit(self) -> Ratio:
+        return self.atom("i", equation=(2, {(): fmpq(-1)}))
+
+    def positive_monomial(self, ratio: Ratio) -> Ratio:
+        """|cxⁿ| for variables taken as positive."""
+        self._known_positive(ratio.top)
+        self._known_positive(ratio.bottom)
+        (top,), (bottom,) = ratio.top.values(), ratio.bottom.values()
+        return ratio if top / bottom > 0 else self.multiply(ratio, constant(fmpq(-1)))
+
+    def _known_positive(self, polynomial: Polynomial) -> None:
+        for monomial in polynomial:
+            for atom, _ in monomial:
+                kind = self.keys[atom][0]
+                if kind not in _POSITIVE:
+                    raise TooComplexError(f"the sign of {kind} is not known")
+                self.assumed_positive |= kind == "symbol"
+
+    def natural_log(self, ratio: Ratio) -> Ratio:
+        """ln of a product as a sum of logarithms of primes, variables and what is left."""
+        if not ratio.top:
+            raise UndefinedError("the logarithm of 0")
+        above, below = self._log(ratio.top), self._log(ratio.bottom)
+        return self.add(above, self.multiply(below, constant(fmpq(-1))))
+
+    def _log(self, polynomial: Polynomial) -> Ratio:
+        if polynomial == ONE:
+            return constant(fmpq(0))
+        number, powers = content(polynomial), common_powers(polynomial)
+        rest = divided(scaled(polynomial, 1 / number), powers)
+        self._known_positive({powers: fmpq(1)})
+        total = constant(fmpq(0))
+        for prime, count in _primes(number):
+            piece = self.atom("ln", int(prime))
+            total = self.add(total, self.multiply(piece, constant(fmpq(count))))
+        for atom, count in powers:
+            total = self.add(total, self.multiply(self._log_of_atom(atom), constant(fmpq(count))))
+        if rest == ONE:
+            return total
+        if rest == {(): fmpq(-1)}:
+            raise UndefinedError("the logarithm of a negative number")
+        return self.add(total, self.atom("ln", Ratio(rest, ONE)))
+
+    def _log_of_atom(self, atom: int) -> Ratio:
+        match self.keys[atom]:
+            case ("e",):
+                return constant(fmpq(1))
+            case ("exp", Ratio() as exponent):
+                return exponent
+            case ("root", int(prime), int(index)):
+                return self.multiply(self.atom("ln", prime), constant(fmpq(1, index)))
+            case ("power", int(prime), Ratio() as exponent):
+                return self.multiply(self.atom("ln", prime), exponent)
+            case _:
+                return self.atom("ln", variable(atom))
+
+    def _root_of_number(self, number: fmpq, index: int) -> Ratio:
+        result = constant(fmpq(1))
+        for prime, times_in in _primes(number):
+            whole, left = divmod(times_in, index)
+            result = self.multiply(result, self.raised(constant(fmpq(prime)), whole))
+            if left:
+                piece = self.atom("root", int(prime), index, equation=(index, {(): fmpq(prime)}))
+                result = self.multiply(result, self.raised(piece, left))
+        return result
+
+
+def _primes(number: fmpq) -> list[tuple[fmpz, int]]:
+    """A positive rational number as prime powers; those of the denominator are negative."""
+    if number.p > _FACTORED or number.q > _FACTORED:
+        raise TooComplexError("a number too large to factor")
+    above = [(prime, int(power)) for prime, power in number.p.factor()]
+    return above + [(prime, -int(power)) for prime, power in number.q.factor()]
+
+
+_MOST_TURNS: Final = 12
+"""sin(ku) is written out up to this k."""
+_INVERSES: Final = {"arcsin": "sin", "arccos": "cos", "arctan": "tan"}
+_HYPERBOLIC: Final = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
+_CIRCULAR: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
+
+
+class Angles:
+    """The circular and hyperbolic functions over the atoms of a field."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+
+    def applied(self, function: str, argument: Ratio) -> Ratio | None:
+        """The function's value, or None for a function of another kind."""
+        if function in _CIRCULAR:
+            return self._circular(function, argument)
+        if function in _HYPERBOLIC:
+            return self._hyperbolic(function, argument)
+        if function in _INVERSES and not self._variables(argument):
+            return self._inverse(function, argument)
+        return None
+
+    def _circular(self, function: str, argument: Ratio) -> Ratio:
+        cosine, sine = self.turned(argument)
+        return self._chosen(function, cosine, sine)
+
+    def _chosen(self, function: str, cosine: Ratio, sine: Ratio) -> Ratio:
+        one = constant(fmpq(1))
+        match function[:3]:
+            case "sin":
+                return sine
+            case "cos":
+                return cosine
+            case "tan":
+                return self.field.divide(sine, cosine)
+            case "cot":
+                return self.field.divide(cosine, sine)
+            case "sec":
+                return self.field.divide(one, cosine)
+            case _:
+                return self.field.divide(one, sine)
+
+    def _hyperbolic(self, function: str, argument: Ratio) -> Ratio:
+        field = self.field
+        growth = field.exponential(argument)
+        decay = field.divide(constant(fmpq(1)), growth)
+        half = constant(fmpq(1, 2))
+        cosh = field.multiply(field.add(growth, decay), half)
+        sinh = field.multiply(field.add(growth, field.multiply(decay, constant(fmpq(-1)))), half)
+        names = {
+            "sinh": "sin",
+            "cosh": "cos",
+            "tanh": "tan",
+            "coth": "cot",
+            "sech": "sec",
+            "csch": "csc",
+        }
+        return self._chosen(names[function], cosh, sinh)
+
+    def turned(self, argument: Ratio) -> tuple[Ratio, Ratio]:
+        """Cosine and sine of a sum of angles, one term after the other."""
+        cosine, sine = constant(fmpq(1)), constant(fmpq(0))
+        if argument.bottom.keys() != {()}:
+            return self._pair(argument)
+        if len(argument.top) > 4:
+            return self._pair(argument)
+        for monomial, coefficient in argument.top.items():
+            other = self._term(monomial, coefficient / argument.bottom[()])
+            cosine, sine = self._sum((cosine, sine), other)
+        return cosine, sine
+
+    def _term(self, monomial: Monomial, coefficient: fmpq) -> tuple[Ratio, Ratio]:
+        if monomial == next(iter(self.field.atom("pi").top)):
+            return self._known(coefficient)
+        if abs(coefficient.p) > _MOST_TURNS:
+            raise TooComplexError("too large a multiple of an angle")
+        unit = self._pair(Ratio({monomial: fmpq(1, int(coefficient.q))}, ONE))
+        turned = unit
+        for _ in range(abs(int(coefficient.p)) - 1):
+            turned = self._sum(turned, unit)
+        if coefficient < 0:
+            return turned[0], self.field.multiply(turned[1], constant(fmpq(-1)))
+        return turned
+
+    def _sum(self, one: tuple[Ratio, Ratio], two: tuple[Ratio, Ratio]) -> tuple[Ratio, Ratio]:
+        field = self.field
+        minus = field.multiply(field.multiply(one[1], two[1]), constant(fmpq(-1)))
+        cosine = field.add(field.multiply(one[0], two[0]), minus)
+        sine = field.add(field.multiply(one[1], two[0]), field.multiply(one[0], two[1]))
+        return cosine, sine
+
+    def _pair(self, angle: Ratio) -> tuple[Ratio, Ratio]:
+        """Cosine and sine as two atoms, whose squares add up to 1."""
+        sine = self.field.atom("sin", angle)
+        square = self.field.multiply(sine, sine)
+        rest = self.field.add(constant(fmpq(1)), self.field.multiply(square, constant(fmpq(-1))))
+        return self.field.atom("cos", angle, equation=(2, rest.top)), sine
+
+    def _known(self, turn: fmpq) -> tuple[Ratio, Ratio]:
+        """Cosine and sine of turn·π, written with roots where that is simple."""
+        turn -= 2 * (turn / 2).floor()
+        if turn >= 1:
+            cosine, sine = self._known(turn - 1)
+            minus = constant(fmpq(-1))
+            return self.field.multiply(cosine, minus), self.field.multiply(sine, minus)
+        if turn > fmpq(1, 2):
+            cosine, sine = self._known(1 - turn)
+            return self.field.multiply(cosine, constant(fmpq(-1))), sine
+        if turn > fmpq(1, 4):
+            cosine, sine = self._known(fmpq(1, 2) - turn)
+            return sine, cosine
+        half = constant(fmpq(1, 2))
+        if turn == 0:
+            return constant(fmpq(1)), constant(fmpq(0))
+        if turn == fmpq(1, 4):
+            side = self.field.multiply(self.field.root(constant(fmpq(2)), 2), half)
+            return side, side
+        if turn == fmpq(1, 6):
+            return self.field.multiply(self.field.root(constant(fmpq(3)), 2), half), half
+        if turn == fmpq(1, 12):
+            return self._sum(self._known(fmpq(1, 4)), self._opposite(self._known(fmpq(1, 6))))
+        angle = self.field.multiply(self.field.atom("pi"), constant(turn))
+        return self._pair(angle)
+
+    def _opposite(self, pair: tuple[Ratio, Ratio]) -> tuple[Ratio, Ratio]:
+        return pair[0], self.field.multiply(pair[1], constant(fmpq(-1)))
+
+    def _variables(self, ratio: Ratio) -> bool:
+        atoms = {atom for side in ratio for monomial in side for atom, _ in monomial}
+        return any(self.field.keys[atom][0] not in ("root", "i") for atom in atoms)
+
+    def _inverse(self, function: str, argument: Ratio) -> Ratio | None:
+        """arcsin, arccos and arctan of the values that known angles have."""
+        low, high = (0, 12) if function == "arccos" else (-6, 6)
+        pi = self.field.atom("pi")
+        for step in range(low, high + 1):
+            if function == "arctan" and abs(step) == 6:
+                continue
+            angle = self.field.multiply(pi, constant(fmpq(step, 12)))
+            if self.field.equal(self._circular(_INVERSES[function], angle), argument):
+                return angle
+        number = rational(argument)
+        if number is not None and number < 0 and function != "arccos":
+            positive = self.field.atom(function, constant(-number))
+            return self.field.multiply(positive, constant(fmpq(-1)))
+        return None
+
 
 _LARGEST_POWER: Final = 4096
 _LARGEST_FACTORIAL: Final = 500

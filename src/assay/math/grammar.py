@@ -1,17 +1,19 @@
-r"""The grammar of answers: operators by precedence over tokens, in time linear in the text.
+r"""Parse an answer into a tree: operators by precedence over tokens, in time linear in the text.
 
 From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` · `· / ÷` · side by side · `^ ! %`.
 """
 
 from typing import Final
 
-from assay.math.measures import CONNECTIVES, NO_FACTORS, Measures
-from assay.math.text import DEEPEST
-from assay.math.tokens import Token, UnreadableError, tokens_of
+from flint import fmpq
+
+from assay.math.answer_text import DEEPEST
+from assay.math.primaries import MathToken, Primaries, UnreadableError, literal, tokens_of
 from assay.math.tree import (
     Apply,
     Listing,
     Node,
+    Number,
     Percent,
     PlusMinus,
     Power,
@@ -26,6 +28,8 @@ from assay.math.tree import (
     levels_of,
     negated,
 )
+from assay.math.units import is_unit
+from assay.math.words import CONNECTIVES, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES
 
 RELATIONS: Final = {
     "=": "=", "==": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=",
@@ -48,7 +52,7 @@ SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
 _STARTS: Final = frozenset("({|")
 _ORDINALS: Final = tuple(
     node
-    for ending in ("th", "st", "nd", "rd")
+    for ending in ORDINALS
     for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
 )
 _STOPS: Final = (
@@ -76,10 +80,10 @@ _STOPS: Final = (
 )
 
 
-class Grammar(Measures):
+class Grammar(Primaries):
     """One reading of one text. `loose`: `1/2x` is (1/2)x, as people often mean; else 1/(2x)."""
 
-    def __init__(self, tokens: list[Token], *, loose: bool = False) -> None:
+    def __init__(self, tokens: list[MathToken], *, loose: bool = False) -> None:
         super().__init__(tokens)
         self.loose = loose
         self.is_ambiguous = False
@@ -272,6 +276,79 @@ class Grammar(Measures):
             return base
         return Power(base, exponent)
 
+    def mixed_number(self, whole: Node) -> Node | None:
+        r"""`1\frac12` and `1 1/2`: a whole number and a fraction below one, side by side."""
+        if not (isinstance(whole, Number) and whole.value.q == 1 and not whole.decimal):
+            return None
+        if self.token.value == r"\frac":
+            mark = self.position
+            fraction = self.power()
+            if isinstance(fraction, Quotient) and _is_proper(fraction.top, fraction.bottom):
+                return Sum((whole, fraction))
+            self.position = mark
+            return None
+        one, slash, two = self.peek(0), self.peek(1), self.peek(2)
+        if one.kind == "number" and one.spaced and slash.value == "/" and two.kind == "number":
+            top, bottom = literal(one.value), literal(two.value)
+            if _is_proper(top, bottom):
+                self.position += 3
+                return Sum((whole, Quotient(top, bottom)))
+        return None
+
+    def measured(self, node: Node) -> Node:
+        """The value with the unit or words behind it: `5 cm`, `5 \\text{ apples}`, `9.8 \\text{m}/\\text{s}^2`."""
+        parts = [self.advance().value]
+        while True:
+            token = self.token
+            if self.starts_unit():
+                parts.append(self.advance().value)
+            elif token.value == "^":
+                self.advance()
+                exponent = self.script()
+                if not isinstance(exponent, Number):
+                    raise self.unexpected()
+                parts.append(f"^{exponent.value}")
+            elif token.value in ("/", r"\cdot") and self.peek(1).kind in ("text", "word"):
+                self.advance()
+                parts.append("/" if token.value == "/" else "·")
+                parts.append(self.advance().value)
+            else:
+                return _scaled(node, " ".join(" ".join(parts).split()).replace(" ^", "^"))
+
+    def starts_unit(self) -> bool:
+        """Whether a unit stands here: any text, or the name of a unit right behind a number."""
+        token = self.token
+        if token.kind == "text":
+            return token.value.strip().lower() not in NO_UNITS
+        follows = self.before.kind in ("number", "text") or self.before.value in ("}", ")", "/")
+        return (
+            token.kind == "word"
+            and follows
+            and self.position > 0
+            and is_unit_here(token.value, self.peek(1))
+        )
+
+    def takes_prime(self) -> bool:
+        r"""Whether `^\prime` or `^{\prime}` stands here; it is taken then."""
+        if self.take(r"\prime"):
+            return True
+        if (self.token.value, self.peek(1).value, self.peek(2).value) != ("{", r"\prime", "}"):
+            return False
+        self.position += 3
+        return True
+
+    def degrees(self) -> str:
+        """Of an angle, or of a temperature: `20^\\circ C`."""
+        scale = {"C": "C", "F": "F", "K": "K"}.get(self.token.value.strip())
+        if scale is None or self.peek(1).kind not in ("end", "sign"):
+            return "degree"
+        self.advance()
+        return scale
+
+    @staticmethod
+    def starts_percent(text: str) -> bool:
+        return text.strip().lower() in PERCENT
+
 
 def _exact_part(sides: list[Node], operators: list[str]) -> Node:
     """A chain up to its first `≈`: what follows only says it again, less exactly."""
@@ -303,3 +380,37 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Nod
     if levels_of(tree) > DEEPEST_TREE:
         raise UnreadableError(TOO_DEEP)
     return tree, grammar.is_ambiguous
+
+
+def _scaled(node: Node, unit: str) -> Node:
+    """The value with its unit; `5 million dollars` is 5,000,000 of them."""
+    first, _, rest = unit.partition(" ")
+    scale = SCALES.get(first.lower())
+    if scale is None:
+        return Quantity(node, unit)
+    value = Product((node, Number(fmpq(scale))))
+    return Quantity(value, rest) if rest else value
+
+
+def is_unit_here(word: str, following: MathToken) -> bool:
+    """Whether letters behind a number are a unit, as they stand at the end of a value: `5 cm`, `3 min`."""
+    if word in ORDINALS:
+        return True
+    if not is_unit(word) or word in ("mg", "ms", "gm", "mV", "mA", "in", "mi"):
+        return False
+    return following.kind in ("end", "text", "word") or following.value in (
+        ",",
+        ";",
+        ")",
+        "]",
+        "/",
+        "^",
+        r"\}",
+        "}",
+    )
+
+
+def _is_proper(top: Node, bottom: Node) -> bool:
+    if not (isinstance(top, Number) and isinstance(bottom, Number)):
+        return False
+    return not top.decimal and not bottom.decimal and fmpq(0) < top.value < bottom.value

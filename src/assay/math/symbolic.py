@@ -1,5 +1,5 @@
 # pyright: basic
-"""The last tier: math-verify, in a worker process that can be killed. Imported there and nowhere else.
+"""Compare two answers with math-verify, in a worker process that can be killed: the last tier. Imported there alone.
 
 Its grammar is parsed twice as fast in ANTLR's SLL mode; what fails there is parsed again in full.
 """

@@ -1,4 +1,4 @@
-"""Units: what a quantity is measured in, as powers of base units and an exact factor."""
+"""Read units of measure: what a quantity is measured in, as powers of base units and an exact factor."""
 
 import re
 from collections import Counter

@@ -1,6 +1,7 @@
-"""MathVerdict: whether two answers are the same mathematics, and why."""
+"""Define the options of a comparison and its verdict: equal or different, why, and which tier decided."""
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
 Status = Literal[
     "equal",
@@ -41,3 +42,64 @@ class MathVerdict(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.equal
+
+
+@dataclass(frozen=True, slots=True)
+class MathOptions:
+    """What counts as the same answer. The defaults are math-verify's."""
+
+    rounding: int = 6
+    """A decimal equals an exact number that agrees with it to so many places."""
+    tolerance: float = 0.0
+    """The relative difference between two numbers that is forgiven. 0 forgives none."""
+    units: bool = True
+    """Whether `5 cm` equals `5`. Different units are different in any case."""
+    ordered_tuples: bool = True
+    """Whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order."""
+    assignments: bool = True
+    """Whether `x = 3` equals `3`."""
+    rename_variables: bool = False
+    """Whether `2x + 1` equals `2y + 1`."""
+    symbolic: bool = True
+    """Whether undecided pairs go to math-verify in a worker process."""
+
+
+DEFAULT = MathOptions()
+
+
+class Equality(NamedTuple):
+    """Equal, different, or undecided (None), and why."""
+
+    equal: bool | None
+    reason: str
+
+
+class Open(NamedTuple):
+    """What only simplification can tell, as it is sent to a worker."""
+
+    gold: str
+    answer: str
+    gold_is_read: bool
+    """Whether the algebra could read the gold, whatever the worker makes of it."""
+
+
+SAME: Final = Equality(True, "equal as expressions")
+
+
+def undecided(reason: str) -> Equality:
+    return Equality(None, reason)
+
+
+def different(reason: str) -> Equality:
+    return Equality(False, reason)
+
+
+def all_of(findings: list[Equality], *, as_what: str) -> Equality:
+    """Equal when all are; different as soon as one is; else undecided."""
+    for finding in findings:
+        if finding.equal is False:
+            return finding
+    for finding in findings:
+        if finding.equal is None:
+            return finding
+    return Equality(True, f"equal as {as_what}")

@@ -1,16 +1,15 @@
-r"""The first tier: answers that are plainly numbers, or plainly the same text. Microseconds.
+r"""Compare answers that are plainly numbers, or plainly the same text: the first tier, in microseconds.
 
-It speaks only when it is sure: a pair it does not settle goes on to the algebra.
+A pair that it does not settle goes on to the algebra.
 """
 
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.math.options import MathOptions
-from assay.math.rules import agree
-from assay.math.text import LONGEST, SCALES, unwrapped, without_markup
-from assay.math.verdict import MathVerdict
+from assay.math.answer_text import LONGEST, unwrapped, without_markup
+from assay.math.verdict import MathOptions, MathVerdict
+from assay.math.words import SCALES
 
 _DIGITS: Final = 300
 """Longer numbers are read by the next tier."""
@@ -150,3 +149,46 @@ def shortened(text: str, length: int = 80) -> str:
     """The text, with its middle left out when it is long."""
     text = text.strip()
     return text if len(text) <= length else f"{text[: length - 21]}…{text[-20:]}"
+
+
+SMALLEST_SHOWN = 10
+"""Below 1/10 places are counted from the first digit, so that tiny numbers stay apart."""
+
+
+def agree(
+    one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, options: MathOptions
+) -> bool:
+    """Whether two fractions (top, bottom) are the same number.
+
+    Exact numbers must be equal. Where one is written as a decimal and neither is whole, they must
+    agree when rounded to `options.rounding` places: `0.333333` is 1/3, `0.333` is not.
+    """
+    (a, b), (c, d) = one, two
+    if a * d == c * b:
+        return True
+    if options.tolerance > 0 and abs(a * d - c * b) <= options.tolerance * max(
+        abs(a * d), abs(c * b)
+    ):
+        return True
+    if not is_decimal:
+        return False
+    places = options.rounding + _zeros_behind_the_point(one, two)
+    return rounded(one, places) == rounded(two, places)
+
+
+def rounded(number: tuple[int, int], places: int) -> int:
+    """The number times 10**places, to the nearest whole number."""
+    top, bottom = number
+    return (2 * top * 10**places + bottom) // (2 * bottom)
+
+
+def _zeros_behind_the_point(one: tuple[int, int], two: tuple[int, int]) -> int:
+    """How many zeros the larger of the two has between its point and its first digit."""
+    top, bottom = max((abs(one[0]), one[1]), (abs(two[0]), two[1]), key=lambda n: n[0] / n[1])
+    if top == 0:
+        return 0
+    zeros = 0
+    while top * SMALLEST_SHOWN < bottom:
+        top *= 10
+        zeros += 1
+    return zeros

@@ -1,4 +1,4 @@
-"""Comparing two expressions: by exact arithmetic, and by certified values at points."""
+"""Compare two values: by exact arithmetic, by certified values at points, with their units, in their bases."""
 
 from collections.abc import Iterator
 from math import prod
@@ -6,26 +6,34 @@ from typing import Final
 
 from flint import acb, arb, fmpq
 
-from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
+from assay.math.balls import (
+    NotAlgebraicError,
+    TooLargeError,
+    UndefinedError,
+    ball,
+    bits_to_prove_zero,
+    is_real,
+)
 from assay.math.exact import proves_equal
-from assay.math.finding import SAME, Finding, different, undecided
-from assay.math.options import MathOptions
-from assay.math.rules import agree
-from assay.math.separation import NotAlgebraicError, bits_to_prove_zero
+from assay.math.normalization import agree
 from assay.math.tree import (
     Apply,
+    Based,
     Constant,
     Node,
     Number,
     Percent,
     Power,
     Product,
+    Quantity,
     Quotient,
     Sum,
     children,
     holds,
     symbols_of,
 )
+from assay.math.units import unit_of
+from assay.math.verdict import SAME, Equality, MathOptions, different, undecided
 
 _PRECISIONS: Final = (64, 320, 1280)
 _POINTS: Final = 8
@@ -36,7 +44,7 @@ _LONGEST_SHOWN: Final = 4000
 _INFINITY: Final = Constant("infinity")
 
 
-def compare_values(gold: Node, answer: Node, options: MathOptions) -> Finding:
+def compare_values(gold: Node, answer: Node, options: MathOptions) -> Equality:
     """Whether two expressions have the same value, whatever their variables are."""
     names = sorted(symbols_of(gold) | symbols_of(answer))
     if not names:
@@ -55,7 +63,7 @@ def compare_values(gold: Node, answer: Node, options: MathOptions) -> Finding:
     )
 
 
-def _told_apart(gold: Node, answer: Node, names: list[str], *, tries: int) -> Finding | None:
+def _told_apart(gold: Node, answer: Node, names: list[str], *, tries: int) -> Equality | None:
     """A finding when some point gives the two different values; None when none was found."""
     complex_too = holds(gold, Constant("i")) or holds(answer, Constant("i"))
     for point in points(names, tries, whole=_needs_whole(gold) or _needs_whole(answer)):
@@ -92,16 +100,16 @@ def _needs_whole(node: Node) -> bool:
     return any(_needs_whole(child) for child in children(node))
 
 
-def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Finding:
+def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Equality:
     """Whether two numbers are the same, by the rules for decimals where one is written so."""
     if _same_percentage(gold, answer) or _same_percentage(answer, gold):
-        return Finding(True, "equal as percentages")
+        return Equality(True, "equal as percentages")
     one, two = rational_of(gold), rational_of(answer)
     is_decimal = _is_decimal(gold, answer)
     if one is not None and two is not None:
         same = agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options)
         if same:
-            return Finding(True, f"equal as numbers: {_short(one)}")
+            return Equality(True, f"equal as numbers: {_short(one)}")
         return different(f"different numbers: {_short(one)} and {_short(two)}")
     if holds(gold, _INFINITY) or holds(answer, _INFINITY):
         return _infinite(gold, answer)
@@ -130,19 +138,19 @@ def _is_whole(node: Node) -> bool:
     return isinstance(node, Number) and node.value.q == 1 and not node.decimal
 
 
-def _by_value(gold: Node, answer: Node, options: MathOptions, *, is_decimal: bool) -> Finding:
+def _by_value(gold: Node, answer: Node, options: MathOptions, *, is_decimal: bool) -> Equality:
     one, two = ball(gold, {}, _PRECISIONS[0]), ball(answer, {}, _PRECISIONS[0])
     if not one.overlaps(two):
         if _near(one, two, options, is_decimal=is_decimal):
-            return Finding(True, f"equal as numbers: {shown(two)}")
+            return Equality(True, f"equal as numbers: {shown(two)}")
         return different(f"different numbers: {shown(one)} and {shown(two)}")
     if proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer):
-        return Finding(True, f"equal as numbers: {shown(two)}")
+        return Equality(True, f"equal as numbers: {shown(two)}")
     for precision in _PRECISIONS[1:]:
         one, two = ball(gold, {}, precision), ball(answer, {}, precision)
         if not one.overlaps(two):
             if _near(one, two, options, is_decimal=is_decimal):
-                return Finding(True, f"equal as numbers: {shown(two)}")
+                return Equality(True, f"equal as numbers: {shown(two)}")
             return different(f"different numbers: {shown(one)} and {shown(two)}")
     return undecided(f"equal to {_PRECISIONS[-1]} bits, and no proof")
 
@@ -210,13 +218,13 @@ def rational_of(node: Node) -> fmpq | None:
             return None
 
 
-def _infinite(gold: Node, answer: Node) -> Finding:
+def _infinite(gold: Node, answer: Node) -> Equality:
     """Infinities are equal when their signs are; no number is infinite."""
     signs = [_sign_of_infinity(side) for side in (gold, answer)]
     if None in signs:
         return undecided("arithmetic with infinity")
     if signs[0] == signs[1]:
-        return Finding(True, "equal: both infinite")
+        return Equality(True, "equal: both infinite")
     return different("one is infinite and the other is not, or with another sign")
 
 
@@ -243,3 +251,69 @@ def shown(value: acb) -> str:
     if abs(value.real.mid().man_exp()[1]) > _LONGEST_SHOWN:
         return "a number of a thousand digits or more"
     return value.str(8, radius=False) if is_real(value) else f"({value.str(6, radius=False)})"
+
+
+def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equality:
+    """Values with their units: converted where both are known, ignored where one has none."""
+    if isinstance(gold, Based) or isinstance(answer, Based):
+        return _compare_based(gold, answer, options)
+    one, two = _unit(gold), _unit(answer)
+    if one is None and two is None:
+        return compare_values(gold, answer, options)
+    left, right = _value(gold), _value(answer)
+    if not options.units and one != two:
+        return different("only one has a unit, or the units differ")
+    if one is not None and two is not None and one != two:
+        return _compare_converted((left, one), (right, two), options)
+    if "degree" in (one, two) and one != two:
+        found = compare_values(gold, answer, options)
+        if found.equal:
+            return found
+    return compare_values(left, right, options)
+
+
+def _unit(node: Node) -> str | None:
+    return node.unit if isinstance(node, Quantity) else None
+
+
+def _value(node: Node) -> Node:
+    return node.value if isinstance(node, Quantity) else node
+
+
+def _compare_converted(
+    one: tuple[Node, str], two: tuple[Node, str], options: MathOptions
+) -> Equality:
+    (left, unit), (right, other) = one, two
+    first, second = unit_of(unit), unit_of(other)
+    if first is None or second is None:
+        if symbols_of(left) or symbols_of(right):
+            return undecided(f"{unit!r} and {other!r} may not mean the same")
+        return compare_values(left, right, options)
+    if first.dimensions != second.dimensions:
+        return different(f"different units: {unit} and {other}")
+    if first.factor == second.factor:
+        return compare_values(left, right, options)
+    left, right = Product((left, Number(first.factor))), Product((right, Number(second.factor)))
+    return compare_values(left, right, options)
+
+
+def _compare_based(gold: Node, answer: Node, options: MathOptions) -> Equality:
+    """Numerals in a base; one without a base is read in the other's."""
+    if isinstance(gold, Based) and isinstance(answer, Based) and gold.base != answer.base:
+        try:
+            values = [Number(fmpq(int(side.digits, side.base))) for side in (gold, answer)]
+        except ValueError:
+            return undecided("a digit that its base has not")
+        return compare_constants(values[0], values[1], options)
+    one, two = _digits(gold), _digits(answer)
+    if one is None or two is None:
+        return undecided("a numeral in another base against something else")
+    if one == two:
+        return Equality(True, "equal as numerals")
+    return different(f"different numerals: {one} and {two}")
+
+
+def _digits(node: Node) -> str | None:
+    if isinstance(node, Based):
+        return node.digits.lstrip("0")
+    return str(node.value) if isinstance(node, Number) and node.value.q == 1 else None

@@ -1,21 +1,17 @@
-"""Sets of real numbers: intervals, inequalities, unions and conditions, compared piece by piece.
+"""Compare equations, inequalities and sets of real numbers.
 
-Both sets are cut at the same places, the ends of all their intervals in order. Between two places
-a set holds everything or nothing, so two sets are equal when they agree at and between all places.
+Two relations are the same when one is a multiple of the other, or turned round; a solution of one that is none of
+the other tells two equations apart. Two sets are cut at the same places, the ends of all their intervals in order:
+between two places a set holds everything or nothing, so they are equal when they agree at and between all places.
 """
 
 from functools import cmp_to_key
 from typing import Final
 
-from flint import fmpq
+from flint import acb, fmpq
 
-from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
-from assay.math.exact import Form
-from assay.math.finding import Finding, different, undecided
-from assay.math.numbers import compare_constants
-from assay.math.options import DEFAULT
-from assay.math.polynomials import TooComplexError
-from assay.math.rewriting import is_inequality
+from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
+from assay.math.exact import ONE, Form, Ratio, TooComplexError, constant, divided, scaled, times
 from assay.math.tree import (
     Builder,
     Constant,
@@ -29,9 +25,155 @@ from assay.math.tree import (
     SetOperation,
     Sum,
     Symbol,
+    is_inequality,
     negated,
     symbols_of,
 )
+from assay.math.values import compare_constants, points, shown
+from assay.math.verdict import DEFAULT, Equality, different, undecided
+
+_TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+
+_OPEN: Final = undecided("the relations may have the same solutions")
+
+
+def compare_relations(gold: Node, answer: Node) -> Equality:
+    """Whether two relations say the same."""
+    if not (isinstance(gold, Relation) and isinstance(answer, Relation)):
+        return _compare_solved(gold, answer)
+    if len(gold.operators) != len(answer.operators):
+        return undecided("chains of different lengths")
+    for turned in (False, True):
+        candidate = _turned(answer) if turned else answer
+        if candidate.operators != gold.operators:
+            continue
+        if len(gold.operators) == 1:
+            found = _same_line(gold, candidate)
+            if found.equal:
+                return found
+        elif _same_chain(gold, candidate):
+            return Equality(True, "equal as chains of relations")
+    if symbols_of(gold) != symbols_of(answer):
+        return different("they are about different variables")
+    if gold.operators == answer.operators == ("=",):
+        return told_apart(gold, answer) or told_apart(answer, gold) or _OPEN
+    return _OPEN
+
+
+def _compare_solved(gold: Node, answer: Node) -> Equality:
+    """An equation against what one of its variables comes to: `y + 1 = x²` and `x² − 1`."""
+    if not isinstance(gold, Relation) or gold.operators != ("=",):
+        return different("only one is an equation")
+    names = symbols_of(gold) - symbols_of(answer)
+    if len(names) != 1 or not symbols_of(answer) <= symbols_of(gold):
+        return different("only one is an equation")
+    form = Form()
+    try:
+        asked = form.field.atom("symbol", names.pop())
+        whole = form.value(Sum((gold.sides[0], negated(gold.sides[1]))))
+        ((atom, _),) = next(iter(asked.top))
+        slope = {m: c for m, c in whole.top.items() if any(pair[0] == atom for pair in m)}
+        if any((atom, 1) not in monomial for monomial in slope) or not slope:
+            return undecided("the equation is not linear in what is asked")
+        rest = {m: c for m, c in whole.top.items() if m not in slope}
+        factor = Ratio(divided(slope, ((atom, 1),)), ONE)
+        solved = form.field.multiply(factor, form.value(answer))
+        if form.field.assumed_positive:
+            return undecided("the equation holds for some signs only")
+        if form.field.equal(solved, Ratio(scaled(rest, fmpq(-1)), ONE)):
+            return Equality(True, "equal as the equation solved")
+    except (TooComplexError, TooLargeError, UndefinedError, RecursionError) as error:
+        return undecided(str(error))
+    return different("the equation solved gives something else")
+
+
+def _turned(relation: Relation) -> Relation:
+    operators = tuple(_TURNED.get(operator, operator) for operator in reversed(relation.operators))
+    return Relation(tuple(reversed(relation.sides)), operators)
+
+
+def _same_chain(gold: Relation, answer: Relation) -> bool:
+    form = Form()
+    try:
+        same = all(
+            form.field.equal(form.value(one), form.value(two))
+            for one, two in zip(gold.sides, answer.sides, strict=True)
+        )
+    except (TooComplexError, TooLargeError, UndefinedError, RecursionError):
+        return False
+    return same and not form.field.assumed_positive
+
+
+def _same_line(gold: Relation, answer: Relation) -> Equality:
+    """Whether left minus right of one is a constant multiple of that of the other."""
+    form = Form()
+    try:
+        one = form.value(Sum((gold.sides[0], negated(gold.sides[1]))))
+        two = form.value(Sum((answer.sides[0], negated(answer.sides[1]))))
+        factor = _factor(form, one, two)
+    except (TooComplexError, TooLargeError, UndefinedError, RecursionError) as error:
+        return undecided(str(error))
+    if factor is None or form.field.assumed_positive:
+        return undecided("no constant multiple of each other")
+    if gold.operators[0] not in ("=", "!=") and factor < 0:
+        return different("the inequality points the other way")
+    return Equality(
+        True, "equal as equations" if gold.operators == ("=",) else "equal as inequalities"
+    )
+
+
+def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:
+    """The number that makes the second the first, if there is one."""
+    field = form.field
+    if not one.top or not two.top:
+        return fmpq(1) if not one.top and not two.top else None
+    left = Ratio(field.reduced(times(one.top, two.bottom)), ONE)
+    right = Ratio(field.reduced(times(two.top, one.bottom)), ONE)
+    if left.top.keys() != right.top.keys():
+        return None
+    key = min(left.top)
+    factor = left.top[key] / right.top[key]
+    return factor if field.equal(left, field.multiply(right, constant(factor))) else None
+
+
+_PRECISION = 128
+
+
+def told_apart(one: Relation, two: Relation) -> Equality | None:
+    """A finding when some solution of the first equation is none of the second; None when none was found."""
+    names = sorted(symbols_of(one))
+    for name in names:
+        for point in points(names, 3):
+            try:
+                solution = _zero_of(_residual(one), name, point)
+                if solution is None:
+                    break
+                left = ball(_residual(two), {**point, name: solution}, _PRECISION)
+            except (UndefinedError, TooLargeError):
+                continue
+            if is_real(left) and not left.overlaps(acb(0)):
+                return different(f"only one holds at {name} = {shown(solution)}")
+    return None
+
+
+def _residual(relation: Relation) -> Node:
+    return Sum((relation.sides[0], negated(relation.sides[1])))
+
+
+def _zero_of(residual: Node, name: str, point: Point) -> acb | None:
+    """Where the residual is 0, if it is a straight line in this variable; None if it is not."""
+    at = [ball(residual, {**point, name: fmpq(place)}, _PRECISION) for place in (0, 1, 2, 7)]
+    slope = at[1] - at[0]
+    if slope.overlaps(acb(0)) or not all(map(is_real, at)):
+        return None
+    if not (at[0] + slope * 2).overlaps(at[2]) or not (at[0] + slope * 7).overlaps(at[3]):
+        return None
+    solution = -at[0] / slope
+    # The residual is a line as far as four points show; that this is a solution is what counts.
+    return (
+        solution if ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0)) else None
+    )
+
 
 _INFINITY: Final = Constant("infinity")
 _MINUS_INFINITY: Final = negated(_INFINITY)
@@ -43,7 +185,7 @@ class NoSetError(ValueError):
     """The tree is no set of real numbers that can be cut into pieces."""
 
 
-def compare_sets(gold: Node, answer: Node) -> Finding:
+def compare_sets(gold: Node, answer: Node) -> Equality:
     """Whether two sets of real numbers are the same."""
     variables = symbols_of(gold) | symbols_of(answer)
     if len(variables) > 1:
@@ -52,7 +194,7 @@ def compare_sets(gold: Node, answer: Node) -> Finding:
         first, second = as_set(gold), as_set(answer)
         places = _ordered(_ends(first) + _ends(second))
         if _pieces(first, places) == _pieces(second, places):
-            return Finding(True, "equal as sets of numbers")
+            return Equality(True, "equal as sets of numbers")
         return different("the sets of numbers differ")
     except (NoSetError, UndefinedError, TooLargeError, TooComplexError) as error:
         return undecided(str(error))

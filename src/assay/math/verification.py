@@ -1,24 +1,26 @@
-"""Verify: whether an answer equals the gold, decided by the cheapest tier that is sure."""
+"""Verify answers against golds: the first two tiers in this process, what they leave open in a worker process."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from assay.concurrency import SIDE_BY_SIDE, side_by_side
 from assay.errors import MissingExtraError
-from assay.isolation import Outcome
-from assay.math import normalize
-from assay.math.extract import last_box
-from assay.math.finding import Open
-from assay.math.options import DEFAULT, MathOptions
-from assay.math.simplify import asked, known, remembered, submitted
-from assay.math.verdict import MathVerdict
+from assay.isolation import Outcome, Pool, shared_pool
+from assay.math import normalization
+from assay.math.answer_text import last_box
+from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
 from assay.wording import described
 
+HARD_TIMEOUT: Final = 120.0
+"""Seconds after which a comparison ends in any case, however busy the machine is."""
 _BREATH: Final = 0.004
 """Seconds of work between two breaths of the event loop."""
+_MOST_KNOWN: Final = 50_000
+_known: dict[tuple[Open, int], MathVerdict] = {}
+"""What workers found, so that a group of rollouts asks once. Only what will not change is kept."""
 
 Pair = tuple[object, object]
 
@@ -43,14 +45,19 @@ def verify_many(
 ) -> list[MathVerdict]:
     """A verdict a pair, in order. `progress` is told how many are done."""
     rules = options or DEFAULT
-    findings = [settled(gold, answer, rules) for gold, answer in pairs]
-    futures = {question: submitted(question, rules, timeout) for question in _open(findings)}
+    findings = [_settled(gold, answer, rules) for gold, answer in pairs]
+    futures = {
+        question: _pool().submit(
+            *_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
+        )
+        for question in _open(findings)
+    }
     done = sum(isinstance(finding, MathVerdict) for finding in findings)
     found: dict[Open, MathVerdict] = {}
     for question, future in futures.items():
         if progress is not None:
             progress(done)
-        found[question] = remembered(question, rules, future.result(), timeout)
+        found[question] = _remembered(question, rules, future.result(), timeout)
         done += 1
     if progress is not None:
         progress(len(findings))
@@ -83,30 +90,22 @@ async def verify_many_async(
     findings: list[MathVerdict | Open] = []
     resume = time.perf_counter() + _BREATH
     for gold, answer in pairs:
-        findings.append(settled(gold, answer, rules))
+        findings.append(_settled(gold, answer, rules))
         if time.perf_counter() > resume:
             await asyncio.sleep(0)
             resume = time.perf_counter() + _BREATH
 
     async def compared(question: Open) -> Outcome:
-        return await asked(question, rules, timeout)
+        call = _call(question, rules)
+        return await _pool().run(*call, timeout=timeout, hard_timeout=HARD_TIMEOUT)
 
     questions = _open(findings)
     outcomes = await side_by_side(compared, questions, limit=at_once)
     found = {
-        question: remembered(question, rules, outcome, timeout)
+        question: _remembered(question, rules, outcome, timeout)
         for question, outcome in zip(questions, outcomes, strict=True)
     }
     return _filled(findings, found)
-
-
-def _written(value: object) -> str:
-    """A value as an answer is written: a list is its items, since `[1, 2]` would be an interval."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return ", ".join(map(_written, cast("list[object]", value)))
-    return "" if value is None else str(value)
 
 
 def _open(findings: Sequence[MathVerdict | Open]) -> list[Open]:
@@ -120,28 +119,36 @@ def _filled(
     return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
-def settled(gold: object, answer: object, options: MathOptions) -> MathVerdict | Open:
+# The first two tiers.
+
+
+def _settled(gold: object, answer: object, options: MathOptions) -> MathVerdict | Open:
     """The verdict of the first two tiers, or one a worker gave before; else what is left open.
 
     An exception is the error of this pair alone, since the others of a batch have nothing to do with it.
     """
     try:
-        return _settled(_written(gold), _written(answer), options)
+        one, two = _written(gold), _written(answer)
+        verdict = normalization.settled(one, two, options)
+        if verdict is not None:
+            return verdict
+        finding = _by_algebra(one, two, options)
     except MissingExtraError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the reading of one answer fails with
         return MathVerdict("error", f"the comparison failed: {described(error)}", "algebra")
-
-
-def _settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
-    verdict = normalize.settled(gold, answer, options)
-    if verdict is not None:
-        return verdict
-    finding = _by_algebra(gold, answer, options)
     if isinstance(finding, Open):
-        before = known(finding, options)
-        return finding if before is None else before
+        return _known.get((finding, options.rounding), finding)
     return finding
+
+
+def _written(value: object) -> str:
+    """A value as an answer is written: a list is its items, since `[1, 2]` would be an interval."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(map(_written, cast("list[object]", value)))
+    return "" if value is None else str(value)
 
 
 @lru_cache(maxsize=32768)
@@ -158,3 +165,47 @@ def _by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | O
         ) from None
     boxed = last_box(answer)
     return decided(last_box(gold) or gold, answer if boxed is None else boxed, options)
+
+
+# The last tier: math-verify in a worker.
+
+
+def _pool() -> Pool:
+    return shared_pool("assay.math.symbolic")
+
+
+def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int]:
+    return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
+
+
+def _remembered(
+    question: Open, options: MathOptions, outcome: Outcome, timeout: float
+) -> MathVerdict:
+    """The verdict that an outcome is, kept when it will be the same next time."""
+    verdict = MathVerdict(*_verdict(question, outcome, timeout), "symbolic")
+    if outcome.ok:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[question, options.rounding] = verdict
+    return verdict
+
+
+def _verdict(question: Open, outcome: Outcome, timeout: float) -> tuple[Status, str]:
+    """What a worker's outcome says of the pair, and why."""
+    if outcome.kind == "timeout":
+        return "out_of_time", f"undecided after {timeout:g} seconds of work"
+    if outcome.kind == "memory":
+        return "too_large", "the comparison needs more memory than a worker may take"
+    if not outcome.ok:
+        not_installed = outcome.message.startswith(("ImportError", "ModuleNotFoundError"))
+        if outcome.kind == "raised" and not not_installed:
+            return "answer_unparsable", f"math-verify failed: {outcome.message}"
+        return "error", f"the worker failed: {outcome.message}"
+    found: dict[str, Any] = outcome.value
+    if found["equal"]:
+        return "equal", "equal by simplification (math-verify)"
+    if not found["gold"] and not question.gold_is_read:
+        return "gold_unparsable", "the gold answer cannot be read as mathematics"
+    if not found["answer"]:
+        return "answer_unparsable", "the answer cannot be read as mathematics"
+    return "different", "not equal after simplification (math-verify)"

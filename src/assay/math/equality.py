@@ -1,0 +1,269 @@
+"""Compare two trees by their kinds: numbers, lists, sets, equations, matrices, words."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from flint import fmpq
+
+from assay.math.relations import compare_relations, compare_sets, is_set
+from assay.math.tree import (
+    Apply,
+    Grid,
+    Listing,
+    NamedSet,
+    Node,
+    Number,
+    Product,
+    Quotient,
+    Range,
+    Relation,
+    Symbol,
+    Words,
+    children,
+    is_assignment,
+    renamed,
+    rewritten,
+    symbols_of,
+)
+from assay.math.values import compare_quantities
+from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, undecided
+
+
+def compare(gold: Node, answer: Node, options: MathOptions) -> Equality:
+    """Whether two trees are the same answer."""
+    if gold == answer:
+        return SAME
+    gold, answer = rewritten(gold, answer, options)
+    if gold == answer:
+        return SAME
+
+    def parts(one: Node, two: Node) -> Equality:
+        return compare(one, two, options)
+
+    if isinstance(gold, Words) or isinstance(answer, Words):
+        return _compare_words(gold, answer)
+    if isinstance(gold, Grid) or isinstance(answer, Grid):
+        return compare_grids(gold, answer, parts)
+    if is_set(gold) or is_set(answer):
+        return _compare_as_sets(gold, answer, options)
+    if isinstance(gold, Listing) or isinstance(answer, Listing):
+        return compare_listings(gold, answer, options, parts)
+    if isinstance(gold, Relation) or isinstance(answer, Relation):
+        return _compare_equations(gold, answer, options)
+    return compare_quantities(gold, answer, options)
+
+
+def _compare_words(gold: Node, answer: Node) -> Equality:
+    if isinstance(gold, Words) and isinstance(answer, Words):
+        if _bare(gold.text) == _bare(answer.text):
+            return Equality(True, f"equal as words: {gold.text}")
+        return different(f"different words: {gold.text!r} and {answer.text!r}")
+    words, other = (gold.text, answer) if isinstance(gold, Words) else ("", gold)
+    if isinstance(answer, Words):
+        words = answer.text
+    if isinstance(other, Symbol) and other.name.lower() == words:
+        return Equality(True, f"equal as words: {words}")
+    return different(f"one is words ({words!r}), the other mathematics")
+
+
+def _bare(text: str) -> str:
+    return "".join(character for character in text if character.isalnum())
+
+
+def _compare_as_sets(gold: Node, answer: Node, options: MathOptions) -> Equality:
+    if isinstance(gold, Relation) and isinstance(answer, Relation):
+        found = compare_relations(gold, answer)
+        if found.equal is not None:
+            return found
+    gold, answer = _as_interval(gold, answer), _as_interval(answer, gold)
+    if isinstance(gold, Range) and isinstance(answer, Range):
+        if (gold.low_open, gold.high_open) != (answer.low_open, answer.high_open):
+            return different("one interval has an end that the other leaves out")
+        ends = [compare(gold.low, answer.low, options), compare(gold.high, answer.high, options)]
+        return all_of(ends, as_what="intervals")
+    for one, two in ((gold, answer), (answer, gold)):
+        if one == NamedSet("empty") and isinstance(two, Listing | Number):
+            return different("one set is empty")
+    found = compare_sets(gold, answer)
+    if found.equal is None and isinstance(gold, Listing) and isinstance(answer, Listing):
+        return compare_listings(gold, answer, options, lambda one, two: compare(one, two, options))
+    return found
+
+
+def _as_interval(node: Node, other: Node) -> Node:
+    """`(a, b)` beside an interval is one too."""
+    if isinstance(other, Range) and isinstance(node, Listing) and len(node.items) == 2:
+        is_open = node.kind == "round"
+        if is_open or node.kind == "square":
+            return Range(node.items[0], node.items[1], is_open, is_open)
+    return node
+
+
+def _compare_equations(gold: Node, answer: Node, options: MathOptions) -> Equality:
+    if is_assignment(gold) and is_assignment(answer):
+        found = _compare_definitions(gold, answer, options)
+        if found is not None:
+            return found
+    return compare_relations(gold, answer)
+
+
+def _compare_definitions(gold: Relation, answer: Relation, options: MathOptions) -> Equality | None:
+    """`f(x) = …` against `f(z) = …`: the same name, and the same rule for it."""
+    name, other = gold.sides[0], answer.sides[0]
+    if isinstance(name, Apply) and isinstance(other, Apply) and name.function == other.function:
+        names = {
+            theirs.name: ours.name
+            for ours, theirs in zip(name.arguments, other.arguments, strict=False)
+            if isinstance(ours, Symbol) and isinstance(theirs, Symbol)
+        }
+        renamed_sides = (renamed(side, lambda one: names.get(one, one)) for side in answer.sides)
+        answer = Relation(tuple(renamed_sides), answer.operators)
+        other = answer.sides[0]
+    arguments = symbols_of(name) if isinstance(name, Apply) else set[str]()
+    if name != other or symbols_of(name) & symbols_of(gold.sides[-1]) - arguments:
+        return None
+    return compare(gold.sides[-1], answer.sides[-1], options)
+
+
+Compare: TypeAlias = Callable[[Node, Node], Equality]
+"""How parts are compared."""
+
+_MOST_ITEMS: Final = 40
+_ONE: Final = Number(fmpq(1))
+
+
+def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Compare) -> Equality:
+    """Tuples in order, sets and bare lists in any order, ratios as ratios."""
+    kinds = {_kind(gold), _kind(answer)}
+    if "ratio" in kinds:
+        return _compare_ratios(gold, answer, compare)
+    one, two = _items(gold), _items(answer)
+    if len(one) != len(two):
+        if kinds <= {"bare", "set", ""}:
+            return _compare_repeated(one, two, compare)
+        return different(f"{len(one)} parts and {len(two)} parts")
+    if len(one) > _MOST_ITEMS:
+        return undecided("very long lists")
+    if len(one) == 2 and kinds == {"square", "round"}:
+        return different("one interval has its ends, the other has not")
+    if (
+        len(one) == 2
+        and kinds == {"square", "bare"}
+        and not (_has_labels(gold) or _has_labels(answer))
+    ):
+        return undecided("an interval or a list")
+    if _has_order(gold, answer, options):
+        return all_of(list(map(compare, one, two)), as_what="lists")
+    return _compare_unordered(one, two, compare)
+
+
+def _kind(node: Node) -> str:
+    return node.kind if isinstance(node, Listing) else ""
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    """The parts of a list, or the one thing alone."""
+    return node.items if isinstance(node, Listing) else (node,)
+
+
+def _has_order(gold: Node, answer: Node, options: MathOptions) -> bool:
+    """A tuple keeps its order, unless the gold, or a set, has none."""
+    kinds = {_kind(gold), _kind(answer)}
+    if not options.ordered_tuples or "set" in kinds or kinds == {"bare"}:
+        return False
+    if _kind(gold) == "bare" and not _has_labels(gold):
+        return False
+    return "round" in kinds or "square" in kinds
+
+
+def _has_labels(node: Node) -> bool:
+    """Whether a list gives different names to its parts: `a = 1, b = 2`."""
+    if not isinstance(node, Listing):
+        return False
+    names = [
+        item.sides[0] for item in node.items if isinstance(item, Relation) and is_assignment(item)
+    ]
+    return len(names) == len(node.items) == len(set(names))
+
+
+def _compare_unordered(one: Sequence[Node], two: Sequence[Node], compare: Compare) -> Equality:
+    """Whether every part of one has its own equal in the other."""
+    left = list(two)
+    is_open = False
+    for item in one:
+        findings = [compare(item, other) for other in left]
+        matched = next((place for place, finding in enumerate(findings) if finding.equal), None)
+        if matched is not None:
+            del left[matched]
+        elif any(finding.equal is None for finding in findings):
+            is_open = True
+        else:
+            return different("a part of one list has no equal in the other")
+    return (
+        undecided("parts of the lists are undecided")
+        if is_open
+        else Equality(True, "equal as sets")
+    )
+
+
+def _compare_repeated(one: Sequence[Node], two: Sequence[Node], compare: Compare) -> Equality:
+    """Lists of different lengths are equal as sets when one only repeats itself."""
+    if len(one) * len(two) > _MOST_ITEMS**2 / 4:
+        return undecided("very long lists")
+    for parts, others, turned in ((one, two, False), (two, one, True)):
+        for item in parts:
+            findings = [
+                compare(other, item) if turned else compare(item, other) for other in others
+            ]
+            if any(finding.equal for finding in findings):
+                continue
+            if any(finding.equal is None for finding in findings):
+                return undecided("parts of the lists are undecided")
+            return different(f"{len(one)} parts and {len(two)} parts")
+    return Equality(True, "equal as sets")
+
+
+def _compare_ratios(gold: Node, answer: Node, compare: Compare) -> Equality:
+    one, two = _terms(gold), _terms(answer)
+    if len(one) != len(two):
+        return different(f"ratios of {len(one)} and {len(two)} parts")
+    crossed = [
+        compare(Product((one[0], b)), Product((two[0], a)))
+        for a, b in zip(one[1:], two[1:], strict=True)
+    ]
+    return all_of(crossed, as_what="ratios")
+
+
+def _terms(node: Node) -> tuple[Node, ...]:
+    """The terms of a ratio; a fraction has two, a number is to 1."""
+    if isinstance(node, Listing):
+        return node.items
+    return (node.top, node.bottom) if isinstance(node, Quotient) else (node, _ONE)
+
+
+def compare_grids(gold: Node, answer: Node, compare: Compare) -> Equality:
+    """Matrices cell by cell; a row or column also equals the tuple of its cells."""
+    one, two = _cells(gold), _cells(answer)
+    if one is None or two is None:
+        other = answer if isinstance(gold, Grid) else gold
+        if isinstance(other, Number | Listing | Symbol):
+            return different("only one is a matrix")
+        return undecided("a matrix against something else")
+    if _shape(gold) != _shape(answer) and isinstance(gold, Grid) and isinstance(answer, Grid):
+        return different(f"matrices of {_shape(gold)} and {_shape(answer)} cells")
+    if len(one) != len(two) or (
+        1 not in _shape(gold) and 1 not in _shape(answer) and _shape(gold) != _shape(answer)
+    ):
+        return different(f"{len(one)} and {len(two)} cells")
+    return all_of(list(map(compare, one, two)), as_what="matrices")
+
+
+def _shape(node: Node) -> tuple[int, int]:
+    return (
+        (len(node.rows), len(node.rows[0])) if isinstance(node, Grid) else (len(children(node)), 1)
+    )
+
+
+def _cells(node: Node) -> tuple[Node, ...] | None:
+    is_row = isinstance(node, Listing) and node.kind in ("round", "square")
+    return children(node) if isinstance(node, Grid) or is_row else None
