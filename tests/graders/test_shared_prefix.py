@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assay import GradingError, Guarded, Limits, PerCriterionGrader, Rubric, model_of
-from assay.models.endpoint import Endpoint
 from assay.models.providers import PROVIDERS, keeps_prefixes
+from assay.models.retry import Endpoint
 from assay.testing import FakeModel, Fault, ModelServer
 
 TEXT = "The outdoor unit stands two metres from the wall and hums at night. " * 90
@@ -145,7 +145,7 @@ async def test_a_text_is_begun_when_its_calls_would_soon_go_out(serve: Any) -> N
     waiting: list[int] = []
 
     def answer(system: str, user: str) -> str:
-        waiting.append(Endpoint.at(server.url).gate.waiting)
+        waiting.append(Endpoint.at(server.url).limiter.waiting)
         return "MET"
 
     server = serve(answer)
@@ -161,7 +161,7 @@ async def test_what_goes_ahead_announces_the_rest(serve: Any) -> None:
     announced: list[int] = []
 
     def answer(system: str, user: str) -> str:
-        announced.append(Endpoint.at(server.url).gate.announced)
+        announced.append(Endpoint.at(server.url).limiter.announced)
         return "MET"
 
     server = serve(answer, faults=[None] * 10 + [Fault.truncated()])
@@ -169,7 +169,7 @@ async def test_what_goes_ahead_announces_the_rest(serve: Any) -> None:
     assert announced == [9] + [0] * 9
     with pytest.raises(GradingError, match="Truncated"):
         await grade(server, TEXT + "!")
-    assert Endpoint.at(server.url).gate.announced == 0
+    assert Endpoint.at(server.url).limiter.announced == 0
 
 
 async def test_a_function_is_asked_about_all_at_once() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from assay import CircuitOpen, Limits, Overloaded, PerCriterionGrader, Rollout, Rubric, model_of
-from assay.models.breaker import FAILURES, FIRST_PAUSE, Breaker, Call
-from assay.models.endpoint import Endpoint
+from assay.models.limiter import FAILURES, FIRST_PAUSE, CallRecord, CircuitBreaker
+from assay.models.retry import Endpoint
 from assay.testing import Fault
 
 
@@ -24,28 +24,28 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def down(clock: Clock) -> Breaker:
+def down(clock: Clock) -> CircuitBreaker:
     """A breaker that has just opened."""
-    breaker = Breaker("somewhere", 60.0, clock=clock)
+    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
     for _ in range(FAILURES):
-        breaker.failed(Call(), "500: no")
+        breaker.failed(CallRecord(), "500: no")
     return breaker
 
 
 def test_different_calls_that_fail_open_it(clock: Clock) -> None:
     """One answer among them is a sign of life."""
-    breaker = Breaker("somewhere", 60.0, clock=clock)
+    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
     for _ in range(3 * FAILURES):
         for _ in range(FAILURES - 1):
-            breaker.failed(Call(), "500: no")
+            breaker.failed(CallRecord(), "500: no")
         breaker.succeeded()
     assert not breaker.is_open
 
 
 def test_the_tries_of_few_calls_do_not_open_it(clock: Clock) -> None:
     """However often they fail."""
-    breaker = Breaker("somewhere", 60.0, clock=clock)
-    calls = [Call() for _ in range(FAILURES - 1)]
+    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
+    calls = [CallRecord() for _ in range(FAILURES - 1)]
     for _ in range(10):
         for call in calls:
             breaker.failed(call, "500: no")
@@ -54,8 +54,8 @@ def test_the_tries_of_few_calls_do_not_open_it(clock: Clock) -> None:
 
 def test_calls_that_fail_while_others_are_answered_do_not_open_it(clock: Clock) -> None:
     """Also when they are many, and the only ones that are left."""
-    breaker = Breaker("somewhere", 60.0, clock=clock)
-    calls = [Call() for _ in range(3 * FAILURES)]
+    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
+    calls = [CallRecord() for _ in range(3 * FAILURES)]
     for call in calls:
         breaker.failed(call, "500: no")
         breaker.succeeded()
@@ -65,32 +65,32 @@ def test_calls_that_fail_while_others_are_answered_do_not_open_it(clock: Clock) 
     assert not breaker.is_open
 
 
-async def test_one_call_at_a_time_finds_out(down: Breaker, clock: Clock) -> None:
+async def test_one_call_at_a_time_finds_out(down: CircuitBreaker, clock: Clock) -> None:
     """After a pause, which doubles with every look that fails, and up to two seconds."""
     waits: list[float] = []
     for _ in range(6):
         began = clock.now
-        while not down._may_look():
+        while not down.may_probe():
             clock.now += 0.125
-        assert not down._may_look()
+        assert not down.may_probe()
         waits.append(clock.now - began)
-        down.failed(Call(), "500: no", looked=True)
+        down.failed(CallRecord(), "500: no", probed=True)
     assert waits == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
 
 
 async def test_calls_that_were_under_way_do_not_lengthen_the_pause(
-    down: Breaker, clock: Clock
+    down: CircuitBreaker, clock: Clock
 ) -> None:
     """A burst of errors says once that it is down."""
     for _ in range(100):
-        down.failed(Call(), "500: no")
+        down.failed(CallRecord(), "500: no")
     clock.now = 0.25
-    assert await down.admit(Call())
+    assert await down.admit(CallRecord())
 
 
-async def test_an_answer_lets_everybody_go(down: Breaker, clock: Clock) -> None:
+async def test_an_answer_lets_everybody_go(down: CircuitBreaker, clock: Clock) -> None:
     """Those who wait look again soon."""
-    waiting = asyncio.create_task(down.admit(Call()))
+    waiting = asyncio.create_task(down.admit(CallRecord()))
     await asyncio.sleep(0)
     assert not waiting.done()
     down.succeeded()
@@ -98,15 +98,15 @@ async def test_an_answer_lets_everybody_go(down: Breaker, clock: Clock) -> None:
 
 
 async def test_in_a_long_outage_a_call_fails_after_one_more_look(
-    down: Breaker, clock: Clock
+    down: CircuitBreaker, clock: Clock
 ) -> None:
     """With what went wrong last; before that look, nobody knows that it is still down."""
     clock.now = 61.0
-    assert await down.admit(Call())
-    waiting = asyncio.create_task(down.admit(Call()))
+    assert await down.admit(CallRecord())
+    waiting = asyncio.create_task(down.admit(CallRecord()))
     await asyncio.sleep(0)
     assert not waiting.done()
-    down.failed(Call(), "500: no", looked=True)
+    down.failed(CallRecord(), "500: no", probed=True)
     with pytest.raises(CircuitOpen, match=r"somewhere has failed for 61 s.*500: no"):
         await waiting
 
@@ -151,19 +151,19 @@ async def test_an_outage_is_waited_for_while_it_may_pass(clock: Clock) -> None:
     """Three seconds where 500 is all it says to calls that failed before, else as long as was said."""
     for answered, untried, seconds in [(True, 0, 3), (True, 1, 60), (False, 0, 60)]:
         clock.now = 0.0
-        breaker = Breaker("somewhere", 60.0, clock=clock)
-        calls = [Call() for _ in range(FAILURES)]
+        breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
+        calls = [CallRecord() for _ in range(FAILURES)]
         for call in calls:
             breaker.failed(call, "500: no", answered=answered)
-        fresh = [asyncio.create_task(breaker.admit(Call())) for _ in range(untried)]
+        fresh = [asyncio.create_task(breaker.admit(CallRecord())) for _ in range(untried)]
         waiting = asyncio.create_task(breaker.admit(calls[0]))
         await asyncio.sleep(0)
         clock.now = seconds + 0.5
-        breaker._next = clock.now + 1
-        breaker.failed(calls[1], "500: no", looked=True, answered=answered)
-        assert breaker._lasts_too_long()
+        breaker._next_probe = clock.now + 1
+        breaker.failed(calls[1], "500: no", probed=True, answered=answered)
+        assert breaker.lasts_too_long()
         clock.now = seconds - 0.5
-        assert not breaker._lasts_too_long()
+        assert not breaker.lasts_too_long()
         for task in (waiting, *fresh):
             task.cancel()
         await asyncio.wait([waiting, *fresh])
@@ -207,4 +207,4 @@ async def test_a_burst_of_errors_does_not_lay_an_endpoint_idle(
     model = model_at(server, limits=Limits(concurrency=16))
     replies = await asyncio.gather(*(model(question(str(n))) for n in range(64)))
     assert {reply.text for reply in replies} == {"hello"}
-    assert Endpoint.at(server.url).breaker._pause == FIRST_PAUSE
+    assert Endpoint.at(server.url).breaker.pause == FIRST_PAUSE

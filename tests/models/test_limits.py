@@ -8,8 +8,8 @@ import pytest
 
 from assay import Limits, PerCriterionGrader, Rubric
 from assay.models import model_of
-from assay.models.endpoint import Endpoint
-from assay.models.pace import Pace
+from assay.models.limiter import RateLimit
+from assay.models.retry import Endpoint
 
 
 async def test_two_models_of_one_endpoint_share_its_limit(
@@ -52,15 +52,15 @@ def test_new_limits_hold_from_now_on() -> None:
     """For everybody; who gives none changes none."""
     endpoint = Endpoint.at("http://limits.test", limits=Limits(concurrency=4))
     Endpoint.at("http://limits.test")
-    assert endpoint.gate.limit == 4
+    assert endpoint.limiter.limit == 4
     Endpoint.at("http://limits.test", limits=Limits(concurrency=9))
-    assert endpoint.gate.limit == 9
+    assert endpoint.limiter.limit == 9
 
 
 def test_a_minute_has_so_many_requests() -> None:
     """60 a minute: seven at once after a rest, then one a second."""
     now = 0.0
-    pace = Pace(60, clock=lambda: now)
+    pace = RateLimit(60, clock=lambda: now)
     assert [pace.take(1) for _ in range(9)] == [0.0] * 7 + [1.0, 2.0]
     now = 10.0
     assert pace.take(1) == 0.0
@@ -68,7 +68,7 @@ def test_a_minute_has_so_many_requests() -> None:
 
 def test_tokens_that_were_not_used_are_given_back() -> None:
     """6000 a minute are 100 a second. 1000 taken and 900 given back leave 100, one second."""
-    pace = Pace(6000, clock=lambda: 0.0)
+    pace = RateLimit(6000, clock=lambda: 0.0)
     pace.take(1000)
     assert pace.take(0) == 4.0
     pace.give_back(900)
@@ -80,7 +80,7 @@ async def test_a_call_waits_for_its_minute(serve: Any, model_at: Any, question: 
     server = serve("hello")
     model_at(server, limits=Limits(requests_per_minute=600))
     endpoint = Endpoint.at(server.url)
-    waits = [endpoint.requests.take(1) for _ in range(100)]
+    waits = [endpoint.limiter.requests.take(1) for _ in range(100)]
     assert waits[:60] == [0.0] * 60
     assert waits[-1] == pytest.approx(3.9, abs=0.2)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay import Limits, PerCriterionGrader, Rollout, Rubric
-from assay.models.endpoint import Endpoint
+from assay.models.retry import Endpoint
 from assay.testing import Fault
 
 RUBRIC = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(5)])
@@ -35,8 +35,8 @@ async def test_a_cancelled_run_frees_its_places(serve: Any, model_at: Any, stage
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    gate = Endpoint.at(server.url).gate
-    assert (gate.active, gate.waiting) == (0, 0)
+    limiter = Endpoint.at(server.url).limiter
+    assert (limiter.active, limiter.waiting) == (0, 0)
 
 
 def test_control_c_ends_a_program_at_once() -> None:

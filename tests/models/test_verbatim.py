@@ -9,7 +9,7 @@ from assay import Limits, Refused
 from assay.messages import ToolCall
 from assay.models import Request, model_of
 from assay.models.base import Tool
-from assay.models.endpoint import Endpoint
+from assay.models.retry import Endpoint
 from assay.testing import Fault, ModelServer, tool_call
 
 CHAT = ({"role": "user", "content": "a"}, {"role": "user", "content": "b"})
@@ -126,6 +126,6 @@ def test_an_endpoint_may_be_told_what_to_expect():
     open_ended, bound = Endpoint("a"), Endpoint("b", Limits(concurrency=4))
     for endpoint in (open_ended, bound):
         endpoint.expect(500)
-    assert (open_ended.gate.limit, bound.gate.limit) == (500, 4)
+    assert (open_ended.limiter.limit, bound.limiter.limit) == (500, 4)
     open_ended.expect(3)
-    assert open_ended.gate.limit == 500
+    assert open_ended.limiter.limit == 500

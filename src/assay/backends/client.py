@@ -10,8 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from assay.errors import BudgetExceeded, Overloaded
-from assay.models.gate import Outcome
-from assay.models.limits import Limits
+from assay.models.limiter import Limits, Outcome
 
 
 class PermitClient:
@@ -167,7 +166,7 @@ class SharedTurns:
         self._limits = limits
         self._held: deque[int] = deque()
 
-    async def enter(self, tokens: int, *, again: bool) -> None:
+    async def enter(self, tokens: int = 0, *, again: bool = False) -> None:
         number = await self._connection.enter(self._where, self._limits, tokens, again=again)
         self._held.append(number)
 

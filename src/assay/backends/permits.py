@@ -27,10 +27,8 @@ from typing import Any
 
 from assay.errors import BudgetExceeded
 from assay.models.base import NOTHING, Usage
-from assay.models.gate import Outcome
 from assay.models.ledger import Ledger, RolloutSpending, counting_in
-from assay.models.limits import Limits
-from assay.models.turns import LocalTurns
+from assay.models.limiter import Limiter, Limits, Outcome
 from assay.redaction import logger_of
 from assay.runs.progress import Progress
 
@@ -56,7 +54,7 @@ class PermitServer:
         """`money`, of which `spent` are gone, is for all workers together, as in `budget`; None is no limit."""
         self._host = host
         self._secret = secrets.token_hex(16)
-        self._turns: dict[str, tuple[Limits, LocalTurns]] = {}
+        self._turns: dict[str, tuple[Limits, Limiter]] = {}
         self.purse = Ledger(money=money, spent=spent, rollout=rollout)
         """What all workers spend."""
         self._progress: dict[int, Progress] = {}
@@ -107,14 +105,14 @@ class PermitServer:
         else:
             self._progress[shard] = progress
 
-    def turns_at(self, where: str) -> LocalTurns:
+    def turns_at(self, where: str) -> Limiter:
         return self._turns[where][1]
 
     def bound(self, where: str, limits: Limits) -> None:
         """Have these limits hold for an endpoint, for all workers."""
         known = self._turns.get(where)
         if known is None or known[0] != limits:
-            self._turns[where] = (limits, LocalTurns(limits))
+            self._turns[where] = (limits, Limiter(limits))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         worker = _Worker(self, writer)
@@ -138,7 +136,7 @@ class _Worker:
         self._server = server
         self._writer = writer
         self._waiting: dict[int, asyncio.Task[None]] = {}
-        self._turns: dict[int, LocalTurns] = {}
+        self._turns: dict[int, Limiter] = {}
         self._reserved: dict[int, tuple[float, RolloutSpending | None]] = {}
         self._rollouts: dict[int, RolloutSpending] = {}
         self._shard = -1
@@ -204,7 +202,7 @@ class _Worker:
         if not self._writer.is_closing():
             self._writer.write(json.dumps(answer).encode() + b"\n")
 
-    async def _enter(self, number: int, turns: LocalTurns, tokens: int, *, again: bool) -> None:
+    async def _enter(self, number: int, turns: Limiter, tokens: int, *, again: bool) -> None:
         await turns.enter(tokens, again=again)
         self._turns[number] = turns
 

@@ -9,8 +9,8 @@ from assay.backends.client import PermitClient
 from assay.backends.job import Permits
 from assay.errors import Overloaded
 from assay.models.base import Usage
-from assay.models.endpoint import Endpoint
 from assay.models.ledger import Ledger, RolloutSpending, counting_in
+from assay.models.retry import Endpoint
 
 _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
 

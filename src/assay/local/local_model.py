@@ -17,12 +17,11 @@ from assay.local.llama_server import CONTEXT, LocalProcess
 from assay.local.weights import SMOKE, fingerprint, weights_file
 from assay.models.asking import EndpointModel
 from assay.models.base import Model, Reply, Request
-from assay.models.endpoint import Endpoint
 from assay.models.flight import InFlight
-from assay.models.limits import Limits
-from assay.models.line import Line
+from assay.models.limiter import Limits, WaitQueue
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE
+from assay.models.retry import Endpoint
 from assay.models.wire import Payload, RawReply
 from assay.redaction import logger_of
 
@@ -130,7 +129,7 @@ class PrefixQueue:
     def __init__(self, at_once: int = 1) -> None:
         self._lock = threading.Lock()
         self._free = at_once
-        self._lines: dict[Hashable, Line] = {}
+        self._lines: dict[Hashable, WaitQueue] = {}
         self._recent: list[Hashable] = []
 
     async def enter(self, beginning: Hashable) -> None:
@@ -140,7 +139,7 @@ class PrefixQueue:
                 self._free -= 1
                 self._remember(beginning)
                 return
-            line = self._lines.setdefault(beginning, Line(self.leave))
+            line = self._lines.setdefault(beginning, WaitQueue(self.leave))
             place = line.join()
         await line.wait(place)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.models.ledger import Ledger as Ledger
     from assay.models.ledger import budget as budget
     from assay.models.ledger import rehearsal as rehearsal
-    from assay.models.limits import Limits as Limits
+    from assay.models.limiter import Limits as Limits
     from assay.models.names import model_of as model_of
     from assay.models.prices import Price as Price
     from assay.models.prices import price_of as price_of
@@ -36,7 +36,7 @@ _HOMES = {
     "base": ("Model", "Reply", "Request", "Token", "Usage"),
     "default": ("configure", "default_model"),
     "ledger": ("Ledger", "budget", "rehearsal"),
-    "limits": ("Limits",),
+    "limiter": ("Limits",),
     "names": ("model_of",),
     "prices": ("Price", "price_of"),
 }

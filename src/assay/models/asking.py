@@ -6,10 +6,10 @@ from typing import Any
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.models.base import Reply, Request, Usage
 from assay.models.dialect import SCHEMA, is_named, refused_by, to_leave_out
-from assay.models.endpoint import Endpoint
 from assay.models.ledger import Ledger, without_a_price
 from assay.models.prices import Price
 from assay.models.reading import read
+from assay.models.retry import Endpoint
 from assay.models.schema import schema_text
 from assay.models.tokens import Tokens
 from assay.models.wire import Payload, RawReply, Wire, prompt, whole
@@ -54,11 +54,11 @@ class EndpointModel:
     @property
     def has_room(self) -> bool:
         """Whether few enough wait to be sent that another would not wait long."""
-        return self.endpoint.gate.has_room
+        return self.endpoint.limiter.has_room
 
     def announce(self, calls: int) -> None:
         """So many calls will be made once another one is answered; less, by a negative number."""
-        self.endpoint.gate.announce(calls)
+        self.endpoint.limiter.announce(calls)
 
     async def __call__(self, request: Request) -> Reply:
         try:
@@ -164,7 +164,7 @@ class EndpointModel:
             ) from None
         usage = reply.usage if reply.usage.prompt else self.tokens.guessed(request, reply.text)
         self.tokens.learn(request, usage)
-        self.endpoint.tokens.give_back(total - usage.prompt - usage.completion)
+        self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
         cost = None if self.price is None else self.price.of(usage)
         if ledger is not None:
             ledger.add(usage, cost, reply.model)

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from assay.errors import BudgetExceeded
 from assay.models.base import NOTHING, Model, Usage, innermost
-from assay.models.line import Line
+from assay.models.limiter import WaitQueue
 
 
 class Ledger:
@@ -76,7 +76,7 @@ class Ledger:
         """Called, under a lock, after anything that concerns money has changed."""
         self._parent = parent
         self._lock = threading.Lock()
-        self._line = Line(self._next_in_line)
+        self._line = WaitQueue(self._next_in_line)
         self._rollouts = _Rollouts(self)
 
     @property
@@ -320,7 +320,7 @@ class _Rollouts:
         """None until one has been paid for."""
         self._total = ledger.rollout or 0.0
         self._count = 0 if ledger.rollout is None else 1
-        self.line = Line(self._next_in_line)
+        self.line = WaitQueue(self._next_in_line)
         self.ranks = count()
         self.waiting: dict[int, None] = {}
         """The ranks of those that wait, in the order in which they came and begin."""

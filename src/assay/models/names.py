@@ -13,14 +13,14 @@ from assay.models.asking import EndpointModel, Send
 from assay.models.base import Model
 from assay.models.caching import Cached, CacheSource, cache_of
 from assay.models.dialect import MAX_COMPLETION_TOKENS, MAX_TOKENS
-from assay.models.endpoint import Endpoint
 from assay.models.flight import InFlight
 from assay.models.function import FunctionModel
 from assay.models.genai_wire import GenaiWire
-from assay.models.limits import Limits
+from assay.models.limiter import Limits
 from assay.models.openai_wire import OpenAIWire
 from assay.models.prices import FREE, Price, price_of
 from assay.models.providers import PROVIDERS, is_cloud, provider_at, url_of
+from assay.models.retry import Endpoint
 from assay.models.sdk import Protocol, SdkSend, address_of, creating, key_of, without_retries
 from assay.models.wire import Wire
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
