@@ -2,8 +2,8 @@
 
 import pytest
 
+from assay.aggregation import Fallback, UnscoredError, fallback_of
 from assay.errors import RubricError
-from assay.unscored import Fallback, UnscoredError, fallback_of
 
 
 def test_by_default_nobody_pays_for_a_missing_score():

@@ -10,7 +10,7 @@ from assay.lazy import lazily
 from assay.version import VERSION
 
 if TYPE_CHECKING:
-    from assay.advantage import advantages as advantages
+    from assay.aggregation import advantages as advantages
     from assay.criterion import Criterion as Criterion
     from assay.envs import Environment as Environment
     from assay.envs import Evaluation as Evaluation
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from assay.graders import Swapped as Swapped
     from assay.graders import Tournament as Tournament
     from assay.graders import Transcript as Transcript
-    from assay.group import RubricGroup as RubricGroup
-    from assay.lines import CriterionReport as CriterionReport
     from assay.math import MathOptions as MathOptions
     from assay.math import MathVerdict as MathVerdict
     from assay.models import Limits as Limits
@@ -87,15 +85,17 @@ if TYPE_CHECKING:
     from assay.presets import MathRubric as MathRubric
     from assay.presets import SmolaToolRubric as SmolaToolRubric
     from assay.presets import ToolRubric as ToolRubric
+    from assay.report import CriterionReport as CriterionReport
     from assay.report import EvaluationReport as EvaluationReport
+    from assay.report import Score as Score
     from assay.rollout import Rollout as Rollout
     from assay.rubric import Rubric as Rubric
+    from assay.rubric import RubricGroup as RubricGroup
     from assay.runs import Run as Run
     from assay.runs import RunError as RunError
     from assay.runs import Summary as Summary
     from assay.runs import rescore as rescore
     from assay.runs import score_rows as score_rows
-    from assay.score import Score as Score
     from assay.tables import TableError as TableError
     from assay.tables import rows_of as rows_of
     from assay.types import GroupRewardFunc as GroupRewardFunc
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _HOMES = {
-    "advantage": ("advantages",),
+    "aggregation": ("advantages",),
     "criterion": ("Criterion",),
     "errors": (
         "AssayError", "BudgetExceeded", "CircuitOpen", "DeadlineExceeded", "GradingError",
@@ -128,7 +128,6 @@ _HOMES = {
         "Environment", "Evaluation", "MultiTurnEnv", "Results", "SingleTurnEnv", "ToolEnv", "cleanup", "stop",
         "teardown",
     ),
-    "group": ("RubricGroup",),
     "models": (
         "Limits", "Model", "Price", "Reply", "Request", "Usage", "budget", "configure",
         "default_model", "model_of", "rehearsal",
@@ -137,14 +136,12 @@ _HOMES = {
         "MaybeThinkParser", "Parser", "ThinkParser", "XMLParser", "extract_boxed_answer",
         "extract_hash_answer",
     ),
-    "lines": ("CriterionReport",),
     "math": ("MathOptions", "MathVerdict"),
     "presets": ("JudgeRubric", "MathRubric", "SmolaToolRubric", "ToolRubric"),
-    "report": ("EvaluationReport",),
+    "report": ("CriterionReport", "EvaluationReport", "Score"),
     "rollout": ("Rollout",),
-    "rubric": ("Rubric",),
+    "rubric": ("Rubric", "RubricGroup"),
     "runs": ("Run", "RunError", "Summary", "rescore", "score_rows"),
-    "score": ("Score",),
     "tables": ("TableError", "rows_of"),
     "types": (
         "GroupRewardFunc", "IndividualRewardFunc", "Info", "Message", "Messages", "RewardFunc",

@@ -15,10 +15,11 @@ from pydantic import (
 
 from assay.errors import RubricError
 from assay.identity import hash_of, name_of, path_of, reference_of, slug
-from assay.score import NOT_APPLICABLE
-from assay.wording import plainly
+from assay.wording import first_error
 
 BINARY = ("UNMET", "MET")
+NOT_APPLICABLE = "N/A"
+"""The verdict that a question does not apply."""
 LARGEST = 1e100
 """The largest weight or value, so that no sum of products can overflow."""
 TIMEOUT = 5.0
@@ -103,7 +104,7 @@ class Criterion(BaseModel):
         try:
             return type(self)(**(fields | changes))
         except ValidationError as error:
-            raise RubricError(f"criterion {self.name!r}: {plainly(error)[1]}") from None
+            raise RubricError(f"criterion {self.name!r}: {first_error(error)[1]}") from None
 
     @field_validator("choices", "tags", mode="before")
     @classmethod

@@ -22,7 +22,7 @@
     ├── ToolError (assay.envs)              a function cannot be a tool
     ├── TrustError (ValueError)             too little to say how far a judge is to be trusted
     │   └── LabelError                      … or a label that cannot be read
-    ├── UnscoredError (assay.unscored)      a trainer wants a number that nobody could give
+    ├── UnscoredError (assay.aggregation)   a trainer wants a number that nobody could give
     ├── CacheError                          a verdict cache cannot be opened, read or written
     ├── GradingError                        a text could not be graded whole; holds the partial report
     └── MissingExtraError (ImportError)     an optional dependency is not installed

@@ -9,8 +9,8 @@ from typing import Any
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A module's `__getattr__`: the name from the module of the package that is its home, kept there.
 
-    >>> lazily("assay", {"Score": "score"})("Score").__module__
-    'assay.score'
+    >>> lazily("assay", {"Score": "report"})("Score").__module__
+    'assay.report'
     """
 
     def found(name: str) -> Any:

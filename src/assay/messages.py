@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, NamedTuple, cast
 
 from assay.types import Messages
-from assay.wording import shown
+from assay.wording import short_repr
 
 
 class ToolCall(NamedTuple):
@@ -154,7 +154,7 @@ def _kind(value: object) -> str:
         return "null, and no text"
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-    return f"{shown(value)}, of the type {name}, and no text"
+    return f"{short_repr(value)}, of the type {name}, and no text"
 
 
 def completion_text(completion: Messages | None) -> str:

@@ -31,10 +31,10 @@ _ADVICE = (
 )
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value as a message shows it: short, whatever it is.
 
-    >>> shown("x" * 500)
+    >>> short_repr("x" * 500)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'"
     """
     short = reprlib.Repr()
@@ -42,7 +42,7 @@ def shown(value: object) -> str:
     return short.repr(value)
 
 
-def plainly(error: "ValidationError", field: str = "") -> tuple[str, str]:
+def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
     """The field that pydantic refuses first, and one plain sentence about it.
 
     Give the `field` when its value alone was looked at.
@@ -53,7 +53,7 @@ def plainly(error: "ValidationError", field: str = "") -> tuple[str, str]:
     if first["type"] == "value_error":
         return name, str(first.get("ctx", {}).get("error", first["msg"]))
     verb = "holds" if isinstance(path[-1], int) else "is"
-    return name, f"{name} {verb} {shown(first['input'])}: {_advice(first)}"
+    return name, f"{name} {verb} {short_repr(first['input'])}: {_advice(first)}"
 
 
 def _advice(first: Any) -> str:
@@ -65,10 +65,10 @@ def _advice(first: Any) -> str:
     return str(first["msg"])
 
 
-def meant(word: object, words: Iterable[str]) -> str:
+def did_you_mean(word: object, words: Iterable[str]) -> str:
     """The end of a message about an unknown word: the one that was meant, or all there are.
 
-    >>> meant("wieght", ["weight", "name"])
+    >>> did_you_mean("wieght", ["weight", "name"])
     "did you mean 'weight'?"
     """
     known = list(words)

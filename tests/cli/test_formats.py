@@ -14,11 +14,9 @@ from assay import Criterion, EvaluationReport
 from assay.cli.formats import format_of
 from assay.cli.options import FORMATS
 from assay.cli.table import brief_row, whole_row
-from assay.lines import CriterionReport, Lines
-from assay.report import aggregate
+from assay.report import CriterionReport, Lines, Score, aggregate
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.thresholds import Thresholds
-from assay.score import Score
 
 CRITERIA = (
     Criterion(check=lambda: 1, name="right", weight=3),

@@ -3,8 +3,7 @@
 import pytest
 
 from assay.cli.showing import shown_report
-from assay.lines import CriterionReport
-from assay.report import aggregate
+from assay.report import CriterionReport, aggregate
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from assay import Rubric, RubricError
+from assay.aggregation import UnscoredError
 from assay.integrations import (
     as_skyrl_env,
     compute_score_of,
@@ -16,7 +17,6 @@ from assay.integrations import (
 )
 from assay.integrations.openrlhf import response_of
 from assay.integrations.verl import compute_score
-from assay.unscored import UnscoredError
 
 
 def sample(response, label="4", **fields):

@@ -21,9 +21,8 @@ from assay.checks import (
     Regex,
     Similarity,
 )
-from assay.criterion import Condition, is_scorer
+from assay.criterion import NOT_APPLICABLE, Condition, is_scorer
 from assay.loading.yaml_text import dump_yaml, load_yaml
-from assay.score import NOT_APPLICABLE
 
 flags = st.booleans()
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

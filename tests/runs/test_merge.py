@@ -3,8 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.lines import CriterionReport
-from assay.report import aggregate
+from assay.report import CriterionReport, aggregate
 from assay.runs.means import Mean
 from assay.runs.passes import Passes, PassRates
 from assay.runs.row import Row

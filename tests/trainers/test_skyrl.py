@@ -3,8 +3,8 @@
 import pytest
 
 from assay import Rubric
+from assay.aggregation import UnscoredError
 from assay.integrations import as_skyrl_env
-from assay.unscored import UnscoredError
 
 gym = pytest.importorskip(
     "skyrl_gym", reason="run by `make test-trl`, in an environment of its own"

@@ -3,8 +3,7 @@
 import pytest
 
 from assay import Rubric, Score
-from assay.lines import line_of
-from assay.report import aggregate
+from assay.report import aggregate, line_of
 from assay.runs import Journal, Row, Run, RunAbout
 
 

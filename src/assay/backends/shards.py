@@ -13,7 +13,7 @@ from assay.runs.row import Key
 from assay.tables import rows_of
 from assay.tables.columns import parquet_file, refuse_repeated
 from assay.tables.texts import RepeatedFieldError, decoded
-from assay.wording import shown
+from assay.wording import short_repr
 
 LINES = (".jsonl", ".ndjson")
 
@@ -61,7 +61,9 @@ class Shard:
                 if type(row) is dict:
                     yield cast("dict[str, Any]", row)
                 elif row is not None or line.strip():
-                    raise RunRefused(f"{self.path}:{number} holds {shown(row)}: give a JSON object")
+                    raise RunRefused(
+                        f"{self.path}:{number} holds {short_repr(row)}: give a JSON object"
+                    )
                 place += len(line)
                 if place >= self.end:
                     return

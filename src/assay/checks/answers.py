@@ -8,7 +8,7 @@ from assay.checks.fields import Flag, Number, Texts
 from assay.checks.numbers import exact, last_number
 from assay.messages import completion_text
 from assay.parsers import Parser
-from assay.score import Score
+from assay.report import Score
 from assay.types import Messages
 
 

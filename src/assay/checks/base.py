@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from assay.checks.fields import Flag
 from assay.errors import RubricError
-from assay.score import Score
-from assay.wording import plainly
+from assay.report import Score
+from assay.wording import first_error
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class BuiltinCheck:
             try:
                 value = adapter.validate_python(getattr(self, field))
             except ValidationError as error:
-                raise RubricError(f"{self.name}: {plainly(error, field)[1]}") from None
+                raise RubricError(f"{self.name}: {first_error(error, field)[1]}") from None
             object.__setattr__(self, field, value)
 
     def spec(self) -> str | dict[str, Any]:

@@ -19,7 +19,7 @@ from assay.math import MathOptions, MathVerdict
 from assay.messages import completion_text
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
 from assay.redaction import logger_of
-from assay.score import Score
+from assay.report import Score
 from assay.types import Messages
 
 logger = logger_of("assay")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from assay.checks.base import BuiltinCheck, met
 from assay.messages import completion_text
-from assay.score import Score
+from assay.report import Score
 from assay.types import Messages
 
 _OPENING = 400

@@ -13,7 +13,7 @@ from assay.checks.similarity import Similarity
 from assay.checks.structure import JsonSchema, JsonValid
 from assay.checks.text import CodeBlock, Contains, MaxWords, MinWords
 from assay.errors import RubricError
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 BUILTIN: dict[str, type[BuiltinCheck]] = {
     check.name: check
@@ -49,7 +49,7 @@ def check_of(spec: object) -> BuiltinCheck:
     named: Mapping[Any, Any] = cast("Any", spec) if isinstance(spec, Mapping) else {}
     if len(named) != 1:
         raise RubricError(
-            f"check is {shown(cast('object', spec))}: give one name, such as json_valid, or one name with its "
+            f"check is {short_repr(cast('object', spec))}: give one name, such as json_valid, or one name with its "
             "fields, such as {max_words: 200}"
         )
     ((name, value),) = named.items()
@@ -62,14 +62,16 @@ def check_of(spec: object) -> BuiltinCheck:
     if lone is None:
         known = ", ".join(field.name for field in fields(kind))
         takes = f"its fields by name ({known})" if known else "no fields"
-        raise RubricError(f"{name} takes {takes}, and was given {shown(value)}")
+        raise RubricError(f"{name} takes {takes}, and was given {short_repr(value)}")
     return _made(kind, {lone: value})
 
 
 def _kind(name: object) -> type[BuiltinCheck]:
     if name in BUILTIN:
         return BUILTIN[cast("str", name)]
-    raise RubricError(f"there is no built-in check {shown(name)}: {meant(name, BUILTIN)}")
+    raise RubricError(
+        f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}"
+    )
 
 
 def _made(kind: type[BuiltinCheck], given: Mapping[Any, Any]) -> BuiltinCheck:
@@ -77,9 +79,9 @@ def _made(kind: type[BuiltinCheck], given: Mapping[Any, Any]) -> BuiltinCheck:
     for name in given:
         if name not in known:
             raise RubricError(
-                f"{kind.name} has no field {shown(name)}: {meant(name, known)}"
+                f"{kind.name} has no field {short_repr(name)}: {did_you_mean(name, known)}"
                 if known
-                else f"{kind.name} takes no fields, and was given {shown(name)}"
+                else f"{kind.name} takes no fields, and was given {short_repr(name)}"
             )
     for name, field in known.items():
         if field.default is MISSING and name not in given:

@@ -12,7 +12,7 @@ from assay.errors import RubricError
 from assay.messages import completion_text
 from assay.parsers import extract_code
 from assay.parsers.json_spans import json_spans
-from assay.score import Score
+from assay.report import Score
 from assay.types import Messages
 
 

@@ -6,7 +6,7 @@ from assay.checks.base import BuiltinCheck, unmet
 from assay.checks.fields import Count, Flag, Text, Texts
 from assay.messages import completion_text
 from assay.parsers.fences import fences
-from assay.score import Score
+from assay.report import Score
 from assay.types import Messages
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from assay.cli.overview import Section
 from assay.cli.pages import Page, figure, point
 from assay.cli.showing import counted
-from assay.score import NOT_APPLICABLE
+from assay.criterion import NOT_APPLICABLE
 from assay.trust import Agreement, Estimate, Measures
 from assay.trust.coefficients import UNRANKED, Confusion
 

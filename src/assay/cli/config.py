@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import click
 
 from assay.errors import AssayError
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 SETTINGS: Final[dict[str, type]] = {
     "rubric": str,
@@ -89,7 +89,7 @@ class Config:
         from assay.loading.code import is_reference
 
         option = f"--{name.replace('_', '-')}"
-        told = f"{self.path}: {name} is {shown(value)}"
+        told = f"{self.path}: {name} is {short_repr(value)}"
         trust = f"give --config {self.path} to trust the file, or {option} yourself"
         if name == "rubric" and not allow_code and is_reference(value):
             raise ConfigError(
@@ -145,7 +145,7 @@ def _table(path: Path, tables: tuple[str, ...]) -> Mapping[str, Any] | None:
     for table in tables:
         found = cast("Mapping[str, Any]", found).get(table) if isinstance(found, Mapping) else None
     if found is not None and not isinstance(found, Mapping):
-        raise ConfigError(f"{path}: {'.'.join(tables)} is {shown(found)}: make it a table")
+        raise ConfigError(f"{path}: {'.'.join(tables)} is {short_repr(found)}: make it a table")
     return cast("Mapping[str, Any] | None", found)
 
 
@@ -155,9 +155,11 @@ def _settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
         name = key.replace("-", "_")
         if name not in SETTINGS:
             known = [setting.replace("_", "-") for setting in SETTINGS]
-            raise ConfigError(f"{path}: there is no setting {key!r}: {meant(key, known)}")
+            raise ConfigError(f"{path}: there is no setting {key!r}: {did_you_mean(key, known)}")
         if not _is(value, SETTINGS[name]):
-            raise ConfigError(f"{path}: {key} is {shown(value)}: give {_FORMS[SETTINGS[name]]}")
+            raise ConfigError(
+                f"{path}: {key} is {short_repr(value)}: give {_FORMS[SETTINGS[name]]}"
+            )
         settings[name] = _placed(value, path.parent) if name in _PATHS else value
     return settings
 

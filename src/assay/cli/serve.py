@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.aggregation import POLICIES
 from assay.cli.group import Command
 from assay.cli.options import (
     Judging,
@@ -15,7 +16,6 @@ from assay.cli.options import (
     judge_options,
 )
 from assay.cli.values import count, seconds
-from assay.unscored import POLICIES
 
 if TYPE_CHECKING:
     from assay.server import Judge, Settings

@@ -9,9 +9,8 @@ from assay.cli.colours import painted
 from assay.wording import counted as counted
 
 if TYPE_CHECKING:  # which a command's help does not need
-    from assay.lines import CriterionReport
     from assay.models import Ledger
-    from assay.report import EvaluationReport
+    from assay.report import CriterionReport, EvaluationReport
     from assay.runs.spending import Spending
 
 _ACTS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

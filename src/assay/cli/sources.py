@@ -8,12 +8,11 @@ from typing import Any
 
 from assay.cli.options import Rubrics
 from assay.errors import AssayError, RubricError
-from assay.group import RubricGroup
 from assay.loading.code import is_reference
 from assay.loading.read import is_group
 from assay.loading.source import place_of_file
-from assay.rubric import Rubric
-from assay.wording import described, meant, shown
+from assay.rubric import Rubric, RubricGroup
+from assay.wording import described, did_you_mean, short_repr
 
 
 def rubric_of(rubrics: Rubrics) -> Rubric:
@@ -54,7 +53,7 @@ def _found(module: ModuleType, path: str, reference: str) -> Any:
     for step in path.split("."):
         if not hasattr(found, step):
             known = [name for name in dir(found) if not name.startswith("_")]
-            said = meant(step, known) if known else "it has none at all"
+            said = did_you_mean(step, known) if known else "it has none at all"
             raise RubricError(f"{reference}: there is no {step!r} in it: {said}")
         found = getattr(found, step)
     return found
@@ -77,6 +76,6 @@ def _made(found: Any, reference: str) -> Rubric:
         return Rubric(found)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(found, Rubric):
         raise RubricError(
-            f"{reference} is {shown(found)}: name a Rubric, a function that makes one, or a list of criteria"
+            f"{reference} is {short_repr(found)}: name a Rubric, a function that makes one, or a list of criteria"
         )
     return found

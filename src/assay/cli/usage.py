@@ -5,7 +5,7 @@ import re
 import click
 from click.core import ParameterSource
 
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 _EXTRA = re.compile(r"unexpected extra argument\w*\(?s?\)? \((.+)\)")
 
@@ -22,7 +22,7 @@ def _sentence(error: click.UsageError, ctx: click.Context | None) -> str:
     if isinstance(error, click.NoSuchOption):
         params = [] if ctx is None else ctx.command.get_params(ctx)
         known = [name for param in params for name in param.opts]
-        return f"there is no option {error.option_name}: {meant(error.option_name, known)}"
+        return f"there is no option {error.option_name}: {did_you_mean(error.option_name, known)}"
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{_name(error.param)} is missing: give {_form(error.param)}"
     if isinstance(error, click.BadParameter) and error.param is not None:
@@ -37,7 +37,9 @@ def _sentence(error: click.UsageError, ctx: click.Context | None) -> str:
 def no_such_command(name: str, ctx: click.Context) -> click.UsageError:
     """There is none of that name, but others."""
     known = _commands(ctx)
-    return click.UsageError(f"there is no command {shown(name)}: {meant(name, known)}", ctx)
+    return click.UsageError(
+        f"there is no command {short_repr(name)}: {did_you_mean(name, known)}", ctx
+    )
 
 
 def no_command(ctx: click.Context) -> click.UsageError:

@@ -9,16 +9,19 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast, overload
 from assay.aggregation import Scale, summed_by_name, total, weighted_sum, weighted_sums
 from assay.criterion import Criterion
 from assay.engine.plan import Plan, Question
-from assay.lines import CriterionReport, Lines, line_of
 from assay.redaction import logger_of
 from assay.report import (
     NOTHING_APPLIES,
+    UNASKED,
+    CriterionReport,
     EvaluationReport,
+    Lines,
+    Score,
     aggregate,
     full_reports,
+    line_of,
     sum_reports,
 )
-from assay.score import UNASKED, Score
 from assay.types import OnError
 from assay.wording import described
 

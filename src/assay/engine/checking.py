@@ -20,8 +20,8 @@ from assay.engine.settle import (
 )
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
+from assay.report import Score
 from assay.rollout import Batch
-from assay.score import Score
 from assay.types import OnError
 from assay.wording import described
 

@@ -17,8 +17,8 @@ from assay.graders.base import Autograder
 from assay.messages import read_completion
 from assay.models.ledger import is_rehearsal
 from assay.redaction import logger_of
+from assay.report import Score
 from assay.rollout import Batch
-from assay.score import Score
 from assay.types import OnError
 
 logger = logger_of("assay")

@@ -5,7 +5,7 @@ from typing import Any
 from assay.call import Call
 from assay.criterion import Criterion
 from assay.errors import MissingExtraError, RubricError
-from assay.score import Score
+from assay.report import Score
 
 
 def isolated(call: Call, criterion: Criterion) -> Call:

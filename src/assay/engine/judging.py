@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.concurrency import FAILURES, is_stop, side_by_side
-from assay.criterion import Criterion
+from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.engine.settle import is_plain
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
@@ -14,9 +14,8 @@ from assay.graders.views import View, view_of
 from assay.messages import question_text
 from assay.models.base import has_room
 from assay.models.ledger import refuse_unpriced, rollout_spending
-from assay.report import EvaluationReport
+from assay.report import EvaluationReport, Score
 from assay.rollout import Batch
-from assay.score import NOT_APPLICABLE, Score
 from assay.types import OnError
 
 

@@ -7,9 +7,8 @@ from typing import Any, cast
 from assay.criterion import LARGEST, Criterion
 from assay.engine.answers import Column
 from assay.graders.verdicts import finite, number_of, verdict_score
-from assay.report import EvaluationReport
-from assay.score import Score
-from assay.wording import shown
+from assay.report import EvaluationReport, Score
+from assay.wording import short_repr
 
 _PLAIN = frozenset({float, int, bool})
 _ANSWERS = _PLAIN | {Score}
@@ -49,14 +48,16 @@ def as_answer(criterion: Criterion, value: Any) -> float | Score:
         return value
     number = number_of(value)
     if number is None:
-        return Score.failed(f"ValueError: the check returned {shown(value)}, not a finite number")
+        return Score.failed(
+            f"ValueError: the check returned {short_repr(value)}, not a finite number"
+        )
     return number
 
 
 def one_a_rollout(values: Any, size: int) -> Column:
     if isinstance(values, _UNORDERED) or not hasattr(values, "__iter__"):
         raise ValueError(
-            f"the group function returned {shown(cast('object', values))}: return a list of {size} numbers"
+            f"the group function returned {short_repr(cast('object', values))}: return a list of {size} numbers"
         )
     column = list(cast("Sequence[Any]", values))
     if len(column) != size:

@@ -17,14 +17,13 @@ from assay.envs.sets import DataSets, some
 from assay.envs.speaker import Speaker
 from assay.envs.states import begun
 from assay.errors import RubricError
-from assay.group import RubricGroup
 from assay.models import Reply
 from assay.models.base import Tool
 from assay.parsers import Parser
 from assay.redaction import logger_of
-from assay.rubric import Rubric
+from assay.rubric import Rubric, RubricGroup
 from assay.types import Message, Messages, State
-from assay.wording import described, shown
+from assay.wording import described, short_repr
 
 logger = logger_of("assay")
 
@@ -60,7 +59,7 @@ class Environment(Closing, ABC):
         if dataset is None and eval_dataset is None:
             raise ValueError("Either dataset or eval_dataset must be provided")
         if rubric is not None and not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RubricError(f"rubric is {shown(rubric)}: give a Rubric")
+            raise RubricError(f"rubric is {short_repr(rubric)}: give a Rubric")
         self.system_prompt = system_prompt
         self.few_shot = messages_of(few_shot or [], "few_shot")
         self.rubric = Rubric() if rubric is None else rubric

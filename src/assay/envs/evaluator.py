@@ -18,7 +18,7 @@ from assay.redaction import logger_of
 from assay.rubric import Rubric
 from assay.runs import Row, Spending
 from assay.types import State
-from assay.wording import described, shown
+from assay.wording import described, short_repr
 
 STAND_IN = "An answer of about this length stands for what the model would have written. " * 8
 """What a rehearsal scores."""
@@ -102,7 +102,7 @@ class Evaluator:
             job.example, speaker, speaker.name, speaker.sampling_args
         )
         if not isinstance(state, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"rollout gave {shown(state)}: return the state")
+            raise TypeError(f"rollout gave {short_repr(state)}: return the state")
         return state
 
     async def _settle(self, group: Group) -> None:

@@ -14,7 +14,7 @@ from assay.envs.docstrings import described_by
 from assay.errors import AssayError
 from assay.models.base import Tool
 from assay.types import State
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _Parameter = inspect.Parameter
@@ -44,7 +44,7 @@ class CallableTool:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if not callable(function):
-            raise ToolError(f"{shown(function)} is no tool: give a function")
+            raise ToolError(f"{short_repr(function)} is no tool: give a function")
         self.function = function
         self.name = name_of(function)
         self.is_async = _is_async(function)
@@ -63,7 +63,9 @@ class CallableTool:
         except (ValueError, RecursionError) as error:
             raise ArgumentsError(f"the arguments are no JSON: {error}") from None
         if not isinstance(found, dict):
-            raise ArgumentsError(f"the arguments are {shown(found)}: give an object, name to value")
+            raise ArgumentsError(
+                f"the arguments are {short_repr(found)}: give an object, name to value"
+            )
         try:
             read = self._model.model_validate(found)
         except ValidationError as error:
@@ -192,7 +194,9 @@ def _complaint(error: ValidationError, names: list[str]) -> str:
         if problem["type"] == "missing" and len(problem["loc"]) == 1:
             complaints.append(f"argument {where!r} is missing")
         elif problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-            complaints.append(f"there is no argument {where!r}: {meant(where, known)}")
+            complaints.append(f"there is no argument {where!r}: {did_you_mean(where, known)}")
         else:
-            complaints.append(f"argument {where!r} is {shown(problem['input'])}: {problem['msg']}")
+            complaints.append(
+                f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}"
+            )
     return "; ".join(complaints)

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from assay.graders.base import Autograder
 from assay.runs.progress import OnProgress
 from assay.runs.sink import OnRow
-from assay.wording import meant
+from assay.wording import did_you_mean
 
 SIDE_BY_SIDE = 256
 """Rollouts under way at once, when nobody says otherwise; the endpoint's limits may allow fewer."""
@@ -62,7 +62,7 @@ class Settings:
         for name in options:
             if name not in cls.__dataclass_fields__:
                 raise TypeError(
-                    f"there is no option {name!r}: {meant(name, cls.__dataclass_fields__)}"
+                    f"there is no option {name!r}: {did_you_mean(name, cls.__dataclass_fields__)}"
                 )
         return cls(**options)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assay.advantage import advantages
+from assay.aggregation import advantages
 from assay.envs.work import Job
 from assay.models import Ledger
 from assay.report import EvaluationReport

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from assay.advantage import advantages
+from assay.aggregation import advantages
 from assay.envs.options import Settings
 from assay.envs.rows import UNSCORED, Scored, row_of, shares
 from assay.envs.work import Group, Job

@@ -12,7 +12,7 @@ from assay.models.base import Tool
 from assay.models.sdk import creating
 from assay.redaction import redacted
 from assay.types import Message
-from assay.wording import shown
+from assay.wording import short_repr
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _ABOUT_THE_CALL = ("timeout", "extra_headers", "extra_query")
@@ -102,7 +102,7 @@ def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
         return model_of(source, shared=False, **_over_http(extra))
     if extra:
         raise Refused(
-            f"sampling_args has {', '.join(extra)}, and {shown(source)} is made already: give them "
+            f"sampling_args has {', '.join(extra)}, and {short_repr(source)} is made already: give them "
             "to model_of(...), or name the model"
         )
     return model_of(source)

@@ -19,7 +19,7 @@ from assay.models.base import Tool
 from assay.rubric import Rubric
 from assay.tools import failure, is_failure
 from assay.types import Message, State
-from assay.wording import described, meant
+from assay.wording import described, did_you_mean
 
 _PARTS = {"text", "image_url", "input_audio"}
 THREADS = 32
@@ -99,7 +99,7 @@ class ToolEnv(MultiTurnEnv):
     async def _called(self, call: ToolCall, state: State) -> Any:
         tool = self._tools.get(call.name)
         if tool is None:
-            known = f": {meant(call.name, self._tools)}" if self._tools else ""
+            known = f": {did_you_mean(call.name, self._tools)}" if self._tools else ""
             return self._wrong(state, call, "unknown", f"there is no tool {call.name!r}{known}")
         try:
             arguments = tool.arguments(call.arguments, state)

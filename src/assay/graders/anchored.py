@@ -13,10 +13,9 @@ from assay.graders.length import LengthPenalty
 from assay.graders.prompting import system_prompt
 from assay.graders.tags import without_prompt_tags
 from assay.graders.verdicts import verdict_score
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score
 from assay.types import OnError
-from assay.wording import shown
+from assay.wording import short_repr
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,9 @@ class Anchor:
     def __post_init__(self) -> None:
         for name in ("response", "verdict", "reason", "query"):
             if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} of an anchor is {shown(getattr(self, name))}: give a text")
+                raise TypeError(
+                    f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text"
+                )
         if isinstance(self.criterion, Criterion):
             problem = verdict_score(self.criterion, self.verdict).error
             if problem is not None:

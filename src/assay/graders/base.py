@@ -12,10 +12,8 @@ from assay.graders.manner import Change
 from assay.graders.verdicts import score_of, with_value
 from assay.graders.views import ToGrade, view_of
 from assay.graders.whole import as_whole
-from assay.lines import CriterionReport, Lines
 from assay.models.base import Model
-from assay.report import EvaluationReport, aggregate
-from assay.score import Score
+from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate
 from assay.types import OnError
 
 

@@ -9,7 +9,7 @@ from assay.graders.degenerate import Degenerate
 from assay.graders.length import LengthPenalty
 from assay.graders.one_shot import PerCriterionOneShotGrader
 from assay.graders.per_criterion import PerCriterionGrader
-from assay.score import Score
+from assay.report import Score
 from assay.types import OnError
 
 

@@ -7,7 +7,7 @@ from assay.graders.base import Autograder
 from assay.graders.composite import Composite, named, scores_from
 from assay.graders.length import LengthPenalty
 from assay.graders.votes import Vote, line_of_vote
-from assay.score import Score
+from assay.report import Score
 from assay.types import OnError
 
 

@@ -13,10 +13,9 @@ from assay.graders.manner import Change
 from assay.graders.scoring import ScoringGrader
 from assay.graders.verdicts import finite
 from assay.models.base import Model
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score
 from assay.types import OnError
-from assay.wording import shown
+from assay.wording import short_repr
 
 
 class Composite(ScoringGrader):
@@ -64,7 +63,7 @@ class Composite(ScoringGrader):
     def _refuse(self, grader: object) -> None:
         name = type(self).__name__
         if not isinstance(grader, Autograder):
-            raise TypeError(f"{name} takes graders, and this is {shown(grader)}")
+            raise TypeError(f"{name} takes graders, and this is {short_repr(grader)}")
         if grader.length_penalty is not None:
             raise ValueError(
                 f"{grader.title} takes a length penalty off a score, and {name} needs its answers: "

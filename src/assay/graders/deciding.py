@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 
 from assay.aggregation import Scale
 from assay.criterion import Criterion
-from assay.lines import CriterionReport, line_of
-from assay.report import EvaluationReport, aggregate
-from assay.score import Score
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
 
 BEST, WORST, LEFT_OUT = range(3)
 """How an open line may come out."""

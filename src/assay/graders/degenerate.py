@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from assay.criterion import Criterion
 from assay.graders.tags import SECTIONS
-from assay.score import Score
+from assay.report import Score
 
 Degenerate: TypeAlias = Literal["lowest", "ask"]
 """What to do about such a text: give wanted criteria their lowest choice, or ask all the same."""

@@ -7,9 +7,7 @@ from assay.criterion import Criterion
 from assay.graders.base import Autograder
 from assay.graders.composite import Composite, scores_from
 from assay.graders.deciding import Deciding
-from assay.lines import CriterionReport, line_of
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
 
 

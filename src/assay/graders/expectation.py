@@ -8,7 +8,7 @@ from assay.graders.composite import Composite, scores_from
 from assay.graders.degenerate import degenerate
 from assay.graders.length import LengthPenalty
 from assay.redaction import logger_of
-from assay.score import Score
+from assay.report import Score
 from assay.types import OnError
 
 logger = logger_of("assay")

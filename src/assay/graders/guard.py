@@ -14,8 +14,7 @@ from assay.graders.length import LengthPenalty
 from assay.graders.prompting import system_prompt
 from assay.graders.whole import as_whole
 from assay.models.ledger import is_rehearsal
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score
 from assay.types import OnError
 
 OnAttack: TypeAlias = Literal["worst", "error"]

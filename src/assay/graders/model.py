@@ -23,8 +23,7 @@ from assay.graders.whole import as_whole
 from assay.identity import name_of
 from assay.models.base import Model, Request
 from assay.models.exchanges import exchanged
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score
 from assay.types import OnError
 
 Generate = TypeVar("Generate")

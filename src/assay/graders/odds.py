@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from assay.criterion import Criterion
 from assay.models.base import Reply, Token
-from assay.score import Score
+from assay.report import Score
 
 UNSEEN = 0.05
 """The most that a choice which no token led to may have, for the odds of the others to be told.

@@ -11,7 +11,7 @@ from assay.graders.model import ModelGrader, field_of, read_verdict
 from assay.graders.prompting import all_criteria, labels, opening
 from assay.graders.schemas import OneShotChoiceOutput, OneShotOutput
 from assay.graders.scoring import refuse_errors
-from assay.score import Score
+from assay.report import Score
 from assay.types import OnError
 
 

@@ -13,10 +13,9 @@ from assay.graders.manner import Manner
 from assay.graders.scoring import refuse_errors
 from assay.graders.votes import RULES, Rule, Vote, outcome
 from assay.graders.wholes import whole_from, whole_report
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score
 from assay.types import OnError
-from assay.wording import meant
+from assay.wording import did_you_mean
 
 Item = TypeVar("Item")
 
@@ -58,7 +57,7 @@ class Panel(Composite):
         by_name = named(judges)
         super().__init__(list(by_name.values()), normalize=normalize, length_penalty=length_penalty)
         if rule not in RULES:
-            raise ValueError(f"rule is {rule!r}: {meant(rule, RULES)}")
+            raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, RULES)}")
         if not 1 <= quorum <= len(by_name):
             raise ValueError(
                 f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are"

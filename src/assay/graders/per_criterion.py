@@ -16,7 +16,7 @@ from assay.graders.prompting import one_criterion, opening
 from assay.graders.scoring import refuse_errors
 from assay.models.base import announce
 from assay.models.providers import keeps_prefixes
-from assay.score import UNASKED, Score
+from assay.report import UNASKED, Score
 from assay.types import OnError
 
 WORTH = 2000

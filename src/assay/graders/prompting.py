@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from assay.criterion import BINARY, Criterion
+from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
 from assay.graders.fence import fenced
 from assay.graders.tags import without_prompt_tags
-from assay.score import NOT_APPLICABLE
 
 HOME = "assay.graders"
 _VERSION = re.compile(r"<!-- version (\d+) -->\s*")

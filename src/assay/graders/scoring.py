@@ -8,9 +8,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Autograder, overrides
 from assay.graders.length import penalised
-from assay.lines import line_of
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score, line_of
 from assay.types import OnError
 
 

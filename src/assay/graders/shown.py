@@ -8,10 +8,9 @@ from assay.graders.base import Autograder
 from assay.graders.composite import Composite
 from assay.graders.length import LengthPenalty
 from assay.graders.views import View, transcript
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score
 from assay.types import OnError
-from assay.wording import shown
+from assay.wording import short_repr
 
 
 class Referenced(Composite):
@@ -60,7 +59,7 @@ class Referenced(Composite):
         if isinstance(found, int | float):
             return str(found)
         raise JudgeError(
-            f"the reference in {self.field!r} is {shown(found)}: give a text, or name another field="
+            f"the reference in {self.field!r} is {short_repr(found)}: give a text, or name another field="
         )
 
 

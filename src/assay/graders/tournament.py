@@ -16,7 +16,7 @@ from assay.graders.tags import Neutraliser
 from assay.graders.views import view_of
 from assay.graders.votes import Vote, line_of_vote, outcome
 from assay.messages import question_text
-from assay.score import Score
+from assay.report import Score
 from assay.types import Messages
 
 CHOICES = ("SECOND", "TIE", "FIRST")

@@ -4,9 +4,8 @@ from typing import Any
 
 from assay.criterion import BINARY, LARGEST, Criterion
 from assay.errors import JudgeError
-from assay.lines import CriterionReport
-from assay.score import Score
-from assay.wording import shown
+from assay.report import CriterionReport, Score
+from assay.wording import short_repr
 
 _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 
@@ -68,7 +67,7 @@ def finite(criterion: Criterion, score: Score) -> Score:
         return Score(float(value), score.reason, verdict, None, score.lines, score.disagreement)
     number = number_of(value)
     if number is None:
-        error = f"ValueError: a score of {shown(value)} is not a finite number"
+        error = f"ValueError: a score of {short_repr(value)} is not a finite number"
         return Score.failed(error, score.reason)
     return score._replace(value=number)
 

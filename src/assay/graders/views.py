@@ -13,7 +13,7 @@ from assay.messages import (
     tool_calls,
 )
 from assay.types import Messages
-from assay.wording import shown
+from assay.wording import short_repr
 
 
 class ThinkingOutputDict(TypedDict, total=False):
@@ -99,7 +99,7 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
     except TypeError as error:
         # An empty text here would be judged, and pass for what the model said.
         raise TypeError(
-            f"cannot grade {shown(to_grade)}: {error}, or a mapping with 'thinking' and 'output'"
+            f"cannot grade {short_repr(to_grade)}: {error}, or a mapping with 'thinking' and 'output'"
         ) from None
     return read, completion_text(read)
 

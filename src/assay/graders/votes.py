@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from assay.aggregation import weighted_sum
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.lines import CriterionReport, line_of
-from assay.score import Score
+from assay.report import CriterionReport, Score, line_of
 
 Rule: TypeAlias = Literal["majority", "mean", "worst"]
 """The verdict of most, the mean value, or the answer that leaves the lowest score."""

@@ -7,8 +7,7 @@ from assay.aggregation import Scale, Totals, share_of, stakes, sum_behind
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.verdicts import score_of
-from assay.lines import CriterionReport, line_of
-from assay.report import EvaluationReport
+from assay.report import CriterionReport, EvaluationReport, line_of
 
 
 def as_whole(

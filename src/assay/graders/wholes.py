@@ -8,8 +8,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Autograder
 from assay.graders.votes import Rule, Vote, outcome
-from assay.report import EvaluationReport
-from assay.score import Score
+from assay.report import EvaluationReport, Score
 
 _WHOLE = Criterion(requirement="All criteria together", name="whole")
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from assay.aggregation import Policy, UnscoredError, fallback_of
 from assay.concurrency import run_sync
 from assay.integrations.step import RubricSource, Step, Value, rubric_of
 from assay.redaction import logger_of
-from assay.unscored import Policy, UnscoredError, fallback_of
 
 logger = logger_of("assay")
 

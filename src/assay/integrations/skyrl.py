@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
+from assay.aggregation import Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.integrations.step import RubricSource, Step, Value, rubric_of
-from assay.unscored import Policy, fallback_of
 
 
 def as_skyrl_env(

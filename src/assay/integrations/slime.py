@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from assay.aggregation import Fallback, Policy, fallback_of
 from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
-from assay.unscored import Fallback, Policy, fallback_of
 
 CustomRm: TypeAlias = Callable[..., Awaitable[float | list[float]]]
 

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from assay.criterion import Scorer
-from assay.doors import Doors
 from assay.errors import RubricError
 from assay.report import EvaluationReport
-from assay.rubric import Rubric
+from assay.rubric import BaseRubric, Rubric
 
 Value: TypeAlias = Literal["reward", "score"]
 """What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1."""
 
-RubricSource: TypeAlias = Doors | str | Path
+RubricSource: TypeAlias = BaseRubric | str | Path
 """A rubric, here or behind a server, or the file it stands in."""
 
 
@@ -36,7 +35,7 @@ class Scored:
 class Step:
     """A rubric as trainers ask it. `timeout` is in seconds, for all rollouts of one call."""
 
-    rubric: Doors
+    rubric: BaseRubric
     value: Value = "reward"
     timeout: float | None = None
     scorer: Scorer | None = None
@@ -103,9 +102,9 @@ class Step:
         return f"DeadlineExceeded: not scored within {self.timeout} seconds"
 
 
-def rubric_of(source: RubricSource) -> Doors:
+def rubric_of(source: RubricSource) -> BaseRubric:
     """The rubric itself, or the one that a file holds."""
-    return source if isinstance(source, Doors) else Rubric.from_file(source)
+    return source if isinstance(source, BaseRubric) else Rubric.from_file(source)
 
 
 def _places(groups: Iterable[Hashable]) -> Iterable[list[int]]:

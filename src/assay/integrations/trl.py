@@ -9,13 +9,12 @@ import json
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from assay.doors import Doors
 from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
 from assay.messages import completion_text
 from assay.redaction import logger_of
-from assay.rubric import Rubric
+from assay.rubric import BaseRubric, Rubric
 from assay.runs.row_rubrics import RowRubrics
 
 logger = logger_of("assay")
@@ -68,7 +67,7 @@ def as_trl_reward(
     return reward
 
 
-def _own(rubric: Doors, name: str) -> Any:
+def _own(rubric: BaseRubric, name: str) -> Any:
     """What a rubric that is here has, and one behind a server keeps to itself."""
     return getattr(rubric, name, None)
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
+from assay.aggregation import Fallback
 from assay.integrations.step import RubricSource, Step, Value, rubric_of
-from assay.unscored import Fallback
 
 Scoring: TypeAlias = Callable[[Any, Any], Awaitable[float]]
 

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
-from assay.unscored import Fallback, Policy, fallback_of
 
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
 

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias, cast
 
 from assay.errors import MissingExtraError
-from assay.wording import shown
+from assay.wording import short_repr
 
 Function: TypeAlias = Callable[..., Any] | str
 """A function, or where it is: `package.module:function`."""
@@ -81,7 +81,7 @@ def packed(function: Function) -> Packed:
             raise ValueError(f"{function!r} names no function: write it as package.module:function")
         return Packed(next(_numbers), function, function.partition(":")[0], pickle.dumps(function))
     if not callable(function):
-        raise TypeError(f"{shown(function)} cannot be called: give a function")
+        raise TypeError(f"{short_repr(function)} cannot be called: give a function")
     name, home = _name(function), _home(function)
     if is_importable(home):
         try:
@@ -117,7 +117,7 @@ def _whats_wrong(args: Sequence[Any], keywords: Mapping[str, Any], name: str) ->
             (_cloudpickle() or pickle).dumps(value)
         except Exception as error:  # noqa: BLE001 - somebody else's __reduce__
             return (
-                f"{where} of {name}, {shown(value)}, cannot be sent to a worker ({error}): "
+                f"{where} of {name}, {short_repr(value)}, cannot be sent to a worker ({error}): "
                 "pass plain data"
             )
     return f"the arguments of {name} cannot be sent to a worker: pass plain data"

@@ -30,7 +30,7 @@ from assay.isolation.process import (
 )
 from assay.isolation.protocol import ClockKind, Settings
 from assay.redaction import logger_of
-from assay.wording import described, shown
+from assay.wording import described, short_repr
 
 logger = logger_of("assay")
 
@@ -236,7 +236,7 @@ class Pool:
     ) -> "_Task":
         for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
             if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name} is {shown(value)}: give a number of seconds above 0")
+                raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
         packed = self._functions.packed(function)
         if packed.home is None:
             self.preload("cloudpickle")
@@ -724,7 +724,7 @@ def clock_kind() -> ClockKind:
 def _refuse_below(least: float, **values: float) -> None:
     for name, value in values.items():
         if not value >= least:
-            raise ValueError(f"{name} is {shown(value)}: give {least:g} or more")
+            raise ValueError(f"{name} is {short_repr(value)}: give {least:g} or more")
 
 
 _pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()

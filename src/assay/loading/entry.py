@@ -11,7 +11,7 @@ from assay.criterion import Criterion, Scorer, is_scorer
 from assay.errors import RubricError, RubricFileError
 from assay.loading.code import function_of, is_reference
 from assay.loading.source import Place
-from assay.wording import meant, plainly, shown
+from assay.wording import did_you_mean, first_error, short_repr
 
 FIELDS: Final = (*Criterion.model_fields, "rubric")
 """Every key that an entry may have."""
@@ -32,7 +32,7 @@ class Entry:
     def criterion(self, nested: Callable[[Place, str], Scorer], *, allow_code: bool) -> Criterion:
         """The criterion. `nested` makes the rubric that stands under `rubric`."""
         if not self.place.is_mapping:
-            raise self.error(f"expected a dictionary, and this is {shown(self.place.data)}")
+            raise self.error(f"expected a dictionary, and this is {short_repr(self.place.data)}")
         given: dict[Any, Any] = dict(self.place.data)
         self._refuse_keys(given)
         self._refuse_kinds(given)
@@ -45,7 +45,7 @@ class Entry:
         try:
             criterion = Criterion.model_validate(given)
         except ValidationError as error:
-            field, sentence = plainly(error)
+            field, sentence = first_error(error)
             raise self.error(sentence, field) from None
         if not self.tags:
             return criterion
@@ -57,7 +57,9 @@ class Entry:
     def _refuse_keys(self, given: Mapping[Any, Any]) -> None:
         for key, value in given.items():
             if key not in FIELDS:
-                raise self.error(f"{shown(key)} is no field: {meant(key, FIELDS)}", str(key))
+                raise self.error(
+                    f"{short_repr(key)} is no field: {did_you_mean(key, FIELDS)}", str(key)
+                )
             if value is None:
                 raise self.error(f"{key} is empty: give it a value, or leave it out", key)
         ways = [way for way in _WAYS if way in given]
@@ -76,7 +78,7 @@ class Entry:
             if kind is float and isinstance(value, bool):
                 raise self.error(f"{key} is {value}: give a number", key)
             if kind is bool and not isinstance(value, bool):
-                raise self.error(f"{key} is {shown(value)}: give true or false", key)
+                raise self.error(f"{key} is {short_repr(value)}: give true or false", key)
 
     def _check(self, spec: Any, allow_code: bool) -> Any:
         if callable(spec) or is_scorer(spec):

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from assay.criterion import Criterion
+from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.loading.source import Place
-from assay.score import NOT_APPLICABLE
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 Expected: TypeAlias = str | float
 """A verdict on offer; or a number, of what code answers with one."""
@@ -41,7 +40,9 @@ def golden_at(place: Place, criteria: Sequence[Criterion]) -> tuple[Golden, ...]
     """The examples that stand at a place of a file, for a rubric of these criteria."""
     listed: Any = place.data
     if not isinstance(listed, list) or not listed:
-        raise place.error(f"golden is {shown(cast('object', listed))}: give a list of examples")
+        raise place.error(
+            f"golden is {short_repr(cast('object', listed))}: give a list of examples"
+        )
     found: list[Golden] = []
     for index in range(len(cast("list[object]", listed))):
         entry = _Entry(place.at(index), index)
@@ -67,10 +68,12 @@ class _Entry:
     def read(self, criteria: Mapping[str, Criterion]) -> Golden:
         given = self.place.data
         if not self.place.is_mapping:
-            raise self.error(f"expected a mapping, and this is {shown(given)}")
+            raise self.error(f"expected a mapping, and this is {short_repr(given)}")
         for key in given:
             if key not in GOLDEN_KEYS:
-                raise self.error(f"{shown(key)} is no field: {meant(key, GOLDEN_KEYS)}", str(key))
+                raise self.error(
+                    f"{short_repr(key)} is no field: {did_you_mean(key, GOLDEN_KEYS)}", str(key)
+                )
         for key in ("completion", "expect"):
             if key not in given:
                 raise self.error(f"{key} is missing: give it")
@@ -82,13 +85,15 @@ class _Entry:
     def _refuse_kinds(self, given: Mapping[str, Any]) -> None:
         for key in ("name", "task"):
             if not isinstance(given.get(key, ""), str) or given.get(key, "-") == "":
-                raise self.error(f"{key} is {shown(given[key])}: give a text, in quotes", key)
+                raise self.error(f"{key} is {short_repr(given[key])}: give a text, in quotes", key)
         for key in ("prompt", "completion"):
             if not (isinstance(given.get(key, ""), str) or _is_chat(given[key])):
-                raise self.error(f"{key} is {shown(given[key])}: give a text, or messages", key)
+                raise self.error(
+                    f"{key} is {short_repr(given[key])}: give a text, or messages", key
+                )
         for key in ("info", "expect"):
             if not isinstance(given.get(key, {}), Mapping):
-                raise self.error(f"{key} is {shown(given[key])}: give a mapping", key)
+                raise self.error(f"{key} is {short_repr(given[key])}: give a mapping", key)
         if not given["expect"]:
             raise self.error("expect is empty: name a criterion, and its verdict", "expect")
 
@@ -98,14 +103,14 @@ class _Entry:
         for name, said in expect.items():
             criterion = criteria.get(name)
             if criterion is None:
-                advice = meant(name, criteria)
-                raise self.error(f"there is no criterion {shown(name)}: {advice}", "expect")
+                advice = did_you_mean(name, criteria)
+                raise self.error(f"there is no criterion {short_repr(name)}: {advice}", "expect")
             expected = _fitting(criterion, said)
             if expected is None:
                 offered = ", ".join(_labels(criterion))
                 number = " or a number" if not criterion.judged else ""
                 raise self.error(
-                    f"{name} is expected to be {shown(said)}: give {offered}{number}", "expect"
+                    f"{name} is expected to be {short_repr(said)}: give {offered}{number}", "expect"
                 )
             yield name, expected
 

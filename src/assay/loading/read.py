@@ -11,7 +11,7 @@ from assay.loading.code import function_of, is_reference
 from assay.loading.entry import Entry
 from assay.loading.golden import golden_at
 from assay.loading.source import Place
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 MOST_LEVELS: Final = 50
 """How deep rubrics and sections may be nested in each other."""
@@ -69,7 +69,7 @@ class Reader:
                 raise place.error("No criteria found: it is empty")
             raise place.error(
                 f"a rubric is a list of criteria, or a mapping with one, and this is "
-                f"{shown(place.data)}"
+                f"{short_repr(place.data)}"
             )
         return place, options
 
@@ -93,7 +93,8 @@ class Reader:
             except RubricError as error:
                 raise place.error(str(error), "aggregation") from error
         raise place.error(
-            f"there is no aggregation {shown(given)}: {meant(given, AGGREGATIONS)}", "aggregation"
+            f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}",
+            "aggregation",
         )
 
 
@@ -127,7 +128,7 @@ def _holder(place: Place) -> str:
     if not isinstance(held, list) and not (found[0] == "rubric" and isinstance(held, Mapping)):
         if held is None:
             raise place.error(f"No criteria found: {found[0]!r} is empty", found[0])
-        raise place.error(f"{found[0]!r} is {shown(held)}: give a list", found[0])
+        raise place.error(f"{found[0]!r} is {short_repr(held)}: give a list", found[0])
     return found[0]
 
 
@@ -156,7 +157,7 @@ def _title(section: Place, label: str) -> str:
     _refuse_unknown(section, SECTION_KEYS, label)
     if not isinstance(section.data["criteria"], list):
         raise section.error(
-            f"{label}'criteria' is {shown(section.data['criteria'])}: give a list", "criteria"
+            f"{label}'criteria' is {short_repr(section.data['criteria'])}: give a list", "criteria"
         )
     key = "title" if "title" in section.data else "name"
     return _text(section, key, label) if key in section.data else ""
@@ -165,14 +166,16 @@ def _title(section: Place, label: str) -> str:
 def _text(place: Place, key: str, label: str = "") -> str:
     value = place.data[key]
     if not isinstance(value, str):
-        raise place.error(f"{label}{key} is {shown(value)}: give a text, in quotes", key)
+        raise place.error(f"{label}{key} is {short_repr(value)}: give a text, in quotes", key)
     return value
 
 
 def _refuse_unknown(place: Place, known: tuple[str, ...], label: str = "") -> None:
     for key in place.data:
         if key not in known:
-            raise place.error(f"{label}{shown(key)} is no field: {meant(key, known)}", str(key))
+            raise place.error(
+                f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key)
+            )
 
 
 def _refuse_deep(place: Place, level: int) -> None:

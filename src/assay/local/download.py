@@ -17,7 +17,7 @@ from zipfile import ZipFile
 
 from assay.errors import Overloaded, Refused
 from assay.local.weights import KNOWN, Weights, models_folder
-from assay.wording import meant
+from assay.wording import did_you_mean
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told the bytes that are here and the bytes there will be."""
@@ -33,7 +33,7 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
     """
     weights = KNOWN.get(name) if isinstance(name, str) else name
     if weights is None:
-        raise Refused(f"{name!r} is no model we know: {meant(str(name), KNOWN)}")
+        raise Refused(f"{name!r} is no model we know: {did_you_mean(str(name), KNOWN)}")
     path = models_folder() / weights.file
     if path.is_file() and path.stat().st_size == weights.size:
         return path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay.cache.store import user_folder
 from assay.errors import Refused
-from assay.wording import meant
+from assay.wording import did_you_mean
 
 _MEGABYTE = 1 << 20
 
@@ -86,7 +86,7 @@ def weights_file(source: str) -> tuple[str, Path]:
     path = Path(wanted).expanduser()
     if not path.is_file():
         raise Refused(
-            f"{source!r}: there is no file {path}, and no model of that name: {meant(wanted, KNOWN)}"
+            f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}"
         )
     if _head(path, 4) != b"GGUF":
         raise Refused(f"{path} is no GGUF file, which is what the local engine reads")

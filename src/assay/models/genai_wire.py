@@ -9,7 +9,7 @@ from assay.models.dialect import LOGPROBS, SCHEMA, SEED, TEMPERATURE
 from assay.models.schema import json_schema
 from assay.models.wire import Payload, in_words, joined
 from assay.types import Message
-from assay.wording import shown
+from assay.wording import short_repr
 
 _STOPS = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
 _FILTERED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
@@ -106,7 +106,7 @@ def _parts(message: Message) -> list[dict[str, str]]:
     for part in parts:
         if part.get("type") != "text":
             raise Refused(
-                f"a message holds {shown(part)}, and a client of google-genai is sent texts only: "
+                f"a message holds {short_repr(part)}, and a client of google-genai is sent texts only: "
                 "name the model instead, as 'gemini/…'"
             )
     return [{"text": part["text"]} for part in parts]

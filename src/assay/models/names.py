@@ -24,7 +24,7 @@ from assay.models.retry import Endpoint
 from assay.models.sdk import Protocol, SdkSend, address_of, creating, key_of, without_retries
 from assay.models.wire import Wire
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
 """A name, a `Model`, a function of two prompts, or the client object of an SDK."""
@@ -83,7 +83,7 @@ def model_of(
     elif callable(source):
         model = FunctionModel(source)
     else:
-        raise Refused(f"{shown(source)} is no model: {_WAYS}")
+        raise Refused(f"{short_repr(source)} is no model: {_WAYS}")
     return model if kept is None else InFlight(Cached(model, kept))
 
 
@@ -132,7 +132,7 @@ def _instead(provider: str, name: str) -> str:
         return f"a server of your own goes by its address, such as {address}"
     if kind in _SOLD:
         return f"give model_of a client, {_SOLD[kind]}(...), and the name {name!r}"
-    return meant(provider, PROVIDERS)
+    return did_you_mean(provider, PROVIDERS)
 
 
 def _at_address(source: str, options: _Options) -> Model:
@@ -164,14 +164,14 @@ _MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}
 
 def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Options) -> Model:
     if not name:
-        raise Refused(f"{shown(client)} is a client, and no model is named: pass its name too")
+        raise Refused(f"{short_repr(client)} is a client, and no model is named: pass its name too")
     url, _, password = parted_from_login(address_of(client))
     key = key_of(client)
     keep_secret(key, password)
     quiet = without_retries(client, (options.limits or Limits()).timeout)
     found = creating(quiet)
     if found is None:
-        raise Refused(f"{shown(client)} is no client any more once its options are set")
+        raise Refused(f"{short_repr(client)} is no client any more once its options are set")
     maker = _MAKERS[protocol]
     known = provider_at(url)
     provider = known or ("" if url else maker)

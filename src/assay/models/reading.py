@@ -17,7 +17,7 @@ from assay.models.base import Request
 from assay.models.repair import almost_objects, mended, without_doubles
 from assay.models.schema import json_schema
 from assay.parsers.json_spans import json_spans
-from assay.wording import plainly
+from assay.wording import first_error
 
 _CLOSING, _OPENING = "</think>", "<think>"
 
@@ -159,7 +159,7 @@ def _fitted(value: Any, node: dict[str, Any], definitions: dict[str, Any]) -> An
 
 
 def _refuse(error: ValidationError) -> NoReturn:
-    _, sentence = plainly(error)
+    _, sentence = first_error(error)
     kinds = {problem["type"] for problem in error.errors(include_url=False)}
     if kinds <= {"literal_error", "enum"}:
         raise OffMenu(f"{sentence}: it was not on offer") from None

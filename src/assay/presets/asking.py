@@ -11,7 +11,7 @@ from assay.graders.templates import Template
 from assay.models import Model, Request, default_model, model_of
 from assay.models.exchanges import exchanged
 from assay.types import Message
-from assay.wording import shown
+from assay.wording import short_repr
 
 USUAL_MODEL = "gpt-4.1-nano"
 """Asked of a client when nobody names a model: what people who come from verifiers expect."""
@@ -44,7 +44,7 @@ class Judge:
         self.template = Template(template)
         if not self.template.places & set(WRITTEN):
             raise RubricError(
-                f"the template {shown(template)} does not show the judge what it is to judge: put "
+                f"the template {short_repr(template)} does not show the judge what it is to judge: put "
                 "{completion} or {response} in it"
             )
         self._models = tuple(models)
@@ -139,7 +139,7 @@ def models_of(
 
 def _model(client: Any, name: Any, extra: Mapping[str, Any]) -> Model:
     if not isinstance(name, str):
-        _refuse_extra(extra, shown(name))
+        _refuse_extra(extra, short_repr(name))
         return model_of(name)
     if client is not None:
         return model_of(client, name, **extra)

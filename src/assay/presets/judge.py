@@ -17,10 +17,10 @@ from assay.messages import question_text
 from assay.parsers import Parser
 from assay.presets.asking import Judge, models_of, settings_of
 from assay.presets.replies import form_of, rated
+from assay.report import Score
 from assay.rubric import Rubric
-from assay.score import Score
 from assay.types import Messages, RewardFunc
-from assay.wording import shown
+from assay.wording import short_repr
 
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
 """Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no."""
@@ -180,7 +180,9 @@ def _checked(points: Any) -> Points:
     except (TypeError, ValueError):
         low = high = 0.0
     if not low < high < math.inf or low == -math.inf:
-        raise RubricError(f"points is {shown(points)}: give the lowest and the highest, as (0, 10)")
+        raise RubricError(
+            f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)"
+        )
     return Points(low, high)
 
 

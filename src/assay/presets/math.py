@@ -14,7 +14,7 @@ from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
 from assay.presets.executor import WorkerExecutor
 from assay.rubric import Rubric
 from assay.types import Messages, RewardFunc
-from assay.wording import shown
+from assay.wording import short_repr
 
 
 class MathRubric(Rubric):
@@ -106,6 +106,8 @@ class MathRubric(Rubric):
 
 def _refuse_bad_limits(max_workers: Any, timeout_seconds: Any) -> None:
     if type(max_workers) is not int or max_workers < 1:
-        raise RubricError(f"max_workers is {shown(max_workers)}: give a whole number above 0")
+        raise RubricError(f"max_workers is {short_repr(max_workers)}: give a whole number above 0")
     if type(timeout_seconds) not in (int, float) or not 0 < timeout_seconds < math.inf:
-        raise RubricError(f"timeout_seconds is {shown(timeout_seconds)}: give a number above 0")
+        raise RubricError(
+            f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0"
+        )

@@ -7,8 +7,8 @@ from assay.graders.prompting import system_prompt
 from assay.graders.ratings import SHOWN, Points, read_rating
 from assay.models.reading import without_thoughts
 from assay.parsers import Parser, XMLParser
-from assay.score import Score
-from assay.wording import shown
+from assay.report import Score
+from assay.wording import short_repr
 
 SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
 """What a field with the score is called, most likely first; else the parser's answer, or its first."""
@@ -30,7 +30,7 @@ def rated(reply: str, parser: Parser, points: Points | None) -> Score:
     if isinstance(found, int | float) and not isinstance(found, bool):
         found = f"{found:f}"
     if not isinstance(found, str):
-        raise JudgeError(f"the parser reads {shown(found)} out of the reply {reply[:SHOWN]!r}")
+        raise JudgeError(f"the parser reads {short_repr(found)} out of the reply {reply[:SHOWN]!r}")
     return Score(read_rating(found, points), answer.strip())
 
 

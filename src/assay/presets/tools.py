@@ -11,10 +11,10 @@ from assay.identity import name_of
 from assay.parsers import Parser, XMLParser
 from assay.presets.tool_parser import ToolParser, format_of
 from assay.presets.tool_uses import RESULT, ToolUse, tool_uses
+from assay.report import Score
 from assay.rubric import Rubric
-from assay.score import Score
 from assay.types import Messages
-from assay.wording import shown
+from assay.wording import short_repr
 
 USUAL_WEIGHTS = (1.0, 0.2, 0.2)
 """Of the answer, the calls and the format, when nobody says: what people from verifiers expect."""
@@ -84,7 +84,9 @@ class ToolRubric(Rubric):
             return Score(0.0, "the parser reads no answer in it")
         if _is_same(found, expected):
             return Score(1.0, "the answer is as expected")
-        return Score(0.0, f"the answer is {shown(found)}, and {shown(expected)} was expected")
+        return Score(
+            0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected"
+        )
 
     def tool_execution_reward_func(self, completion: Messages, **kwargs: Any) -> Score:
         """The share of calls that succeeded, of those that were replied to; 0.0 without any."""
@@ -129,13 +131,13 @@ _MEASURES: tuple[Measure, ...] = ("reward", "count", "attempt")
 
 def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise RubricError(f"tools is {shown(cast('object', tools))}: give a list of tools")
+        raise RubricError(f"tools is {short_repr(cast('object', tools))}: give a list of tools")
     found: dict[str, Any] = {}
     for place, tool in enumerate(tools, start=1):
         name = _name(tool)
         if not name:
             raise RubricError(
-                f"tool {place} ({shown(tool)}) has no name, so no model could call it: define it "
+                f"tool {place} ({short_repr(tool)}) has no name, so no model could call it: define it "
                 "with def, or give it a `name`"
             )
         if name in found:
@@ -165,7 +167,7 @@ def _three(weights: Sequence[float] | None) -> Sequence[float]:
     three = [] if isinstance(given, str) or not hasattr(given, "__iter__") else [*given]
     if len(three) != 3:
         raise RubricError(
-            f"weights is {shown(weights)}: give three numbers, for the answer, the calls and the "
+            f"weights is {short_repr(weights)}: give three numbers, for the answer, the calls and the "
             "format; other checks get theirs in add_reward_func"
         )
     return three
@@ -175,7 +177,7 @@ def _checked_parser(parser: XMLParser) -> XMLParser:
     names = [name for names in getattr(parser, "fields", ()) for name in names]
     if RESULT not in names:
         raise RubricError(
-            f"env_parser is {shown(parser)}, which reads no <{RESULT}>: give XMLParser([{RESULT!r}])"
+            f"env_parser is {short_repr(parser)}, which reads no <{RESULT}>: give XMLParser([{RESULT!r}])"
         )
     return parser
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from assay.criterion import Criterion
 from assay.errors import TrustError
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 _PLACE: Final = re.compile(r"\{(response|good|bad|payload)\}")
 _KEYS: Final = ("id", "family", "text", "payload", "disguise", "harmless")
@@ -111,7 +111,7 @@ class Attack:
 
     def __post_init__(self) -> None:
         if self.disguise and self.disguise not in DISGUISES:
-            known = meant(self.disguise, DISGUISES)
+            known = did_you_mean(self.disguise, DISGUISES)
             raise TrustError(f"attack {self.id}: there is no disguise {self.disguise!r}: {known}")
 
     def on(self, response: str, *, good: str, bad: str) -> str:
@@ -144,10 +144,12 @@ def attack_of(row: Mapping[str, Any]) -> Attack:
     name = row.get("id", "without an id")
     for key, value in row.items():
         if key not in _KEYS:
-            raise TrustError(f"attack {name}: {shown(key)} is no field: {meant(key, _KEYS)}")
+            raise TrustError(
+                f"attack {name}: {short_repr(key)} is no field: {did_you_mean(key, _KEYS)}"
+            )
         if not isinstance(value, bool if key == "harmless" else str):
             form = "true or false" if key == "harmless" else "a text"
-            raise TrustError(f"attack {name}: {key} is {shown(value)}: give {form}")
+            raise TrustError(f"attack {name}: {key} is {short_repr(value)}: give {form}")
     for key in ("id", "family", "text"):
         if not row.get(key):
             raise TrustError(f"attack {name}: {key} is missing: give it")
@@ -169,7 +171,9 @@ def attacks_of(
     known = list(dict.fromkeys(attack.family for attack in shipped_attacks()))
     for family in families:
         if family not in known:
-            raise TrustError(f"there is no family {family!r} of attacks: {meant(family, known)}")
+            raise TrustError(
+                f"there is no family {family!r} of attacks: {did_you_mean(family, known)}"
+            )
     listed = [attack for attack in shipped_attacks() if not families or attack.family in families]
     drawn = _draw(listed, limit, seed)
     wanted = {attack.family for attack in drawn}

@@ -27,14 +27,14 @@ from assay.models.base import has_room
 from assay.models.ledger import refuse_unpriced
 from assay.probe.attacks import Attack, attacks_of
 from assay.probe.probe_report import MOST, Origin, ProbeReport, Trial
+from assay.report import Score
 from assay.rubric import Rubric
 from assay.runs.progress import OnProgress, Watch
 from assay.runs.spending import Spending
-from assay.score import Score
 from assay.trust.evidence import evidence_of
 from assay.trust.golden_run import rubrics_inside
 from assay.types import OnError
-from assay.wording import shown
+from assay.wording import short_repr
 
 _TRIED: Final = 12
 """Responses that the judge is asked about to find baits."""
@@ -207,7 +207,7 @@ def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Ba
     for number, response in enumerate(responses[:_TRIED], start=1):
         fields = {"completion": response} if isinstance(response, str) else response
         if "completion" not in fields:
-            raise TrustError(f"response {number} is {shown(response)}: give it a 'completion'")
+            raise TrustError(f"response {number} is {short_repr(response)}: give it a 'completion'")
         name = str(fields.get("name", f"response_{number}"))
         name = f"{name} #{number}" if name in taken else name
         taken.add(name)

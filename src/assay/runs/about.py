@@ -18,7 +18,7 @@ from assay.redaction import redacted_settings
 from assay.runs.plain import plain
 from assay.runs.rubrics import RubricAbout
 from assay.runs.ways import Way
-from assay.wording import shown
+from assay.wording import short_repr
 
 FORMAT = "assay.run/1"
 
@@ -216,7 +216,7 @@ def _differences(was: RunAbout, now: RunAbout) -> Iterator[str]:
     for key in sorted({*was.config, *now.config}):
         before, after = was.config.get(key), now.config.get(key)
         if before != after:
-            yield f"{key} was {shown(before)}, and is {shown(after)}"
+            yield f"{key} was {short_repr(before)}, and is {short_repr(after)}"
     yield from _other_data(was.data, now.data)
 
 
@@ -225,5 +225,5 @@ def _other_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
     by = "fingerprint" if "fingerprint" in was and "fingerprint" in now else None
     for key in [by] if by else sorted({*was, *now}):
         if was.get(key) != now.get(key):
-            before, after = (shown(data.get(key)) for data in (was, now))
+            before, after = (short_repr(data.get(key)) for data in (was, now))
             yield f"the data is another: its {key} was {before}, and is {after}"

@@ -6,10 +6,8 @@ from typing import Any, cast
 
 from assay.aggregation import stakes
 from assay.criterion import Criterion
-from assay.lines import CriterionReport, Lines, line_of
-from assay.report import EvaluationReport
-from assay.score import Score
-from assay.wording import shown
+from assay.report import CriterionReport, EvaluationReport, Lines, Score, line_of
+from assay.wording import short_repr
 
 _REST = (
     "gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth",
@@ -177,7 +175,7 @@ def _dumped(line: Any) -> Any:
 def _told(answer: Any) -> Any:
     """An answer that is no list: a number, or a line of its own."""
     if type(answer) not in (float, int, bool, dict):
-        raise TypeError(f"an answer is {shown(answer)}")
+        raise TypeError(f"an answer is {short_repr(answer)}")
     return answer
 
 
@@ -185,12 +183,14 @@ def _long(short: Any) -> Score:
     value, verdict, reason, error, lines, disagreement = [*short, *_LACKING[len(short) :]]
     for number in (value, disagreement):
         if number is not None and type(number) not in (float, int, bool):
-            raise TypeError(f"the value of an answer is {shown(number)}")
+            raise TypeError(f"the value of an answer is {short_repr(number)}")
     for text in (verdict, error):
         if text is not None and type(text) is not str:
-            raise TypeError(f"an answer says {shown(text)}")
+            raise TypeError(f"an answer says {short_repr(text)}")
     if type(reason) is not str or type(lines) not in (list, tuple):
-        raise TypeError(f"an answer has the reason {shown(reason)} and the votes {shown(lines)}")
+        raise TypeError(
+            f"an answer has the reason {short_repr(reason)} and the votes {short_repr(lines)}"
+        )
     made = tuple([CriterionReport.model_validate(line) for line in cast("list[Any]", lines)])
     return Score(value, reason, verdict, error, made, disagreement)
 

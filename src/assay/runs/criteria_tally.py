@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from assay.criterion import Criterion
-from assay.lines import CriterionReport
+from assay.criterion import NOT_APPLICABLE, Criterion
+from assay.report import CriterionReport, Score
 from assay.runs.means import Mean
 from assay.runs.summary import CriterionSummary
-from assay.score import NOT_APPLICABLE, Score
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from assay.runs.keys import Hashes, Numbering
 from assay.runs.row import Key, Row
 from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.ways import Way
-from assay.wording import shown
+from assay.wording import short_repr
 
 _NOBODY = Way()
 
@@ -75,7 +75,7 @@ class Feed:
     def _pending(self) -> Iterator[Pending]:
         for row in self._rows:
             if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise RunRefused(f"row {self._number.rows} is {shown(row)}: give a mapping")
+                raise RunRefused(f"row {self._number.rows} is {short_repr(row)}: give a mapping")
             fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
             number = self._number.rows
             yield self.pending(self._number.key_of(fields), fields)._replace(number=number)

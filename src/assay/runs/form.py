@@ -18,7 +18,7 @@ from assay.runs.errors import RunError, RunRefused
 from assay.runs.plain import as_ascii, as_text, plain, quoted
 from assay.runs.row import LARGEST_SAMPLE, Key, Row
 from assay.runs.spending import NOTHING, Spending
-from assay.wording import plainly, shown
+from assay.wording import first_error, short_repr
 
 _OPENING = re.compile(
     rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?'
@@ -130,7 +130,7 @@ class RowForm:
         try:
             return self._compact.read(data)
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
-            why = plainly(error)[1] if isinstance(error, ValidationError) else str(error)
+            why = first_error(error)[1] if isinstance(error, ValidationError) else str(error)
             raise _no_row(where, f"its report cannot be read: {why}") from error
 
 
@@ -149,7 +149,7 @@ def data_of(line: bytes, where: str) -> dict[str, Any]:
         raise _no_row(where, f"its sample is {found['sample']}")
     for name, kinds in _KINDS.items():
         if name in found and type(found[name]) not in kinds:
-            raise _no_row(where, f"its {name} is {shown(found[name])}")
+            raise _no_row(where, f"its {name} is {short_repr(found[name])}")
     if not 0 <= (found.get("row") or 0) <= LARGEST_SAMPLE:
         raise _no_row(where, f"its row is {found['row']}")
     return found
@@ -176,14 +176,14 @@ def _spending(data: dict[str, Any] | None, where: str) -> Spending:
     for name, value in data.items():
         is_amount = type(value) in (int, float) or (name == "cost" and value is None)
         if name not in known or not is_amount:
-            raise _no_row(where, f"it spent {shown(value)} {shown(name)}")
+            raise _no_row(where, f"it spent {short_repr(value)} {short_repr(name)}")
     return Spending(**data)
 
 
 def _timing(data: dict[str, Any], where: str) -> dict[str, float]:
     for name, value in data.items():
         if type(value) not in (int, float):
-            raise _no_row(where, f"its timing of {shown(name)} is {shown(value)}")
+            raise _no_row(where, f"its timing of {short_repr(name)} is {short_repr(value)}")
     return data
 
 

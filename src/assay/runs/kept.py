@@ -10,13 +10,10 @@ from assay.graders.base import Autograder
 from assay.graders.composite import gives_whole
 from assay.graders.model import question_of
 from assay.graders.views import View
-from assay.group import RubricGroup
-from assay.lines import CriterionReport
 from assay.models import Model
-from assay.report import EvaluationReport
-from assay.rubric import Rubric
+from assay.report import CriterionReport, EvaluationReport, Score
+from assay.rubric import Rubric, RubricGroup
 from assay.runs.rubrics import CriterionAbout
-from assay.score import Score
 from assay.types import OnError
 
 

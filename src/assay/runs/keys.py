@@ -7,7 +7,7 @@ from typing import Any
 from assay.runs.errors import RunRefused
 from assay.runs.plain import as_text, plain
 from assay.runs.row import LARGEST_SAMPLE, Key
-from assay.wording import shown
+from assay.wording import short_repr
 
 _MASK = (1 << 64) - 1
 _PARTS = 64
@@ -87,7 +87,7 @@ def _own_sample(given: object) -> int | None:
         return None
     if sample > LARGEST_SAMPLE:
         raise RunRefused(
-            f"a row has the sample {shown(given)}: give at most {LARGEST_SAMPLE}, or name the column otherwise"
+            f"a row has the sample {short_repr(given)}: give at most {LARGEST_SAMPLE}, or name the column otherwise"
         )
     return sample
 

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, cast
 from uuid import UUID
 
-from assay.wording import shown
+from assay.wording import short_repr
 
 MOST_LEVELS = 100
 """How deep a value may be nested before the rest is only shown."""
@@ -87,7 +87,7 @@ def plain(value: Any, level: int = 0) -> Any:
     if isinstance(value, int | float):
         return _number(value)
     if level >= MOST_LEVELS:
-        return shown(value)
+        return short_repr(value)
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
         return {str(key): plain(inner, level + 1) for key, inner in items}
@@ -113,4 +113,4 @@ def _converted(value: Any, level: int) -> Any:
         convert = getattr(value, method, None)
         if callable(convert) and not isinstance(value, type):
             return plain(convert(), level + 1)
-    return shown(value)
+    return short_repr(value)

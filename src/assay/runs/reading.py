@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.group import RubricGroup
-from assay.rubric import Rubric
+from assay.rubric import Rubric, RubricGroup
 from assay.runs.about import RunAbout
 from assay.runs.errors import RunError
 from assay.runs.folder import Folder

@@ -8,12 +8,11 @@ from assay.concurrency import side_by_side
 from assay.errors import AssayError, RubricError
 from assay.graders.base import Autograder
 from assay.identity import hash_of
-from assay.lines import CriterionReport
-from assay.report import EvaluationReport, aggregate
+from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.runs.ways import Way
-from assay.wording import described, shown
+from assay.wording import described, short_repr
 
 COLUMN = "rubric"
 """The column that holds a row's own rubric, as a rubric file would."""
@@ -147,5 +146,5 @@ def _read(data: object) -> Rubric:
 
 def _no_rubric(own: object) -> RubricError:
     return RubricError(
-        f"its column {COLUMN!r} holds {shown(own)}: give a list of criteria, or name the column otherwise"
+        f"its column {COLUMN!r} holds {short_repr(own)}: give a list of criteria, or name the column otherwise"
     )

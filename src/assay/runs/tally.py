@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.criterion import Criterion
-from assay.lines import CriterionReport, Lines
-from assay.report import EvaluationReport
+from assay.report import CriterionReport, EvaluationReport, Lines, Score
 from assay.runs.criteria_tally import Columns, CriterionTally, apart
 from assay.runs.means import Mean
 from assay.runs.passes import Passes
 from assay.runs.row import Row
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary, TaskSummary
-from assay.score import Score
 
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 _EVERY = 1024

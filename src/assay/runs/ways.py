@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from assay.call import Call
 from assay.criterion import Criterion, is_scorer
-from assay.doors import Doors
 from assay.engine import Reports
 from assay.graders.base import Autograder
 from assay.report import EvaluationReport
 from assay.rollout import Batch
+from assay.rubric import BaseRubric
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ async def reports_on(
     A field that none of these rows has is an error of each row that needs it. When not `lenient` it is
     raised at once, since then the rubric does not fit the data.
     """
-    if isinstance(scorer, Doors) and type(scorer).score is Doors.score:
+    if isinstance(scorer, BaseRubric) and type(scorer).score is BaseRubric.score:
         batch = (_Piece if lenient else Batch)(rows, rows)
         findings = await scorer._findings(batch, grader)  # pyright: ignore[reportPrivateUsage]
         return Reports(findings, len(rows))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from assay.concurrency import run_sync, side_by_side
-from assay.doors import Doors
 from assay.engine import Findings, Reported
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.report import EvaluationReport
 from assay.rollout import Batch
+from assay.rubric import BaseRubric
 from assay.server.packing import bodies, rows_of
 from assay.server.refusals import ServerRefused
 from assay.server.remote import Description
@@ -18,7 +18,7 @@ from assay.types import OnError
 from assay.wording import described
 
 
-class RemoteRubric(Doors):
+class RemoteRubric(BaseRubric):
     """Scores by asking a reward server: the same calls and the same reports as on the spot.
 
     A server that is full or stopping, or a worker that dies, is asked again for `patience` seconds, after

@@ -10,7 +10,7 @@ from typing import Final
 
 from assay.server.refusals import CLOSE, Refusal
 from assay.server.settings import KEY, Settings, SettingsError, is_loopback
-from assay.wording import shown
+from assay.wording import short_repr
 
 MOST_KNOWN: Final = 64
 
@@ -58,7 +58,7 @@ class Hosts:
         if host.lower() not in self._names and not is_loopback(host):
             raise Refusal(
                 403,
-                f"this server is not {shown(host)}: ask {self._host}, or start it with --allow-host "
+                f"this server is not {short_repr(host)}: ask {self._host}, or start it with --allow-host "
                 f"{host[:100]}",
                 CLOSE,
             )

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Final
 
+from assay.aggregation import POLICIES
 from assay.server.board import Board, Family, Row
-from assay.unscored import POLICIES
 
 ROUTES: Final = ("score", "openrlhf", "slime", "nemo_gym")
 STATUSES: Final = (200, 400, 401, 403, 408, 413, 415, 422, 429, 500, 503)

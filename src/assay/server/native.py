@@ -5,13 +5,13 @@ from typing import Annotated, Any, Required, TypedDict
 
 import msgspec
 
+from assay.aggregation import Policy
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.reading import decoded
 from assay.server.refusals import Refusal
 from assay.server.routes import Asked, Chat
 from assay.server.served import Served
-from assay.unscored import Policy
 
 
 class RolloutBody(TypedDict, total=False):

@@ -6,6 +6,7 @@ from typing import Any, Final, Required, TypedDict, cast
 
 import msgspec
 
+from assay.aggregation import Policy
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.reading import decoded
@@ -13,7 +14,6 @@ from assay.server.refusals import Refusal
 from assay.server.rewards import filled
 from assay.server.routes import Asked, Chat
 from assay.server.served import Served
-from assay.unscored import Policy
 
 ANSWERS: Final = ("answer", "expected_answer", "ground_truth", "label")
 """Fields of a row that hold what a good answer would be; the first that is there counts."""

@@ -9,6 +9,7 @@ from typing import Any, Required, TypedDict
 
 import msgspec
 
+from assay.aggregation import Policy
 from assay.integrations.openrlhf import response_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -17,7 +18,6 @@ from assay.server.refusals import Refusal
 from assay.server.rewards import filled
 from assay.server.routes import Asked
 from assay.server.served import Served
-from assay.unscored import Policy
 
 
 class OpenRLHFBody(TypedDict, total=False):

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from assay.graders.views import view_of
 from assay.rollout import Batch
-from assay.wording import shown
+from assay.wording import short_repr
 
 _FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "info"})
 
@@ -55,7 +55,7 @@ def _plain(value: object) -> object:
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
-    raise TypeError(f"JSON has no form for {shown(value)}")
+    raise TypeError(f"JSON has no form for {short_repr(value)}")
 
 
 def _refuse_views(batch: Batch) -> None:

@@ -12,7 +12,7 @@ from assay.concurrency import at_once
 from assay.server.patience import Patience
 from assay.server.refusals import CLOSE, Refusal
 from assay.server.settings import Bounds
-from assay.wording import shown
+from assay.wording import short_repr
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Coroutine[Any, Any, Message]]
@@ -30,7 +30,9 @@ def size_of(headers: Mapping[bytes, bytes], bounds: Bounds) -> int:
     if announced is None:
         return bounds.max_bytes
     if not announced.isdigit():
-        raise Refusal(400, f"the content length is {shown(announced)}: give a whole number", CLOSE)
+        raise Refusal(
+            400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE
+        )
     return int(announced)
 
 
@@ -42,7 +44,7 @@ def refuse_kind(headers: Mapping[bytes, bytes]) -> None:
         charset = parameters.partition("charset=")[2].strip(' "') or "utf-8"
         if name.strip() != "application/json" or charset not in ("utf-8", "utf8"):
             raise Refusal(
-                415, f"the content type is {shown(name)}: send JSON, with application/json"
+                415, f"the content type is {short_repr(name)}: send JSON, with application/json"
             )
     packed = headers.get(b"content-encoding", b"identity")
     if packed.lower() != b"identity":
@@ -173,7 +175,9 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise Refusal(400, f"the key {shown(twice)} stands twice in one object: drop one of them")
+        raise Refusal(
+            400, f"the key {short_repr(twice)} stands twice in one object: drop one of them"
+        )
     return mapping
 
 
@@ -193,7 +197,7 @@ def _refuse_dropped(plain: Any, value: Any, *, is_open: bool) -> None:
         if isinstance(there, dict):
             lost = there.keys() - here.keys()
             if lost:
-                name = shown(sorted(lost)[0])
+                name = short_repr(sorted(lost)[0])
                 raise Refusal(
                     400, f"{name} is no field: leave it out; what checks name goes into columns"
                 )

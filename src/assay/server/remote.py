@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from assay.lines import CriterionReport
-from assay.report import EvaluationReport, aggregate
+from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.server.refusals import ServerRefused
 
 AROUND: Final = 64

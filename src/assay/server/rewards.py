@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from assay.aggregation import Fallback, Policy, UnscoredError
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.refusals import Refusal
-from assay.unscored import Fallback, Policy, UnscoredError
 
 Numbers = list[float | None]
 

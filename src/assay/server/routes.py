@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from assay.aggregation import Policy
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.served import Served
-from assay.unscored import Policy
 
 Chat: TypeAlias = list[dict[str, Any]]
 """Messages, each with its role and content."""

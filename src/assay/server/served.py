@@ -7,11 +7,9 @@ from typing import Any
 from assay.call import Call
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion, is_scorer
-from assay.lines import line_of
-from assay.report import EvaluationReport, aggregate
+from assay.report import EvaluationReport, Score, aggregate, line_of
 from assay.rollout import Rollout
 from assay.rubric import Rubric
-from assay.score import Score
 from assay.server.gathering import FEW, Gathering
 from assay.wording import described
 

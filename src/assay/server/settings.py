@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final, Literal
 
+from assay.aggregation import POLICIES, Policy
 from assay.errors import AssayError
-from assay.unscored import POLICIES, Policy
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 KEY: Final = "ASSAY_SERVER_KEY"
 """The environment variable that holds the key."""
@@ -104,7 +104,7 @@ class Settings:
             raise SettingsError(f"port is {self.port}: give one from 0 to 65535")
         if self.unscored not in POLICIES:
             raise SettingsError(
-                f"unscored is {shown(self.unscored)}: {meant(self.unscored, POLICIES)}"
+                f"unscored is {short_repr(self.unscored)}: {did_you_mean(self.unscored, POLICIES)}"
             )
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise SettingsError("the key holds spaces or signs that no header can: make a new one")

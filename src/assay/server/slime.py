@@ -5,13 +5,13 @@ from typing import Any, Required, TypedDict, cast
 
 import msgspec
 
+from assay.aggregation import Policy
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.reading import decoded
 from assay.server.rewards import filled
 from assay.server.routes import Asked, Chat
 from assay.server.served import Served
-from assay.unscored import Policy
 
 
 class SlimeSample(TypedDict, total=False):

@@ -14,14 +14,13 @@ from assay.graders import (
     PerCriterionOneShotGrader,
     RubricAsJudgeGrader,
 )
-from assay.group import RubricGroup
 from assay.loading.code import is_reference
 from assay.loading.read import is_group
 from assay.loading.source import place_of_file
-from assay.rubric import Rubric
+from assay.rubric import Rubric, RubricGroup
 from assay.runs.ways import Way
 from assay.server.settings import Judge
-from assay.wording import shown
+from assay.wording import short_repr
 
 _GRADERS: Final[dict[str, Any]] = {
     "per-criterion": PerCriterionGrader,
@@ -111,5 +110,5 @@ def _imported(reference: str) -> Rubric:
         raise RubricError(f"{reference!r} cannot be imported: {error}") from error
     made = found() if callable(found) and not isinstance(found, Rubric) else found
     if not isinstance(made, Rubric):
-        raise RubricError(f"{reference!r} is {shown(made)}: name a rubric, or what makes one")
+        raise RubricError(f"{reference!r} is {short_repr(made)}: name a rubric, or what makes one")
     return made

@@ -22,7 +22,7 @@ from assay.tables import rows_of
 from assay.trust.lint_finding import RULES, SEVERITIES
 from assay.trust.lint_pairs import pairs as clashes
 from assay.trust.linting import alone
-from assay.wording import described, shown
+from assay.wording import described, short_repr
 
 _MOST_SHOWN: Final = 12
 """Pairs that drafters see; all others are for finding out what their criteria are worth."""
@@ -66,7 +66,7 @@ def _pair(row: Mapping[str, Any], number: int) -> Pair:
         try:
             text = view_of(row[key])[1]
         except (TypeError, ValueError) as error:
-            raise TrustError(f"pair {number}: {key} is {shown(row[key])}: {error}") from None
+            raise TrustError(f"pair {number}: {key} is {short_repr(row[key])}: {error}") from None
         if not text.strip():
             raise TrustError(
                 f"pair {number}: {key} is empty: give a response, or leave the pair out"

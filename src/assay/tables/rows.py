@@ -9,7 +9,7 @@ from typing import Any, cast
 from assay.tables.columns import frame_rows, is_frame, listed_columns, parquet_rows
 from assay.tables.error import TableError
 from assay.tables.texts import json_lines, json_rows, separated, standard_input
-from assay.wording import shown
+from assay.wording import short_repr
 
 _READERS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, dict[str, Any]]]]] = {
     ".jsonl": json_lines,
@@ -74,7 +74,7 @@ def _numbered(source: object, name: str) -> Iterator[tuple[int, dict[str, Any]]]
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _mappings(cast("Iterable[object]", source), name)
     raise TableError(
-        f"{shown(source)} holds no rows: give a path, a list of mappings, a data set or a frame"
+        f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame"
     )
 
 
@@ -93,7 +93,7 @@ def _mappings(source: Iterable[object], name: str) -> Iterator[tuple[int, dict[s
     for number, row in enumerate(source, start=1):
         if not isinstance(row, Mapping):
             raise TableError(
-                f"row {number} of {name} is {shown(row)}: give a mapping, name to value"
+                f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value"
             )
         yield number, dict(cast("Mapping[str, Any]", row))
 

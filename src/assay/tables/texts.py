@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from assay.tables.error import TableError
-from assay.wording import shown
+from assay.wording import short_repr
 
 Numbered = Iterator[tuple[int, dict[str, Any]]]
 
@@ -67,7 +67,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = Counter(name for name, _ in pairs)
         twice = next(name for name, count in names.items() if count > 1)
         raise RepeatedFieldError(
-            f"the field {shown(twice)} is there {names[twice]} times: name it once"
+            f"the field {short_repr(twice)} is there {names[twice]} times: name it once"
         )
     return found
 
@@ -94,7 +94,7 @@ def _objects(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
                 raise _no_json(f"{name}:{number}", error) from None
         if type(row) is not dict:
             raise TableError(
-                f'{name}:{number}: {shown(row)} is no object: write one a line, {{"field": ...}}'
+                f'{name}:{number}: {short_repr(row)} is no object: write one a line, {{"field": ...}}'
             )
         yield number, cast("dict[str, Any]", row)
 
@@ -161,7 +161,9 @@ def _listed(data: bytes, name: str) -> Numbered:
         raise _no_json(name if line is None else f"{name}:{line}", error) from None
     for number, row in enumerate(cast("list[object]", found), start=1):
         if type(row) is not dict:
-            raise TableError(f"{name}: item {number} of the list is {shown(row)}, and no object")
+            raise TableError(
+                f"{name}: item {number} of the list is {short_repr(row)}, and no object"
+            )
         yield number, cast("dict[str, Any]", row)
 
 
@@ -205,6 +207,6 @@ def _header(cells: list[str], name: str) -> list[str]:
         raise TableError(f"{name}: there is no header: name the columns in the first line")
     if len(set(names)) < len(names):
         raise TableError(
-            f"{name}:1: the header is {shown(names)}: give every column a name of its own"
+            f"{name}:1: the header is {short_repr(names)}: give every column a name of its own"
         )
     return names

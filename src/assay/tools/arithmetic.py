@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from assay.tools.failures import failure
 from assay.tools.operations import CONSTANTS, FUNCTIONS, Number, bounded, power
-from assay.wording import meant, shown
+from assay.wording import did_you_mean, short_repr
 
 LONGEST: Final = 4_000
 """Characters of the longest expression."""
@@ -53,7 +53,7 @@ _TOKENS = re.compile(
 def _read(expression: str) -> ast.expr:
     """The expression as a tree. What holds a sign or name we do not know is never parsed."""
     if not isinstance(expression, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"the expression is {shown(expression)}: give it as text")
+        raise ValueError(f"the expression is {short_repr(expression)}: give it as text")
     if len(expression) > LONGEST:
         raise ValueError(
             f"the expression has {len(expression):,} characters: {LONGEST:,} is the most"
@@ -65,7 +65,7 @@ def _read(expression: str) -> ast.expr:
     try:
         return ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"{shown(text)} cannot be read: {error.msg}") from None
+        raise ValueError(f"{short_repr(text)} cannot be read: {error.msg}") from None
     except (RecursionError, MemoryError):
         raise ValueError("the expression is nested too deep") from None
 
@@ -76,11 +76,11 @@ def _refuse_unknown(text: str) -> None:
         token = _TOKENS.match(text, position)
         if token is None:
             hint = ": write ** for a power" if text[position] == "^" else ""
-            raise ValueError(f"{shown(text[position : position + 20])} cannot be read{hint}")
+            raise ValueError(f"{short_repr(text[position : position + 20])} cannot be read{hint}")
         name = token["name"]
         if name is not None and name not in FUNCTIONS and name not in CONSTANTS:
             raise ValueError(
-                f"there is no {shown(name)} here: {meant(name, [*CONSTANTS, *FUNCTIONS])}"
+                f"there is no {short_repr(name)} here: {did_you_mean(name, [*CONSTANTS, *FUNCTIONS])}"
             )
         position = token.end()
 
@@ -167,7 +167,7 @@ def _called(name: str, values: Sequence[Number]) -> Any:
         return FUNCTIONS[name].call(*values)
     except ValueError as error:
         own = str(error).startswith((name, "the result"))
-        why = str(error) if own else f"{name} has no value at {', '.join(map(shown, values))}"
+        why = str(error) if own else f"{name} has no value at {', '.join(map(short_repr, values))}"
         raise ValueError(why) from None
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from assay.tools.failures import failure
 from assay.tools.program import Program
-from assay.wording import shown
+from assay.wording import short_repr
 
 LONGEST: Final = 100_000
 """Characters of the longest code."""
@@ -44,7 +44,7 @@ class Interpreter:
             value = getattr(self, field.name)
             wanted = (int, float) if field.type is float else (int,)
             if type(value) not in wanted or not 0 < value < 2**62:
-                raise ValueError(f"{field.name} is {shown(value)}: give a number above 0")
+                raise ValueError(f"{field.name} is {short_repr(value)}: give a number above 0")
 
     def python(self, code: str) -> str:
         """Runs Python code in a fresh interpreter, and gives back what it prints.
@@ -93,7 +93,7 @@ class Interpreter:
 
 def _refusal(code: str) -> str:
     if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return failure(f"the code is {shown(code)}: give it as text")
+        return failure(f"the code is {short_repr(code)}: give it as text")
     if len(code) > LONGEST:
         return failure(f"the code has {len(code):,} characters: {LONGEST:,} is the most")
     return ""

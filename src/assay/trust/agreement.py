@@ -7,10 +7,10 @@ from itertools import combinations
 from statistics import fmean
 from typing import Literal, TypeAlias, cast
 
+from assay.criterion import NOT_APPLICABLE
 from assay.errors import TrustError
 from assay.runs import Run
 from assay.runs.row import Row
-from assay.score import NOT_APPLICABLE
 from assay.trust.clusters import Resampling
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.consistency import Consistency, Repeats

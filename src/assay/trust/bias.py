@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from assay.aggregation import AGGREGATIONS, Aggregation
-from assay.criterion import Criterion
-from assay.lines import CriterionReport, line_of
-from assay.report import aggregate
+from assay.criterion import NOT_APPLICABLE, Criterion
+from assay.report import CriterionReport, Score, aggregate, line_of
 from assay.runs import Run
 from assay.runs.row import Row
-from assay.score import NOT_APPLICABLE, Score
 from assay.trust.agreement import mean_answer
 from assay.trust.clusters import example_numbers, mean_of
 from assay.trust.estimate import (

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from assay.score import NOT_APPLICABLE
+from assay.criterion import NOT_APPLICABLE
 from assay.trust.clusters import (
     MEAN,
     Clustered,

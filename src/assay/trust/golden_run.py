@@ -7,12 +7,10 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders.base import Autograder
-from assay.group import RubricGroup
-from assay.lines import CriterionReport
 from assay.loading.golden import Expected, Golden
 from assay.models import budget
-from assay.report import EvaluationReport
-from assay.rubric import Rubric
+from assay.report import CriterionReport, EvaluationReport
+from assay.rubric import Rubric, RubricGroup
 from assay.runs.spending import NOTHING, Spending
 
 _CLOSE = 1e-9

@@ -10,7 +10,7 @@ from assay.errors import LabelError
 from assay.runs.row import Row
 from assay.tables import rows_of
 from assay.trust.questions import Answer, Question, members
-from assay.wording import counted, meant, shown
+from assay.wording import counted, did_you_mean, short_repr
 
 LABELS = "labels.jsonl"
 """The file of labels in the folder of a run. Lines are added at its end, and the last word counts."""
@@ -111,7 +111,7 @@ def _named(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known(row: Mapping[str, Any]) -> str:
-    near = [meant(name, _FIELDS) for name in row if name not in (*_FIELDS, *_OTHER_NAMES)]
+    near = [did_you_mean(name, _FIELDS) for name in row if name not in (*_FIELDS, *_OTHER_NAMES)]
     guess = next((words for words in near if words.startswith("did")), "")
     return guess or f"there are {', '.join(map(str, row)) or 'no fields'}"
 
@@ -123,7 +123,7 @@ def _verdict(given: Any) -> str | float | None:
         return float(given)
     if isinstance(given, str):
         return given.strip()
-    raise LabelError(f"its verdict is {shown(given)}: give a choice or a number")
+    raise LabelError(f"its verdict is {short_repr(given)}: give a choice or a number")
 
 
 def _sample(given: Any) -> int:
@@ -134,7 +134,7 @@ def _sample(given: Any) -> int:
     except (TypeError, ValueError):
         number = -1.0
     if number < 0 or not number.is_integer():
-        raise LabelError(f"its sample is {shown(given)}: give a whole number from 0")
+        raise LabelError(f"its sample is {short_repr(given)}: give a whole number from 0")
     return int(number)
 
 
@@ -185,7 +185,7 @@ def join(
     wanted: dict[tuple[str, int], dict[str, list[Label]]] = {}
     for label in labels:
         if label.criterion not in questions:
-            misfits.criteria.append(shown(label.criterion))
+            misfits.criteria.append(short_repr(label.criterion))
             continue
         about = wanted.setdefault((label.example, label.sample), {})
         about.setdefault(label.criterion, []).append(label)

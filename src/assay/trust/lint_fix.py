@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from assay.concurrency import run_sync, side_by_side
 from assay.errors import ModelError
-from assay.group import RubricGroup
 from assay.loading.read import is_group
 from assay.loading.source import Place
 from assay.models import Model, model_of
-from assay.rubric import Rubric
+from assay.rubric import Rubric, RubricGroup
 from assay.trust.lint_edit import Change, EditError, Editor
 from assay.trust.lint_finding import Hit
 from assay.trust.lint_lexicon import pattern, third_person

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from assay.criterion import Condition, Criterion
-from assay.score import NOT_APPLICABLE
+from assay.criterion import NOT_APPLICABLE, Condition, Criterion
 from assay.trust.lint_finding import Hit
 
 Domains: TypeAlias = dict[str, frozenset[str]]

@@ -9,10 +9,9 @@ from typing import Any
 
 from assay.criterion import Criterion
 from assay.errors import RubricError, RubricFileError
-from assay.group import RubricGroup
 from assay.loading.read import is_group
 from assay.loading.source import Place, place_of_file
-from assay.rubric import Rubric
+from assay.rubric import Rubric, RubricGroup
 from assay.trust.lint_compound import compound
 from assay.trust.lint_counting import uncounted
 from assay.trust.lint_finding import RULES, Finding, Hit
@@ -24,7 +23,7 @@ from assay.trust.lint_polarity import at_odds, describes_fault, negation
 from assay.trust.lint_text import Text, text_of
 from assay.trust.lint_unseen import unseen
 from assay.trust.lint_vague import vague
-from assay.wording import meant
+from assay.wording import did_you_mean
 
 _ALONE: tuple[Callable[[Criterion, Text], Iterator[Hit]], ...] = (
     compound, vague, unanchored, uncounted, at_odds, negation, unseen
@@ -65,7 +64,7 @@ def refuse_unknown(ignore: Collection[str]) -> None:
     """Raise for an id that no rule has."""
     for rule in ignore:
         if rule not in RULES:
-            raise RubricError(f"there is no rule {rule!r}: {meant(rule, RULES)}")
+            raise RubricError(f"there is no rule {rule!r}: {did_you_mean(rule, RULES)}")
 
 
 def _loaded(rubric: Any, allow_code: bool) -> tuple[Any, Place | None, Finding | None]:

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from assay.criterion import BINARY
+from assay.criterion import BINARY, NOT_APPLICABLE
 from assay.errors import RubricError, TrustError
 from assay.identity import hash_of
-from assay.lines import CriterionReport, Lines
+from assay.report import CriterionReport, Lines, Score
 from assay.runs import Run
 from assay.runs.row import Row
 from assay.runs.row_rubrics import COLUMN, RowRubrics
 from assay.runs.rubrics import CriterionAbout
-from assay.score import NOT_APPLICABLE, Score
-from assay.wording import shown
+from assay.wording import short_repr
 
 Answer: TypeAlias = str | float
 """One of the choices, or `N/A`; a number where there are no choices."""
@@ -61,7 +60,7 @@ class Question:
             return choice
         number = _number(given)
         if number is None or (self.choices and self.choice_worth(number) is None):
-            raise ValueError(f"{shown(given)} is no answer: {self._on_offer()}")
+            raise ValueError(f"{short_repr(given)} is no answer: {self._on_offer()}")
         return self.choice_worth(number) or number
 
     def answered(self, line: CriterionReport) -> Answer | None:

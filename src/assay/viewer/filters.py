@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from assay.errors import AssayError
-from assay.wording import meant
+from assay.wording import did_you_mean
 
 Operator: TypeAlias = Literal[":", "~", "<", "<=", ">", ">=", "=", "has"]
 
@@ -73,7 +73,7 @@ def _term(found: re.Match[str]) -> Term:
     known = (*NUMBERS, *WORDS)
     if name in known:
         raise FilterError(f"{name}{operator}{value} cannot be read: {name} is no {_kind(name)}")
-    raise FilterError(f"there is no {name!r} to filter by: {meant(name, known)}")
+    raise FilterError(f"there is no {name!r} to filter by: {did_you_mean(name, known)}")
 
 
 def _kind(name: str) -> str:

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.criterion import Criterion
-from assay.lines import Lines, answer_said
 from assay.messages import completion_text, question_text
+from assay.report import Lines, Score, answer_said
 from assay.runs import Row, Run
 from assay.runs.plain import encodable
 from assay.runs.row import LARGEST_SAMPLE
-from assay.score import Score
 from assay.viewer.base import COLUMNS, opened_base
 from assay.viewer.filters import terms_of, where
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay.advantage import advantages
-from assay.lines import CriterionReport
+from assay.aggregation import advantages
 from assay.messages import completion_text
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
+from assay.report import CriterionReport
 from assay.runs import Row, RunAbout, Summary
 from assay.runs.exchanges import whole_exchanges
 from assay.runs.means import MeanEstimate

@@ -12,8 +12,7 @@ from assay.graders.generate import (
 )
 from assay.graders.length import CountFn, LengthPenalty, PenaltyType
 from assay.graders.views import ThinkingOutputDict
-from assay.lines import CriterionReport
-from assay.report import EvaluationReport
+from assay.report import CriterionReport, EvaluationReport
 
 __all__ = [
     "CountFn",
