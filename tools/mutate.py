@@ -40,12 +40,12 @@ TESTS = {
     "checks": ["tests/checks", "tests/loading", "tests/test_docs.py"],
     "loading": ["tests/loading", "tests/cli/test_rubric.py", "tests/compat"],
     "models": ["tests/models", "tests/graders", "tests/cache"],
-    "graders": ["tests/graders", "tests/presets/test_judge_rubric.py", "tests/trust", "tests/peers"],
+    "graders": ["tests/graders", "tests/presets/test_judge_rubric.py", "tests/trust", "tests/probe", "tests/suggest", "tests/peers"],
     "runs": ["tests/runs", "tests/envs", "tests/cli/test_score.py", "tests/cli/test_eval.py", "tests/backends"],
-    "trust": ["tests/trust", "tests/cli/test_probe.py", "tests/cli/test_suggest.py", "tests/cli/test_golden.py"],
+    "trust": ["tests/trust", "tests/cli/test_golden.py", "tests/viewer"],
     "lint": ["tests/trust", "tests/lint", "tests/cli"],
-    "probe": ["tests/trust", "tests/probe", "tests/cli/test_probe.py"],
-    "suggest": ["tests/trust", "tests/suggest", "tests/cli/test_suggest.py"],
+    "probe": ["tests/probe", "tests/cli/test_probe.py"],
+    "suggest": ["tests/suggest", "tests/cli/test_suggest.py"],
 }  # fmt: skip
 """The tests of a package under `src/assay`, nearest first; "" is the root. Others have `tests/<package>` and the core's."""
 
