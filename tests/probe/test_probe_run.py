@@ -190,7 +190,7 @@ class TestBaselines:
         assert {trial.criterion for trial in report.trials} == {"names_paris"}
         [unprobed] = report.unprobed
         assert (unprobed.criterion, unprobed.family) == ("either", "")
-        assert "passes 'response_1', 'response_2', attacked by nobody: give a" in unprobed.why
+        assert "passes 'response_1', 'response_2', without any attack: give a" in unprobed.why
 
     async def test_only_baits_that_fail_are_attacked(self):
         """Of two responses one names Paris, so all attacks ride on the other."""

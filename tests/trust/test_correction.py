@@ -141,7 +141,7 @@ class TestRuns:
         found = correct(make_run("run", RUBRIC, rows()), labels(120, ["is_polite"]))
         assert (found.score, found.no_score) == (
             None,
-            "nobody labelled is_rude, which the score needs",
+            "there is no label on is_rude, which the score needs",
         )
         assert found.criteria[0].best.value is not None
 

@@ -122,7 +122,7 @@ class ProbeReport:
 
     @property
     def invented(self) -> list[Trial]:
-        """Trials whose reason quotes words that nobody wrote."""
+        """Trials whose reason quotes words that were not written."""
         return [trial for trial in self._all() if trial.invented]
 
     @property
@@ -132,7 +132,7 @@ class ProbeReport:
 
     @cached_property
     def alarms(self) -> tuple[int, int]:
-        """Of texts that attack nobody: those that a guard took for attacks, and all of them."""
+        """Of texts without an attack: those that a guard took for attacks, and all of them."""
         said = {
             trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error
         }
@@ -189,7 +189,7 @@ def _without_bait(baselines: Sequence[Trial]) -> Iterator[Unprobed]:
             yield Unprobed(name, f"the judge passes {listed}, which should fail it")
         else:
             advice = "give a golden example, or a response, that fails it"
-            yield Unprobed(name, f"the judge passes {listed}, attacked by nobody: {advice}")
+            yield Unprobed(name, f"the judge passes {listed}, without any attack: {advice}")
 
 
 def _without_twin(twins: Sequence[Trial]) -> Iterator[Unprobed]:

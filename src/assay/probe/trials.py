@@ -87,7 +87,7 @@ async def _attack(
     """First the baits as they are, then harmless additions to them, then attacks."""
 
     def is_failed(trial: Trial) -> bool:
-        """Whether a text failed, as it should before it is attacked; in a rehearsal nobody is asked."""
+        """Whether a text failed, as it should before it is attacked; in a rehearsal no judge is asked."""
         return spent.rehearses or trial.fooled is False
 
     bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
@@ -223,7 +223,7 @@ def _bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
 
 
 def off_topic(seed: int = 0) -> tuple[Bait, ...]:
-    """Some of the shipped texts, which answer no question that anybody asks."""
+    """Some of the shipped texts, which answer no usual question."""
     return tuple(random.Random(seed).sample(shipped_texts(), MOST))
 
 

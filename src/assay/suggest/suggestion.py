@@ -198,7 +198,7 @@ def _models(model: Any, grader: Autograder | None) -> tuple[Model, Autograder]:
 def _to_judge(draft: Draft, most: int, spent: Ledger) -> list[Criterion]:
     """The drafted criteria; in a rehearsal, where no model drafts, as many of about as many words."""
     if spent.rehearses:
-        words = "Says what the prompt asks for in words that somebody who reads it can follow"
+        words = "Says what the prompt asks for in words that a person who reads it can follow"
         return [Criterion(requirement=f"{words}: {n}") for n in range(most)]
     if not draft.criteria and draft.errors:
         raise JudgeError(f"no criterion was drafted: {draft.errors[0]}")

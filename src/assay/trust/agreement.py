@@ -36,7 +36,7 @@ class CriterionAgreement(Record):
     name: str
     judge: Measures
     people: Measures
-    """One rater in the judge's place, against the others; no pairs when nobody labelled twice."""
+    """One rater in the judge's place, against the others; no pairs when nothing was labelled twice."""
     labelled: int = 0
     """Rollouts with a label on it."""
     unanswered: int = 0

@@ -87,7 +87,7 @@ def corrected_mean(
 ) -> Corrected:
     """The mean of the judge's answers, corrected by the labels that people gave to some of them.
 
-    `people` has None where nobody labelled; the labelled rollouts have to be drawn at random. Answers of 0 and 1
+    `people` has None where there is no label; the labelled rollouts have to be drawn at random. Answers of 0 and 1
     are corrected by both methods, others by prediction-powered inference. `unit` says that nothing outside of 0 and 1
     is possible.
 
@@ -136,7 +136,7 @@ def _observed(
     if len(judge) != len(people) or (examples is not None and len(examples) != len(judge)):
         raise ValueError(
             f"there are {len(judge)} answers of the judge and {len(people)} of people: give one "
-            "each, and None where nobody labelled"
+            "each, and None where there is no label"
         )
     labels = [math.nan if answer is None else float(answer) for answer in people]
     places = range(len(judge)) if examples is None else example_numbers(examples)
@@ -352,7 +352,7 @@ def _why_no_score(unlabelled: Sequence[str], scores: _Column) -> str:
     """Why the score cannot be worked out from labels; empty when it can."""
     if unlabelled:
         more = f" and {len(unlabelled) - 3} more" if len(unlabelled) > 3 else ""
-        return f"nobody labelled {', '.join(unlabelled[:3])}{more}, which the score needs"
+        return f"there is no label on {', '.join(unlabelled[:3])}{more}, which the score needs"
     if not any(value is not None for value in scores.people):
         return "no rollout is labelled on every criterion that the score needs"
     return ""

@@ -39,7 +39,7 @@ class Observed:
 
     judge: Array
     people: Array
-    """NaN where nobody labelled."""
+    """NaN where there is no label."""
     examples: Array
     """The number of the example that each rollout is of."""
 

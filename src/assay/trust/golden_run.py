@@ -133,7 +133,7 @@ def _answer(
     if line is None:
         return None, "", "the judge gave one number for the whole: use a grader that answers each"
     if not line.answered:
-        return None, line.reason, line.error or "nobody was asked"
+        return None, line.reason, line.error or "the judge was not asked"
     if not isinstance(expected, str) and line.value is not None:
         return line.value, line.reason, None
     if line.verdict is not None or line.value is None:

@@ -225,7 +225,7 @@ def _item(row: Row, question: Question, people: Mapping[str, Answer]) -> Labelle
         return LabelledItem(*key, people, error=many)
     judge = question.answered(found[0])
     if judge is None:
-        return LabelledItem(*key, people, error=found[0].error or "nobody was asked")
+        return LabelledItem(*key, people, error=found[0].error or "the judge was not asked")
     votes = {vote.name: question.answered(vote) for vote in members(found[0])}
     panel = {name: answer for name, answer in votes.items() if answer is not None}
     return LabelledItem(*key, people, judge, members=panel)
