@@ -7,7 +7,7 @@ import pytest
 
 from assay import Parser, Rubric, Score, XMLParser
 from assay.checks import ExactMatch, NumericEqual, OneOf
-from assay.checks.numbers import exact, last_number
+from assay.checks.expected import exact, last_number
 
 XML = XMLParser(["think", "answer"])
 

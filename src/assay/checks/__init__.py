@@ -1,14 +1,12 @@
-"""Checks that come with the library, for Python and for rubric files."""
+"""Check completions by code: the checks that come with the library, for Python and for rubric files."""
 
-from assay.checks.answers import ExactMatch, NumericEqual, OneOf
-from assay.checks.base import BuiltinCheck
-from assay.checks.mathematics import MathEqual
-from assay.checks.pattern import Regex
+from assay.checks.builtin import BUILTIN, check_of
+from assay.checks.check import BuiltinCheck
+from assay.checks.content import CodeBlock, Contains, MaxWords, MinWords, Regex
+from assay.checks.expected import ExactMatch, NumericEqual, OneOf, Similarity
+from assay.checks.json_schema import JsonSchema, JsonValid
+from assay.checks.math_equal import MathEqual
 from assay.checks.refusal import Refusal
-from assay.checks.registry import BUILTIN, check_of
-from assay.checks.similarity import Similarity
-from assay.checks.structure import JsonSchema, JsonValid
-from assay.checks.text import CodeBlock, Contains, MaxWords, MinWords
 
 __all__ = [
     "BUILTIN",

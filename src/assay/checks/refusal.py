@@ -1,9 +1,9 @@
-"""Stock refusals, told by how a text opens. A heuristic: it knows phrases, not intentions."""
+"""Check for stock refusals by how a text opens. A heuristic: it knows phrases, not intentions."""
 
 import re
 from dataclasses import dataclass
 
-from assay.checks.base import BuiltinCheck, met
+from assay.checks.check import BuiltinCheck, met
 from assay.messages import completion_text
 from assay.report import Score
 from assay.types import Messages

@@ -16,7 +16,7 @@ from assay.errors import OffMenu, Unreadable
 from assay.models.base import Request
 from assay.models.repair import almost_objects, mended, without_doubles
 from assay.models.schema import json_schema
-from assay.parsers.json_spans import json_spans
+from assay.parsers.extract import json_spans
 from assay.wording import first_error
 
 _CLOSING, _OPENING = "</think>", "<think>"

@@ -1,6 +1,5 @@
-"""How to read a completion: the whole text, tagged fields, or what follows a thought."""
+"""Read completions: the whole text, tagged fields, or what follows a thought."""
 
-from assay.parsers.base import FormatReward, Parser, identity
 from assay.parsers.extract import (
     extract_boxed_answer,
     extract_code,
@@ -10,7 +9,7 @@ from assay.parsers.extract import (
     extract_last_number,
     strip_non_numeric,
 )
-from assay.parsers.think import MaybeThinkParser, ThinkParser
+from assay.parsers.text_parsers import FormatReward, MaybeThinkParser, Parser, ThinkParser, identity
 from assay.parsers.xml import MISSING, XMLParser
 
 __all__ = [

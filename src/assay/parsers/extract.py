@@ -1,4 +1,4 @@
-"""Answers out of free text: boxes, marks, numbers, code and JSON. The last one wins everywhere.
+"""Extract answers from free text: boxes, marks, numbers, fenced code and JSON. The last one wins everywhere.
 
 Each takes time linear in the text, whatever the text is.
 """
@@ -6,11 +6,8 @@ Each takes time linear in the text, whatever the text is.
 import json
 import re
 from collections import deque
-from collections.abc import Iterable
-from typing import Any
-
-from assay.parsers.fences import fences
-from assay.parsers.json_spans import json_spans
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 _BOX_NAME = re.compile(r"\\(?:boxed|fbox)")
 _BOX = re.compile(
@@ -157,3 +154,114 @@ def strip_non_numeric(text: str) -> str:
     before = text.partition(kept[:1])[0].rstrip("$€£¥ \t") if kept else ""
     is_negative = before.endswith(("-", "\u2212")) and not before[-2:-1].isalnum()
     return f"-{kept}" if is_negative else kept
+
+
+_FENCE_LINE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)([^\n]*+)(?:\n|\Z)", re.MULTILINE)
+
+
+class Fence(NamedTuple):
+    """One fenced block."""
+
+    language: str
+    """The first word after the opening fence, in lower case; empty when there is none."""
+    content: str
+    """What is inside, without its last line break and without the indent of the fence."""
+
+
+class _Opening(NamedTuple):
+    indent: str
+    marks: str
+    info: str
+    start: int
+
+    def is_closed_by(self, marks: str, rest: str) -> bool:
+        return marks[0] == self.marks[0] and len(marks) >= len(self.marks) and not rest.strip()
+
+    def block(self, text: str, end: int) -> Fence:
+        content = text[self.start : end].removesuffix("\n").removesuffix("\r")
+        if self.indent:
+            content = re.sub(f"^[ \t]{{1,{len(self.indent)}}}", "", content, flags=re.MULTILINE)
+        return Fence((self.info.split() or [""])[0].lower(), content)
+
+
+def fences(text: str) -> Iterator[Fence]:
+    """The fenced blocks of a text, in order.
+
+    A fence may be longer than three marks, so that it can hold shorter ones. The last may lack its
+    closing fence and then runs to the end, if anything is in it.
+
+    >>> list(fences("```python\\nprint(1)\\n```"))
+    [Fence(language='python', content='print(1)')]
+    """
+    opening: _Opening | None = None
+    for line in _FENCE_LINE.finditer(text):
+        indent, marks, rest = line.groups()
+        if opening is None:
+            if marks[0] == "~" or "`" not in rest:
+                opening = _Opening(indent, marks, rest, line.end())
+        elif opening.is_closed_by(marks, rest):
+            yield opening.block(text, line.start())
+            opening = None
+    if opening is not None and text[opening.start :].strip():
+        yield opening.block(text, len(text))
+
+
+# Where whole JSON values stand. Trying a decoder at every bracket is quadratic on `[[[[…`, and recurses. Here one step
+# of the grammar is one regular expression without backtracking, and open brackets wait on a list.
+
+_GAP = r"[ \t\r\n]*+"
+_STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
+_JSON_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
+_ITEM = rf"(?:(?P<open>[{{\[])|(?P<string>{_STRING})|{_JSON_NUMBER}|true|false|null)"
+_MEMBER = rf"{_STRING}{_GAP}:{_GAP}{_ITEM}"
+
+_OPENING = re.compile(rf'\{{(?={_GAP}["}}])|\[(?={_GAP}[\]\[{{"0-9tfn-])')
+"""A bracket, and after it what a value can go on with: most brackets in prose are not JSON."""
+_STEPS = {
+    ("[", True): re.compile(rf"{_GAP}(?:(?P<close>\])|{_ITEM})"),
+    ("[", False): re.compile(rf"{_GAP}(?:(?P<close>\])|,{_GAP}{_ITEM})"),
+    ("{", True): re.compile(rf"{_GAP}(?:(?P<close>\}})|{_MEMBER})"),
+    ("{", False): re.compile(rf"{_GAP}(?:(?P<close>\}})|,{_GAP}{_MEMBER})"),
+}
+"""What may follow in an object or array, when it is still empty and when it is not."""
+
+
+def json_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each whole object or array that is in no other, in order.
+
+    >>> json_spans('see [1, {"a": [2]}] or [3, {}')
+    [(4, 19), (27, 29)]
+    """
+    spans: list[tuple[int, int]] = []
+    opening = _OPENING.search(text)
+    while opening:
+        resume = _read(text, opening.start(), spans)
+        opening = _OPENING.search(text, resume)
+    return spans
+
+
+def _read(text: str, start: int, spans: list[tuple[int, int]]) -> int:
+    """Read one value, adding what is whole in it to `spans`; returns where to look for the next."""
+    opened, empty = [start], True
+    position = resume = start + 1
+    while opened:
+        step = _STEPS[text[opened[-1]], empty].match(text, position)
+        if step is None:
+            return resume
+        position = resume = step.end()
+        empty = step.lastgroup == "open"
+        if empty:
+            opened.append(position - 1)
+        elif step.lastgroup == "close":
+            _close(opened.pop(), position, spans)
+        elif step.lastgroup == "string":
+            # Should the next step fail, this may have been no string but the prose around a value.
+            resume = step.start("string")
+    return position
+
+
+def _close(start: int, end: int, spans: list[tuple[int, int]]) -> None:
+    """Add a whole value in place of those inside it."""
+    while spans and spans[-1][0] > start:
+        spans.pop()
+    spans.append((start, end))

@@ -1,15 +1,14 @@
-"""Fields between tags: `<reasoning>…</reasoning><answer>…</answer>`. The last match wins."""
+"""Parse fields between tags: `<reasoning>…</reasoning><answer>…</answer>`. The last match wins."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from assay.messages import completion_text, message_text
-from assay.parsers.base import Parser, identity, mean_score
-from assay.parsers.tags import every_span, first_span, last_span
+from assay.parsers.text_parsers import Parser, identity, mean_score
 from assay.types import Messages
 
 
@@ -241,3 +240,45 @@ def _pair_up(tags: Iterable[tuple[str, str]]) -> bool:
         elif not opened or opened.pop() != name:
             return False
     return not opened
+
+
+# Where tagged fields stand, found by plain searches: hostile text costs linear time. A field runs from an opening tag
+# to the next closing tag with no other opening tag of its name between them: `<a>x<a>y</a>` holds one `a`, which is `y`.
+
+
+class TagSpan(NamedTuple):
+    """The content of one field: `text[start:end]`, without its tags."""
+
+    start: int
+    end: int
+
+
+def last_span(text: str, tag: str) -> TagSpan | None:
+    """The last field of this name, or None.
+
+    >>> last_span("<a>1</a> <a>2</a> <a>3", "a")
+    TagSpan(start=12, end=13)
+    """
+    before = text.rfind(f"</{tag}>")
+    opening = text.rfind(f"<{tag}>", 0, max(before, 0))
+    if opening < 0:
+        return None
+    start = opening + len(tag) + 2
+    return TagSpan(start, text.find(f"</{tag}>", start))
+
+
+def first_span(text: str, tag: str) -> TagSpan | None:
+    """The first field of this name, or None."""
+    return next(every_span(text, tag), None)
+
+
+def every_span(text: str, tag: str) -> Iterator[TagSpan]:
+    """The fields of this name, in order."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    position = 0
+    while (start := text.find(opening, position)) >= 0:
+        end = text.find(closing, start)
+        if end < 0:
+            return
+        yield TagSpan(text.rfind(opening, start, end) + len(opening), end)
+        position = end + len(closing)

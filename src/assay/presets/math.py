@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
-from assay.checks.mathematics import MathEqual, strictly_boxed
+from assay.checks.math_equal import MathEqual, strictly_boxed
 from assay.criterion import Criterion, Scorer
 from assay.errors import GradingError, RubricError
 from assay.math import MathOptions

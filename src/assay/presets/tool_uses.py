@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from assay.messages import ToolCall, chat_of, message_text, role_of, tool_calls
 from assay.parsers import XMLParser
-from assay.parsers.tags import every_span
+from assay.parsers.xml import every_span
 from assay.tools import is_failure
 from assay.types import Messages
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from assay.checks.answers import required
-from assay.checks.numbers import exact
+from assay.checks.expected import exact, required
 from assay.criterion import Criterion
 from assay.errors import RubricError
 from assay.identity import name_of

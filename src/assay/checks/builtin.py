@@ -1,17 +1,15 @@
-"""The built-in checks by the name they have in rubric files."""
+"""List the built-in checks by the name they have in rubric files, and make them from what a file says."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
-from assay.checks.answers import ExactMatch, NumericEqual, OneOf
-from assay.checks.base import BuiltinCheck
-from assay.checks.mathematics import MathEqual
-from assay.checks.pattern import Regex
+from assay.checks.check import BuiltinCheck
+from assay.checks.content import CodeBlock, Contains, MaxWords, MinWords, Regex
+from assay.checks.expected import ExactMatch, NumericEqual, OneOf, Similarity
+from assay.checks.json_schema import JsonSchema, JsonValid
+from assay.checks.math_equal import MathEqual
 from assay.checks.refusal import Refusal
-from assay.checks.similarity import Similarity
-from assay.checks.structure import JsonSchema, JsonValid
-from assay.checks.text import CodeBlock, Contains, MaxWords, MinWords
 from assay.errors import RubricError
 from assay.wording import did_you_mean, short_repr
 

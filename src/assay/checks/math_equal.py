@@ -1,4 +1,4 @@
-"""Whether an answer is the same mathematics as the one expected."""
+"""Check that an answer is the same mathematics as the one expected."""
 
 import asyncio
 import logging
@@ -11,9 +11,8 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, TypeVar
 
 from assay import math
-from assay.checks.answers import read_answer
-from assay.checks.base import BuiltinCheck
-from assay.checks.fields import Count, Flag, Number, Places, Seconds
+from assay.checks.check import BuiltinCheck, Count, Flag, Number, Places, Seconds
+from assay.checks.expected import read_answer
 from assay.errors import GradingError, MissingExtraError
 from assay.math import MathOptions, MathVerdict
 from assay.messages import completion_text

@@ -1,17 +1,34 @@
-"""What the built-in checks share: a name, fields that are checked, and a form to stand in a file."""
+"""Define what the built-in checks share: a name, fields that are checked, and a form to stand in a file."""
 
 import re
 from copy import deepcopy
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import TypeAdapter, ValidationError
+from annotated_types import Ge, Gt, MinLen
+from pydantic import AllowInfNan, BeforeValidator, Strict, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
-from assay.checks.fields import Flag
 from assay.errors import RubricError
 from assay.report import Score
 from assay.wording import first_error
+
+
+def _no_bool(value: object) -> object:
+    # To pydantic a bool is a number, and `tolerance: true` would pass for 1.
+    if isinstance(value, bool):
+        raise PydanticCustomError("float_type", "a bool is no number")
+    return value
+
+
+Flag: TypeAlias = Annotated[bool, Strict()]
+Count: TypeAlias = Annotated[int, Strict(), Ge(0)]
+Places: TypeAlias = Annotated[int, Strict(), Ge(1)]
+Number: TypeAlias = Annotated[float, AllowInfNan(False), Ge(0), BeforeValidator(_no_bool)]
+Seconds: TypeAlias = Annotated[float, AllowInfNan(False), Gt(0), BeforeValidator(_no_bool)]
+Text: TypeAlias = Annotated[str, MinLen(1)]
+Texts: TypeAlias = Annotated[tuple[Text, ...], MinLen(1)]
 
 
 @dataclass(frozen=True)

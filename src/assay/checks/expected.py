@@ -1,0 +1,216 @@
+"""Check the answer that the rubric's parser reads, or the whole text, against what is expected."""
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any, Literal
+
+from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts, unmet
+from assay.errors import MissingExtraError
+from assay.messages import completion_text
+from assay.parsers import Parser
+from assay.report import Score
+from assay.types import Messages
+
+
+@dataclass(frozen=True)
+class ExactMatch(BuiltinCheck):
+    """The answer that the rubric's parser reads is `answer`.
+
+    A rollout without an `answer` is an error.
+
+    >>> ExactMatch()(" Paris ", answer="Paris"), ExactMatch()("paris", answer="Paris")
+    (True, False)
+    """
+
+    ignore_case: Flag = False
+    strip: Flag = True
+
+    def __call__(
+        self, completion: Messages, answer: Any, parser: Parser | None = None
+    ) -> bool | Score:
+        expected = required(answer)
+        found = read_answer(completion, parser)
+        if found is None:
+            return _NO_ANSWER
+        if isinstance(found, str) or isinstance(expected, str):
+            return self._folded(found) == self._folded(expected)
+        return bool(found == expected)
+
+    def _folded(self, value: object) -> str:
+        text = str(value).strip() if self.strip else str(value)
+        return text.casefold() if self.ignore_case else text
+
+
+@dataclass(frozen=True)
+class OneOf(BuiltinCheck):
+    """The answer that the rubric's parser reads is one of `values`.
+
+    >>> OneOf(["A", "B", "C"])("B")
+    True
+    """
+
+    values: Texts
+    ignore_case: Flag = False
+
+    def __call__(self, completion: Messages, parser: Parser | None = None) -> bool | Score:
+        found = read_answer(completion, parser)
+        if found is None:
+            return _NO_ANSWER
+        text = str(found).strip()
+        if not self.ignore_case:
+            return text in self.values
+        return text.casefold() in [value.casefold() for value in self.values]
+
+
+@dataclass(frozen=True)
+class NumericEqual(BuiltinCheck):
+    """The last number of the answer that the rubric's parser reads is the number `answer`.
+
+    Numbers are read exactly: `1,000`, `-2.5`, `3/4` and `6e23`. They may differ by `tolerance`, or
+    by `relative` times the size of `answer`, whichever is more. An `answer` that is no number is
+    an error.
+
+    >>> NumericEqual()("It is 1,000.50 in all.", answer="1000.5")
+    True
+    >>> NumericEqual(tolerance=0.01)("about 3.14", answer=3.14159)
+    True
+    """
+
+    tolerance: Number = 0.0
+    relative: Number = 0.0
+
+    def __call__(
+        self, completion: Messages, answer: Any, parser: Parser | None = None
+    ) -> bool | Score:
+        expected = exact(required(answer))
+        found = read_answer(completion, parser)
+        if found is None:
+            return _NO_ANSWER
+        try:
+            number = last_number(found) if isinstance(found, str) else exact(found)
+        except ValueError as error:
+            return unmet(f"its number cannot be read: {error}")
+        if number is None:
+            return unmet("it holds no number")
+        allowed = max(exact(self.tolerance), exact(self.relative) * abs(expected))
+        return abs(number - expected) <= allowed
+
+
+_NO_ANSWER = unmet("the parser reads no answer in it")
+
+
+def read_answer(completion: Messages, parser: Parser | None) -> Any:
+    """The answer as the parser reads it; without a parser, the whole text."""
+    return completion_text(completion) if parser is None else parser.parse_answer(completion)
+
+
+def required(answer: Any) -> Any:
+    """The answer to compare with; raises when the rollout has none."""
+    if answer is None or (isinstance(answer, str) and not answer.strip()):
+        raise ValueError("this rollout has no answer to compare with: give it an `answer`")
+    return answer
+
+
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++"
+_REAL = rf"(?:{_DIGITS})(?:[eE][-+]?[0-9]++)?+"
+_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({_REAL})(?:[ ]?/[ ]?({_REAL}))?+")
+
+_MOST_DIGITS = 1000
+"""Longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory."""
+
+
+def exact(value: object) -> Fraction:
+    """The exact value of a number or of a text that is one: `1,000`, `-2.5`, `3/4`, `6e23`.
+
+    A float counts as the decimal it is written as. Raises `ValueError` for anything else.
+
+    >>> exact("1,000.5"), exact(0.1)
+    (Fraction(2001, 2), Fraction(1, 10))
+    """
+    if isinstance(value, Rational) and not _is_bool(value):
+        return Fraction(value)
+    if isinstance(value, Real | Decimal) and not _is_bool(value):
+        value = str(value)
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is not None:
+        return _fraction(match)
+    raise ValueError(f"{value!r:.100} is no number: write it as 12, 1,250.5, 3/4 or 6e23")
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def last_number(text: str) -> Fraction | None:
+    """The last number in a text, or None. A minus after a letter or digit is none of its.
+
+    >>> last_number("half of 3 is 3/2, or 1.50.")
+    Fraction(3, 2)
+    """
+    found = deque(_NUMBER.finditer(text), maxlen=1)
+    return _fraction(found[0]) if found else None
+
+
+def _fraction(match: re.Match[str]) -> Fraction:
+    sign, above, below = match.groups()
+    divisor = _real(below or "1")
+    if not divisor:
+        raise ValueError(f"{match[0]!r:.100} divides by zero")
+    value = _real(above) / divisor
+    return -value if sign in ("-", "\u2212") else value
+
+
+def _real(digits: str) -> Fraction:
+    exponent = digits.lower().partition("e")[2]
+    if len(digits) > _MOST_DIGITS or abs(int(exponent or 0)) > _MOST_DIGITS:
+        raise ValueError(f"the number {digits[:20]}… is too large to compare exactly")
+    return Fraction(digits.replace(",", ""))
+
+
+_MOST_PAIRS = 10_000_000_000
+"""Characters times characters that are compared: about half a second of work."""
+
+
+@dataclass(frozen=True)
+class Similarity(BuiltinCheck):
+    """How alike the text and `to` are, from 0 to 1; without `to`, the text and `answer`.
+
+    `ratio` compares letter by letter, `token_sort_ratio` whatever the order of the words, and
+    `token_set_ratio` whatever their order and number.
+
+    >>> Similarity(to="the cat sat")("the cat sat")
+    1.0
+    >>> Similarity(method="token_sort_ratio")("sat the cat", answer="the cat sat")
+    1.0
+    """
+
+    to: Text | None = None
+    method: Literal["ratio", "token_sort_ratio", "token_set_ratio"] = "ratio"
+    ignore_case: Flag = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _comparison(self.method)
+
+    def __call__(self, completion: Messages, answer: Any = None) -> float:
+        text = completion_text(completion)
+        other = self.to if self.to is not None else str(required(answer))
+        if len(text) * len(other) > _MOST_PAIRS:
+            raise ValueError(
+                f"{len(text):,} and {len(other):,} characters are too many to compare: shorten one"
+            )
+        if self.ignore_case:
+            text, other = text.casefold(), other.casefold()
+        return _comparison(self.method)(text, other) / 100
+
+
+def _comparison(method: str) -> Any:
+    try:
+        from rapidfuzz import fuzz
+    except ImportError:
+        raise MissingExtraError("similarity", package="rapidfuzz", extra="checks") from None
+    return getattr(fuzz, method)
