@@ -91,11 +91,49 @@ class TestCsv:
         assert [row["score"] for row in rows] == ["1.0", "0.25", "", ""]
         assert rows[2]["errors"] == "short: KeyError: 'x'"
 
-    def test_where_every_row_has_its_own_rubric_they_are_in_one_cell(self, capsys: Any) -> None:
-        """The columns cannot be known before the last row."""
-        text = printed(capsys, "csv", [GOOD], criteria=[])
-        [row] = csv.DictReader(io.StringIO(text))
-        assert json.loads(row["others"]) == {"right": 1.0, "short": 1.0}
+    def test_where_every_row_has_its_own_rubric_each_criterion_is_a_column(
+        self, capsys: Any
+    ) -> None:
+        """Though the columns cannot be known before the last row."""
+        wordy = "Names " + "one thing and another " * 4
+        asked = [
+            Criterion(requirement=f"{wordy}{end}", check=None) for end in ("here", "there", "here")
+        ]
+        rows = [
+            Row(
+                str(place),
+                fields={"rubric": [{"requirement": criterion.requirement}]},
+                report=aggregate(Lines([criterion], [Score(1.0, "", "MET")]), [criterion]),
+            )
+            for place, criterion in enumerate(asked)
+        ]
+        text = printed(capsys, "csv", [*rows, GOOD], criteria=[])
+        found = list(csv.DictReader(io.StringIO(text)))
+        names = [f"{wordy}here", f"{wordy}there", "right", "short"]
+        assert list(found[0])[5:] == names
+        assert [[row[name] for name in names] for row in found] == [
+            ["1.0", "", "", ""], ["", "1.0", "", ""], ["1.0", "", "", ""], ["", "", "1.0", "1.0"],
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("text", "cell"),
+        [
+            ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+            ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(1)", "'@SUM(1)"),
+            ("\t=1", "'\t=1"),
+            ("-12.5", "-12.5"),
+            ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
+        ],
+    )
+    def test_no_cell_is_a_formula_or_a_command(self, capsys: Any, text: str, cell: str) -> None:
+        """To a spreadsheet or a terminal, whatever an id or an error says."""
+        rows = [Row(text, report=report(1, 1)), Row("b", error=text)]
+        found = list(csv.DictReader(io.StringIO(printed(capsys, "csv", rows))))
+        assert found[0]["example"] == cell
+        assert found[1]["errors"].startswith("rollout: ")
+        assert "\x1b" not in found[1]["errors"]
 
     def test_any_text_comes_back(self, capsys: Any) -> None:
         """Quotes, separators and new lines."""

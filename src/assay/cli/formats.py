@@ -1,6 +1,7 @@
 """Formats: what a command prints of rows as they come, and of what they come to at the end."""
 
 import csv
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, TextIO
@@ -8,8 +9,11 @@ from typing import Any, Protocol, TextIO
 from assay.cli.junit import Junit
 from assay.cli.markdown import Markdown
 from assay.cli.rows import json_text, row_data
+from assay.cli.showing import printable
 from assay.cli.table import RowText, Table
 from assay.runs import Row, Summary
+from assay.runs.criteria_tally import names_of
+from assay.runs.row_rubrics import own_rubric
 from assay.runs.thresholds import NO_THRESHOLDS, Thresholds
 
 
@@ -61,30 +65,68 @@ class Json:
 
 
 class Csv:
-    """One row a rollout, with a column for every criterion of the rubric."""
+    """One row a rollout, with a column for every criterion: of the rubric, and of those that rows bring."""
 
     FIRST = ("example", "sample", "score", "reward", "errors")
 
     def __init__(self, out: TextIO, criteria: Sequence[str]) -> None:
         self.names = list(dict.fromkeys(criteria))
         self.writer = csv.writer(out, lineterminator="\n")
+        self.waiting: list[tuple[list[Any], dict[str, float]]] | None = None
+        """Rows, where the columns are known only after the last of them, for rows bring criteria of their own."""
 
     def begin(self, summary: Summary | None) -> None:
-        self.writer.writerow([*self.FIRST, *self.names, *self._others("others")])
+        if summary is not None:
+            # Equal names of a group are numbered in a summary, and summed up here.
+            known = {name for name in summary.criteria if _NUMBERED.sub("", name) in self.names}
+            self.names += [name for name in summary.criteria if name not in {*self.names, *known}]
+        elif not self.names:
+            self.waiting = []
+            return
+        self._write([*self.FIRST, *self.names])
 
     def row(self, row: Row) -> None:
-        metrics = row.report.metrics
+        metrics = _metrics(row)
         errors = "; ".join(f"{name}: {error}" for name, error in row.errors.items())
         cells: list[Any] = [row.example, row.sample, row.score, row.reward, errors]
-        cells += [metrics.pop(name, None) for name in self.names]
-        self.writer.writerow([*cells, *self._others(json_text(metrics) if metrics else "")])
-
-    def _others(self, cell: str) -> list[str]:
-        """A last cell where the criteria are not known before, since every row has its own."""
-        return [] if self.names else [cell]
+        if self.waiting is None:
+            self._write([*cells, *map(metrics.get, self.names)])
+        else:
+            self.waiting.append((cells, metrics))
 
     def end(self, summary: Summary) -> None:
-        """Every row has been said."""
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            self.begin(summary)
+            for cells, metrics in waiting:
+                self._write([*cells, *map(metrics.get, self.names)])
+
+    def _write(self, cells: Sequence[Any]) -> None:
+        self.writer.writerow([_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+
+
+def _metrics(row: Row) -> dict[str, float]:
+    """The value of every criterion by the name that it has in a summary; equal names are summed."""
+    if own_rubric(row.fields) is None:
+        return row.report.metrics
+    lines = row.report.lines
+    named = zip(names_of(lines, is_own=True), lines, strict=True)
+    return {name: line.value for name, line in named if line.value is not None}
+
+
+def _cell(text: str) -> str:
+    """A text so that no program that opens the file takes it for a formula, and no terminal for a command.
+
+    >>> _cell("=1+1"), _cell("-0.5"), _cell("\\x1b[31mred")
+    ("'=1+1", '-0.5', '\\\\x1b[31mred')
+    """
+    if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not _NUMBER.fullmatch(text):
+        text = f"'{text}"
+    return printable(text)
+
+
+_NUMBERED = re.compile(r"_\d+$")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def format_of(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from assay.cli.showing import counted, shown_spending
 from assay.runs import Summary
 from assay.runs.means import MeanEstimate
+from assay.runs.summary import CriterionSummary
 
 
 class Section(NamedTuple):
@@ -61,20 +62,27 @@ def _errors(summary: Summary) -> Section:
 
 
 def _criteria(summary: Summary) -> Section:
-    columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors")
+    columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
     rows = [
         (
             name,
-            f"{found.weight:+g}",
+            "varies" if found.weight is None else f"{found.weight:+g}",
             number(found.value.mean),
-            *(f"{count:,}" for count in (found.met, found.unmet, found.not_applicable)),
+            # Of a scale, what counts as met is somewhere in the middle of it.
+            *("–" if found.is_scale else f"{count:,}" for count in (found.met, found.unmet)),
+            f"{found.not_applicable:,}",
             f"{found.errors:,}",
+            _verdicts(found) if found.is_scale else "",
         )
         for name, found in summary.criteria.items()
     ]
     # A column in which nothing ever happened tells nothing.
-    kept = [i for i in range(7) if i < 5 or any(row[i] != "0" for row in rows)]
+    kept = [i for i in range(8) if i < 5 or any(row[i] not in ("0", "") for row in rows)]
     return Section(tuple(columns[i] for i in kept), [tuple(row[i] for i in kept) for row in rows])
+
+
+def _verdicts(found: CriterionSummary) -> str:
+    return ", ".join(f"{verdict} {count:,}" for verdict, count in found.verdicts.items())
 
 
 def _passes(summary: Summary) -> Section:

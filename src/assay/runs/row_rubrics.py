@@ -21,6 +21,14 @@ MOST_KEPT = 1000
 """Rubrics that are kept ready; what is asked for again later is made again."""
 
 
+def own_rubric(row: Mapping[str, Any]) -> Any:
+    """What a row brings for its own rubric; None when it brings none."""
+    own = row.get(COLUMN)
+    if own is None and isinstance(inherited := row.get("input"), Mapping):
+        own = cast("Mapping[str, Any]", inherited).get(COLUMN)
+    return None if isinstance(own, str) and not own else own
+
+
 class RowRubrics:
     """A rubric for each row: the one in its column `rubric`, else the one that is for all.
 
@@ -50,10 +58,8 @@ class RowRubrics:
 
     def of(self, row: Mapping[str, Any]) -> tuple[Any, Way]:
         """The rubric of a row, and the way it scores. Raises `RubricError` when it can have none."""
-        own = row.get(COLUMN)
-        if own is None and isinstance(inherited := row.get("input"), Mapping):
-            own = cast("Mapping[str, Any]", inherited).get(COLUMN)
-        if own is None or own == "":
+        own = own_rubric(row)
+        if own is None:
             if self.rubric is None:
                 raise RubricError(f"it has no {COLUMN!r} of its own, and no rubric is for all rows")
             return self.rubric, self._way

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from assay.criterion import BINARY
 from assay.runs.folder import write_json
 from assay.runs.means import NO_ESTIMATE, MeanEstimate
 from assay.runs.passes import PassRates
@@ -19,11 +20,15 @@ def _empty() -> dict[Any, Any]:
     return {}
 
 
+BINARY_VERDICTS = frozenset(BINARY)
+
+
 @dataclass(frozen=True)
 class CriterionSummary:
     """How the answers to one criterion came out."""
 
-    weight: float
+    weight: float | None
+    """None when rows weigh it differently."""
     value: MeanEstimate
     """The mean of its values, over the rollouts where it has one."""
     met: int = 0
@@ -32,6 +37,13 @@ class CriterionSummary:
     errors: int = 0
     unneeded: int = 0
     """Not asked, since the result was decided without it."""
+    verdicts: Mapping[str, int] = field(default_factory=_empty)
+    """How often a model gave each verdict, from worst to best; empty where code answers."""
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether verdicts of its own tell more than that it is met or not."""
+        return not BINARY_VERDICTS.issuperset(self.verdicts)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from typing import Any
 
 from assay.criterion import Criterion
 from assay.report import CriterionReport, EvaluationReport, Lines, Score
-from assay.runs.criteria_tally import Columns, CriterionTally, apart
+from assay.runs.criteria_tally import Columns, CriterionTally, names_of
 from assay.runs.means import Mean
 from assay.runs.passes import Passes
 from assay.runs.row import Row
+from assay.runs.row_rubrics import own_rubric
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary, TaskSummary
 
@@ -83,7 +84,8 @@ class Tally:
             self._failed += 1
         place = self._place(row)
         if row.error is None:
-            self._add_report(row.report, place, task)
+            is_own = own_rubric(row.fields) is not None
+            self._add_report(row.report, place, task, is_own=is_own)
 
     def _place(self, row: Row) -> int | None:
         if self._places is None:
@@ -97,8 +99,10 @@ class Tally:
             self._errors[kind] += 1
             self._by_criterion.setdefault(name, Counter())[kind] += 1
 
-    def _add_report(self, report: EvaluationReport, place: int | None, task: "_TaskTally") -> None:
-        self._add_lines(report.report, place)
+    def _add_report(
+        self, report: EvaluationReport, place: int | None, task: "_TaskTally", *, is_own: bool
+    ) -> None:
+        self._add_lines(report.report, place, is_own=is_own)
         if not report.scored:
             return
         self._scored += 1
@@ -112,14 +116,16 @@ class Tally:
                 self._unit = False
             self._passes.add(report.score >= self._threshold - 1e-9, place)
 
-    def _add_lines(self, lines: Sequence[CriterionReport] | None, place: int | None) -> None:
+    def _add_lines(
+        self, lines: Sequence[CriterionReport] | None, place: int | None, *, is_own: bool
+    ) -> None:
         if not isinstance(lines, Lines):
-            names = apart([line.name for line in lines or ()])
+            names = names_of(lines or (), is_own=is_own)
             for name, line in zip(names, lines or (), strict=True):
                 self._of(name, line.weight).add_line(line, place)
             return
         if lines.criteria is not self._columns.criteria:
-            self._turn_to(lines.criteria)
+            self._turn_to(lines.criteria, is_own=is_own)
         columns = self._columns
         for index, answer in enumerate(lines.answers):
             if type(answer) is Score:
@@ -131,10 +137,10 @@ class Tally:
                 met = value >= columns.criteria[index].pass_at
                 columns.tallies[index].add_value(value, met, place)
 
-    def _turn_to(self, criteria: Sequence[Criterion]) -> None:
+    def _turn_to(self, criteria: Sequence[Criterion], *, is_own: bool) -> None:
         """Rows of one run share their criteria, so what belongs to each is looked up once."""
         self._columns.settle()
-        names = apart([criterion.name for criterion in criteria])
+        names = names_of(criteria, is_own=is_own)
         tallies = [self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)]
         self._columns = Columns(criteria, tallies)
 
@@ -143,10 +149,11 @@ class Tally:
             if score is not None:
                 self._tags.setdefault(tag, Mean()).add(score, place)
 
-    def _of(self, name: str, weight: float) -> CriterionTally:
+    def _of(self, name: str, weight: float | None) -> CriterionTally:
         tally = self._criteria.get(name)
         if tally is None:
             tally = self._criteria[name] = CriterionTally(weight)
+        tally.weigh(weight)
         return tally
 
     def __getstate__(self) -> dict[str, Any]:
