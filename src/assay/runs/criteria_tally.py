@@ -11,7 +11,6 @@ from assay.report import CriterionReport, Score
 from assay.runs.means import Mean
 from assay.runs.summary import CriterionSummary
 
-
 LONGEST_TITLE = 300
 """Characters of a requirement by which a criterion of a row's own rubric goes."""
 
@@ -35,7 +34,9 @@ def title_of(name: str, requirement: str | None) -> str:
         return name
     # A filter puts it in quotation marks.
     words = " ".join(requirement.split()).replace('"', "'")
-    return words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
+    return (
+        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
+    )
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from assay.runs import Run
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Changes when the table does; an index of another format is built anew."""
 
 COLUMNS: Final = {
@@ -27,7 +27,8 @@ COLUMNS: Final = {
     "disagreement": "REAL",
     "labelled": "INTEGER",
 }
-"""And after these a column a criterion, `v0`, `v1`, …, with its verdict."""
+"""And after these a column a criterion of the run's rubric, `v0`, `v1`, …, with its verdict. What rows bring for
+criteria of their own stands in `own`, a line a verdict."""
 
 
 def opened_base(run: Run, path: Path | None, criteria: int) -> sqlite3.Connection:
@@ -75,11 +76,15 @@ def _make(base: sqlite3.Connection, signature: str, criteria: int) -> None:
         DROP TABLE IF EXISTS rows;
         DROP TABLE IF EXISTS texts;
         DROP TABLE IF EXISTS upto;
+        DROP TABLE IF EXISTS own;
+        DROP TABLE IF EXISTS own_criteria;
         CREATE TABLE rows ({", ".join(named + verdicts)});
         CREATE INDEX by_score ON rows (score, number);
         CREATE UNIQUE INDEX by_example ON rows (example, sample);
         CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
         CREATE TABLE upto (place INTEGER, signature TEXT);
+        CREATE TABLE own (place INTEGER, criterion INTEGER, said TEXT, PRIMARY KEY (place, criterion)) WITHOUT ROWID;
+        CREATE TABLE own_criteria (number INTEGER PRIMARY KEY, name TEXT UNIQUE, tags TEXT);
         """
     )
     base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))

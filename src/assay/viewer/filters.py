@@ -96,12 +96,17 @@ class Where:
 
 
 def where(
-    terms: Sequence[Term], criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]]
+    terms: Sequence[Term],
+    criteria: Mapping[str, int],
+    tags: Mapping[str, Sequence[int]],
+    shared: int | None = None,
 ) -> Where:
     """The terms over the table `rows`, whose columns `v0`, `v1`, … hold the verdicts of criteria.
 
+    Only the first `shared` criteria have a column; verdicts of the others stand in the table `own`.
     `criterion:` and `verdict:` belong together: one criterion has to have the verdict.
     """
+    shared = len(criteria) if shared is None else shared
     named = [term for term in terms if term.name in ("criterion", "tag") and not term.negated]
     columns = list(criteria.values())
     for term in named:
@@ -112,9 +117,9 @@ def where(
         if term in named:
             if any(other.name == "verdict" and not other.negated for other in terms):
                 continue
-            sql, given = _any_of([f"v{c} IS NOT NULL" for c in columns]), ()
+            sql, given = _said(columns, shared, len(criteria))
         else:
-            sql, given = _condition(term, columns, criteria, tags)
+            sql, given = _condition(term, columns, criteria, tags, shared)
         # What is missing meets no condition, and so meets the opposite of each.
         parts.append(f"({sql}) IS NOT TRUE" if term.negated else f"({sql})")
         values += given
@@ -136,20 +141,35 @@ def _condition(
     columns: Sequence[int],
     criteria: Mapping[str, int],
     tags: Mapping[str, Sequence[int]],
+    shared: int,
 ) -> tuple[str, tuple[object, ...]]:
     name, value = term.name, term.value
     if term.operator == "has":
         return _HAS[name], ()
     if name in ("criterion", "tag"):
-        return _any_of([f"v{c} IS NOT NULL" for c in _columns(term, criteria, tags)]), ()
+        return _said(_columns(term, criteria, tags), shared, len(criteria))
     if name == "verdict":
-        conditions = [f"lower(v{c}) = ?" for c in columns]
-        return _any_of(conditions), (value.lower(),) * len(conditions)
+        return _said(columns, shared, len(criteria), value.lower())
     if name in NUMBERS:
         return f"{name} {term.operator} ?", (float(value),)
     if term.operator == "~":
         return f"instr({_SEARCHED.get(name, f'lower({name})')}, ?) > 0", (value.lower(),)
     return f"lower({name}) = ?", (value.lower(),)
+
+
+def _said(
+    columns: Sequence[int], shared: int, criteria: int, verdict: str | None = None
+) -> tuple[str, tuple[object, ...]]:
+    """That one of these criteria has a verdict, or this one."""
+    test = "IS NOT NULL" if verdict is None else "= ?"
+    conditions = [f"lower(v{c}) {test}" for c in columns if c < shared]
+    own = [str(c) for c in columns if c >= shared]
+    if own:
+        among = "" if len(own) == criteria - shared else f" AND criterion IN ({', '.join(own)})"
+        conditions.append(
+            f"EXISTS (SELECT 1 FROM own WHERE own.place = rows.place{among} AND lower(said) {test})"
+        )
+    return _any_of(conditions), (() if verdict is None else (verdict,) * len(conditions))
 
 
 _SEARCHED: Final = {

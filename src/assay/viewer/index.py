@@ -4,11 +4,12 @@ The run is not touched: the index is a file in a folder for caches, or in memory
 index is extended from where it ended.
 """
 
+import json
 import math
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +18,10 @@ from assay.criterion import Criterion
 from assay.messages import completion_text, question_text
 from assay.report import Lines, Score, answer_said
 from assay.runs import Row, Run
+from assay.runs.criteria_tally import names_of
 from assay.runs.plain import encodable
 from assay.runs.row import LARGEST_SAMPLE
+from assay.runs.row_rubrics import own_rubric
 from assay.viewer.base import COLUMNS, opened_base
 from assay.viewer.filters import terms_of, where
 
@@ -50,9 +53,21 @@ class Index:
         """`path` is the file that it is kept in; None keeps it in memory."""
         self.run = run
         self.criteria = _places(run.about.criteria)
-        self.tags = _tagged(run.about.criteria)
+        """The number of every criterion by its name: those of the run's rubric, and then what rows bring."""
+        self.shared = len(self.criteria)
+        """How many of them belong to the run's rubric, and have a column."""
+        self.tags: dict[str, list[int]] = {}
         self._lock = threading.RLock()
-        self._base = opened_base(run, path, len(self.criteria))
+        self._base = opened_base(run, path, self.shared)
+        self._load_own()
+
+    def _load_own(self) -> None:
+        """Know the criteria that rows bring, as far as they are in the base."""
+        for name in list(self.criteria)[self.shared :]:
+            del self.criteria[name]
+        self.tags = _tagged(self.run.about.criteria)
+        for number, name, tags in self._base.execute("SELECT * FROM own_criteria ORDER BY number"):
+            self._know(number, name, json.loads(tags))
 
     def close(self) -> None:
         self._base.close()
@@ -60,13 +75,22 @@ class Index:
     def extend(self, seconds: float = math.inf) -> bool:
         """Take in what the run has gained, for so long at most; whether that was all of it."""
         ends = time.monotonic() + seconds
-        with self._lock, self._base:
+        with self._lock:
+            try:
+                return self._extend(ends)
+            except BaseException:
+                self._load_own()  # what was added has been taken back
+                raise
+
+    def _extend(self, ends: float) -> bool:
+        with self._base:
             start: int = self._one("SELECT place FROM upto")
             for some in _chunks(self.run.placed_rows(start)):
                 texts = [_texts(row) for _, _, row in some]
                 places = [place for place, _, _ in some]
                 filled = [self._filled(*each) for each in zip(some, texts, strict=True)]
                 self._insert(filled)
+                self._insert_own(some)
                 searched = (encodable("\n".join(each).lower()) for each in texts)
                 self._base.executemany(
                     "INSERT OR REPLACE INTO texts VALUES (?, ?)", zip(places, searched, strict=True)
@@ -97,18 +121,38 @@ class Index:
         limit: int = 100,
     ) -> Page:
         """Rows that a filter lets through, in order; those without a value come last."""
-        found = where(terms_of(query), self.criteria, self.tags)
-        by = f"v{self.criteria[sort]}" if sort in self.criteria else sort
-        by = by if sort in self.criteria or sort in _SORTABLE else "number"
+        found = where(terms_of(query), self.criteria, self.tags, self.shared)
+        by = self._order(sort)
         order = f"{by} IS NULL, {by} {'DESC' if descending else 'ASC'}, number"
-        names = ", ".join((*_SHOWN, *(f"v{place}" for place in self.criteria.values())))
+        names = ", ".join((*_SHOWN, *(f"v{place}" for place in range(self.shared)), "place"))
         with self._lock:
             total: int = self._one(f"SELECT count(*) FROM rows WHERE {found.sql}", *found.values)
             rows = self._base.execute(
                 f"SELECT {names} FROM rows WHERE {found.sql} ORDER BY {order} LIMIT ? OFFSET ?",
                 (*found.values, limit, offset),
             ).fetchall()
-        return Page(total, [self._shown(row) for row in rows])
+            own = self._own_verdicts([row[-1] for row in rows])
+        return Page(total, [self._shown(row[:-1], own.get(row[-1], {})) for row in rows])
+
+    def _order(self, sort: str) -> str:
+        number = self.criteria.get(sort)
+        if number is None:
+            return sort if sort in _SORTABLE else "number"
+        if number < self.shared:
+            return f"v{number}"
+        return f"(SELECT said FROM own WHERE own.place = rows.place AND criterion = {number})"
+
+    def _own_verdicts(self, places: Sequence[int]) -> dict[int, dict[str, str]]:
+        """What the criteria that rows bring came to, by the place of the row."""
+        found: dict[int, dict[str, str]] = {}
+        if len(self.criteria) > self.shared:
+            names = list(self.criteria)
+            for place in places:
+                said = self._base.execute(
+                    "SELECT criterion, said FROM own WHERE place = ?", (place,)
+                )
+                found[place] = {names[number]: word for number, word in said}
+        return found
 
     def row(self, number: int) -> Row | None:
         """The whole row with this number; None when there is none."""
@@ -174,7 +218,7 @@ class Index:
 
     def _insert(self, filled: Sequence[Sequence[Any]]) -> None:
         """Add rows. One that was done again takes the place of what it was, unless that had no error."""
-        names = [*COLUMNS, *(f"v{place}" for place in self.criteria.values())]
+        names = [*COLUMNS, *(f"v{place}" for place in range(self.shared))]
         again = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
         sql = (
             f"INSERT INTO rows VALUES ({', '.join('?' * len(names))}) "
@@ -187,6 +231,35 @@ class Index:
             except sqlite3.IntegrityError:
                 # Another row says that it has this place in the data, so this one goes by the next free number.
                 self._base.execute(sql, [None, *row[1:]])
+
+    def _insert_own(self, placed: Sequence[tuple[int, int, Row]]) -> None:
+        """Add what was said about criteria that rows bring."""
+        said: list[tuple[int, int, str]] = []
+        for place, _, row in placed:
+            if row.error is not None or own_rubric(row.fields) is None:
+                continue
+            lines = row.report.lines
+            for name, line in zip(names_of(lines, is_own=True), lines, strict=True):
+                number = self._number(encodable(name), line.tags)
+                if number >= self.shared:
+                    said.append((place, number, encodable(line.said)))
+        self._base.executemany("INSERT OR REPLACE INTO own VALUES (?, ?, ?)", said)
+
+    def _number(self, name: str, tags: Sequence[str]) -> int:
+        number = self.criteria.get(name)
+        if number is None:
+            number = len(self.criteria)
+            told = [encodable(tag) for tag in tags]
+            self._base.execute(
+                "INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(told))
+            )
+            self._know(number, name, told)
+        return number
+
+    def _know(self, number: int, name: str, tags: Sequence[str]) -> None:
+        self.criteria[name] = number
+        for tag in tags:
+            self.tags.setdefault(tag, []).append(number)
 
     def _filled(self, placed: tuple[int, int, Row], texts: tuple[str, str]) -> list[Any]:
         place, _, row = placed
@@ -212,18 +285,19 @@ class Index:
         return [encodable(cell) if isinstance(cell, str) else cell for cell in cells]
 
     def _verdicts(self, row: Row) -> list[str | None]:
-        found: list[str | None] = [None] * len(self.criteria)
+        found: list[str | None] = [None] * self.shared
         for name, said in _answers(row):
-            if name in self.criteria:
-                found[self.criteria[name]] = said
+            number = self.criteria.get(name, self.shared)
+            if number < self.shared:
+                found[number] = said
         return found
 
-    def _shown(self, row: Sequence[Any]) -> dict[str, Any]:
+    def _shown(self, row: Sequence[Any], own: Mapping[str, str]) -> dict[str, Any]:
         shown: dict[str, Any] = dict(zip(_SHOWN, row, strict=False))
         shown |= {name: bool(shown[name]) for name in ("scored", "labelled")}
         shown["error"] = shown.pop("errors")
-        verdicts = zip(self.criteria, row[len(_SHOWN) :], strict=True)
-        shown["verdicts"] = {name: said for name, said in verdicts if said is not None}
+        verdicts = zip(self.criteria, row[len(_SHOWN) :], strict=False)
+        shown["verdicts"] = {**{name: said for name, said in verdicts if said is not None}, **own}
         return shown
 
 
@@ -241,7 +315,10 @@ def _texts(row: Row) -> tuple[str, str]:
 def _answers(row: Row) -> Iterator[tuple[str, str]]:
     """What each criterion comes to, in a word. No line of a report is made for it."""
     lines = row.report.report
-    if isinstance(lines, Lines):
+    if own_rubric(row.fields) is not None:
+        for name, line in zip(names_of(lines or (), is_own=True), lines or (), strict=True):
+            yield name, line.said
+    elif isinstance(lines, Lines):
         for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
             yield criterion.name, answer_said(criterion, answer)
     else:

@@ -69,10 +69,24 @@ def _table(book: Book) -> dict[str, Any]:
         if rows
         else {}
     )
-    verdicts = {name: [row["verdicts"].get(name) for row in rows] for name in book.index.criteria}
     names = list(book.index.criteria)
+    shared = names[: book.index.shared]
+    verdicts = {name: [row["verdicts"].get(name) for row in rows] for name in shared}
+    # By row, since a criterion that rows bring is one of few of them.
+    own = (
+        [
+            {
+                name: said
+                for name, said in row["verdicts"].items()
+                if book.index.criteria[name] >= len(shared)
+            }
+            for row in rows
+        ]
+        if len(names) > len(shared)
+        else []
+    )
     tags = {tag: [names[place] for place in places] for tag, places in book.index.tags.items()}
-    return {"columns": columns, "verdicts": verdicts, "tags": tags}
+    return {"columns": columns, "verdicts": verdicts, "own": own, "criteria": names, "tags": tags}
 
 
 def _compares(shelf: Shelf) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from assay.errors import AssayError, LabelError
 from assay.redaction import logger_of
 from assay.runs import Run, RunError
 from assay.runs.lock import Lock, is_held
+from assay.runs.row_rubrics import own_rubric
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import shown
 from assay.viewer.index import Index, Page
@@ -121,7 +122,9 @@ class Book:
         if row is None:
             raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
         about = self.run.about.rubric
-        known = {} if about is None else {asked.name: asked for asked in about.criteria}
+        known = {} if about is None else {asked.name: asked.hash for asked in about.criteria}
+        if own_rubric(row.fields) is not None:
+            known = {line.name: None for line in row.report.lines}
         if criterion not in known:
             raise NotFoundError(
                 f"there is no criterion {criterion!r}: there are {', '.join(known)}"
@@ -135,7 +138,7 @@ class Book:
                 "rater": rater,
                 "note": note,
                 "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-                "guideline": known[criterion].hash,
+                "guideline": known[criterion],
             }
         )
         _append(self.run.path / LABELS, label)

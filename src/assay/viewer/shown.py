@@ -10,6 +10,7 @@ from assay.report import CriterionReport
 from assay.runs import Row, RunAbout, Summary
 from assay.runs.exchanges import whole_exchanges
 from assay.runs.means import MeanEstimate
+from assay.runs.plain import encodable
 from assay.runs.rubrics import CriterionAbout, RubricAbout
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
@@ -51,7 +52,9 @@ def overview(index: Index, summary: Summary) -> dict[str, Any]:
         "score": _estimate(summary.score) | {"histogram": index.histogram("score")},
         "reward": _estimate(summary.reward) | {"histogram": index.histogram("reward")},
         "criteria": [
-            _criterion(name, found, known.get(name)) for name, found in summary.criteria.items()
+            _criterion(encodable(name), found, known.get(name))
+            | {"own": index.criteria.get(encodable(name), -1) >= index.shared}
+            for name, found in summary.criteria.items()
         ],
         "tags": [{"name": name, **_estimate(tag)} for name, tag in summary.tags.items()],
         "tasks": [
@@ -178,6 +181,7 @@ def _criterion(name: str, found: CriterionSummary, about: CriterionAbout | None)
         "not_applicable": found.not_applicable,
         "error": found.errors,
         "unneeded": found.unneeded,
+        "verdicts": [{"word": word, "count": count} for word, count in found.verdicts.items()],
     }
 
 

@@ -4,6 +4,7 @@
   const { element, foreign } = assay.dom;
   const { score, seconds, dollars } = assay.words;
   const NARROW = 700;
+  const MOST = 26;
 
   const FIXED = [
     { key: "number", title: "Row", width: 70, sorts: true },
@@ -29,10 +30,27 @@
     return score(row.score);
   }
 
-  /** Room for a name on two lines, which break after an underscore. */
+  /** Room for a name on three lines, which break after an underscore; where that is too little, the cut shows. */
   function widthFor(name) {
-    const longest = Math.max(...name.split(/[_\-/. ]/).map((part) => part.length + 1), Math.ceil(name.length / 2) + 1);
-    return Math.min(130, Math.max(70, longest * 7.9 + 24));
+    const parts = name.split(/(?<=[_\-/. ])/);
+    let width = Math.max(...parts.map((part) => part.length), Math.ceil(name.length / 3));
+    while (width < MOST && linesOf(parts, width) > 3) width += 1;
+    return Math.max(70, Math.min(width, MOST) * 7.9 + 24);
+  }
+
+  /** How many lines so many characters wide the parts of a name take. */
+  function linesOf(parts, width) {
+    let [lines, room] = [1, width];
+    for (const part of parts) {
+      if (part.length > room) [lines, room] = [lines + 1, width];
+      room -= part.length;
+    }
+    return lines;
+  }
+
+  /** All verdicts of a row side by side, for criteria that rows bring. */
+  function verdictsCell(row, criteria) {
+    return element("span.dots", {}, Object.entries(row.verdicts).map(([name, said]) => assay.verdicts.dot(said, criteria.get(name), `${name}: ${said}`)));
   }
 
   /** Every column of a run: a criterion has one too. */
@@ -41,7 +59,11 @@
       key: `criterion ${one.name}`, sort: one.name, title: one.name, width: widthFor(one.name), sorts: true, criterion: true,
       cell: (row) => (row.verdicts[one.name] == null ? "" : assay.verdicts.dot(row.verdicts[one.name], one, `${one.name}: ${row.verdicts[one.name]}`)),
     }));
-    return [...FIXED, ...judged, ...LAST];
+    const known = new Map(criteria.map((one) => [one.name, one]));
+    const own = criteria.some((one) => one.own)
+      ? [{ key: "verdicts", title: "Verdicts", width: 200, cell: (row) => verdictsCell(row, known) }]
+      : [];
+    return [...FIXED, ...own, ...judged, ...LAST];
   }
 
   /** The keys of the columns that are shown: as chosen before, else what fits. */
@@ -49,8 +71,10 @@
     const kept = assay.memory.get(`columns-${rubric}`);
     if (kept) return new Set(JSON.parse(kept));
     if (innerWidth < NARROW) return new Set(FEW);
-    const judged = columns.filter((column) => column.criterion).slice(0, 8);
-    return new Set([...USUAL, ...judged.map((column) => column.key)]);
+    const judged = columns.filter((column) => column.criterion);
+    // Where rows bring their own criteria, one column has those of each.
+    const shown = columns.some(({ key }) => key === "verdicts") ? [{ key: "verdicts" }] : judged.slice(0, 8);
+    return new Set([...USUAL, ...shown.map((column) => column.key)]);
   }
 
   function choose(keys, rubric) {

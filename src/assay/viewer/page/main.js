@@ -37,6 +37,8 @@
     fill(main, place);
     scrollTo(0, 0);
     try {
+      // An address that leads nowhere says so, and does not pass for another.
+      if (wanted.missing) throw new Error(`${wanted.missing}: follow a link from the start`);
       const shown = await assay.views[wanted.view]({ ...page, ...wanted }, place);
       if (turn !== page.turn) return;
       page.shown = shown;
@@ -54,9 +56,16 @@
   /** The view, the run, and what else an address says. */
   function where({ parts: [kind, ...rest], asked }) {
     if (kind === "compare" && rest.length === 2) return { view: "compare", run: null, parts: rest, asked };
-    const run = kind === "run" ? page.runs.find((one) => one.id === rest[0]) : page.runs.length === 1 ? page.runs[0] : null;
-    if (!run) return { view: "picker", run: null, parts: [], asked };
-    return { view: VIEWS[rest[1] || ""] || "overview", run, parts: rest.slice(2), asked };
+    if (kind === undefined) {
+      const only = page.runs.length === 1 ? page.runs[0] : null;
+      return { view: only ? "overview" : "picker", run: only, parts: [], asked };
+    }
+    const run = kind === "run" ? page.runs.find((one) => one.id === rest[0]) : null;
+    const view = VIEWS[rest[1] || ""];
+    const known = { view, run, parts: rest.slice(2), asked };
+    if (kind !== "run") return { ...known, run: null, missing: `there is no page ${[kind, ...rest].join("/")} here` };
+    if (!run) return { ...known, run: null, missing: `there is no run ${rest[0] ?? ""} here` };
+    return view ? known : { ...known, missing: `a run has no page ${rest[1]}` };
   }
 
   /** What a key after `g` leads to. */

@@ -2,7 +2,14 @@
 ((assay) => {
   "use strict";
   const { element } = assay.dom;
-  const SIGNS = { MET: "✓", UNMET: "✗", "N/A": "–", error: "!", "not asked": "·" };
+  const SIGNS = { "N/A": "–", error: "!", "not asked": "·" };
+  const TWO = ["MET", "UNMET"];
+  const JUDGED = { good: "✓", bad: "✗" };
+
+  /** The sign of a verdict: a tick for good news, and under a negative weight that is a fault which is not there. */
+  function signOf(verdict, about) {
+    return TWO.includes(verdict) ? JUDGED[kindOf(verdict, about)] : SIGNS[verdict];
+  }
 
   /** How good a verdict is: `good`, `bad`, `middle`, `none` when it does not count, or `error`.
 
@@ -27,14 +34,14 @@
   /** A verdict as a word with its sign. */
   function chip(verdict, about, given) {
     const word = verdict === "" || verdict == null ? "no verdict" : String(verdict);
-    const sign = SIGNS[word];
+    const sign = signOf(word, about);
     return element(`span.verdict.${kindOf(verdict, about)}`, given,
       sign ? element("span.sign", { "aria-hidden": "true" }, sign) : null, assay.dom.foreign(word));
   }
 
   /** The same where there is little room: the sign alone, with the word for those who cannot see it. */
   function dot(verdict, about, title) {
-    const sign = SIGNS[verdict];
+    const sign = signOf(verdict, about);
     const word = element("span", { class: sign ? "unseen" : null }, assay.dom.foreign(verdict));
     return element(`span.dot.${kindOf(verdict, about)}`, { title: title || verdict },
       sign ? element("span", { "aria-hidden": "true" }, sign) : null, word);
