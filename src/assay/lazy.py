@@ -1,23 +1,44 @@
-"""Names of a package that are loaded when first used, so that importing the package costs nothing."""
+"""Load the public names of a package when they are first used, so that importing it costs next to nothing.
 
+A package lists its names once, in its stub `__init__.pyi`, one line each: `from assay.report import Score as Score`.
+Type checkers and editors read the stub as it is, and so does `attach`.
+"""
+
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import SourceLoader
+
+_LINE = re.compile(r"^from (\S+) import \w+ as (\w+)$", re.MULTILINE)
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: the name from the module of the package that is its home, kept there.
+def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of a package: the names that its stub lists.
 
-    >>> lazily("assay", {"Score": "report"})("Score").__module__
-    'assay.report'
+    >>> getattr_, dir_, names = attach("assay.tools")
+    >>> getattr_("calculator")("2 + 2"), "calculator" in names
+    ('4', True)
     """
+    module = sys.modules[package]
+    [folder, *_] = module.__path__
+    loader = cast("SourceLoader", module.__loader__)  # also where the package is in a zip file
+    stub = loader.get_data(f"{folder}/__init__.pyi").decode()
+    homes = {name: home for home, name in _LINE.findall(stub)}
 
-    def found(name: str) -> Any:
-        if name not in homes:
+    names = sorted(name for name, home in homes.items() if home != package)
+
+    def load(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, value)
+        if home == package:  # one of its modules, as in `assay.checks`
+            return import_module(f"{package}.{name}")
+        value = getattr(import_module(home), name)
+        setattr(module, name, value)
         return value
 
-    return found
+    return load, lambda: names, names

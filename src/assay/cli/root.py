@@ -11,12 +11,12 @@ from typing import Any, TextIO, cast
 import click
 from click.shell_completion import shell_complete
 
+from assay import __version__
 from assay.cli.exits import FINE, INTERRUPTED, USAGE, code_of
 from assay.cli.group import LazyGroup
 from assay.cli.usage import complaint
 from assay.errors import AssayError
 from assay.redaction import redacted
-from assay.version import VERSION
 
 COMPLETE = "_ASSAY_COMPLETE"
 """The variable by which a shell asks what could come next."""
@@ -28,7 +28,7 @@ COMPLETE = "_ASSAY_COMPLETE"
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     example="assay math '\\frac12' 0.5",
 )
-@click.version_option(VERSION, "--version", message="assay %(version)s")
+@click.version_option(__version__, "--version", message="assay %(version)s")
 def root() -> None:
     """Score what language models write: one rubric, checked by code or judged by a model."""
 

@@ -11,52 +11,6 @@ carrying     an evaluation from end to end; evaluator, its rollouts; scoring, th
 The names load when first used.
 """
 
-from typing import TYPE_CHECKING
+from assay.lazy import attach
 
-from assay.lazy import lazily
-
-if TYPE_CHECKING:
-    from assay.envs.base import Environment as Environment
-    from assay.envs.functions import ToolError as ToolError
-    from assay.envs.hooks import cleanup as cleanup
-    from assay.envs.hooks import stop as stop
-    from assay.envs.hooks import teardown as teardown
-    from assay.envs.multi_turn import MultiTurnEnv as MultiTurnEnv
-    from assay.envs.options import Options as Options
-    from assay.envs.results import Evaluation as Evaluation
-    from assay.envs.results import Results as Results
-    from assay.envs.single_turn import SingleTurnEnv as SingleTurnEnv
-    from assay.envs.tools import ToolEnv as ToolEnv
-
-_HOMES = {
-    "base": ("Environment",),
-    "functions": ("ToolError",),
-    "hooks": ("cleanup", "stop", "teardown"),
-    "multi_turn": ("MultiTurnEnv",),
-    "options": ("Options",),
-    "results": ("Evaluation", "Results"),
-    "single_turn": ("SingleTurnEnv",),
-    "tools": ("ToolEnv",),
-}
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "Environment",
-    "Evaluation",
-    "MultiTurnEnv",
-    "Options",
-    "Results",
-    "SingleTurnEnv",
-    "ToolEnv",
-    "ToolError",
-    "cleanup",
-    "stop",
-    "teardown",
-]
-
-
-__getattr__ = lazily(__name__, _MODULE_OF)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = attach(__name__)

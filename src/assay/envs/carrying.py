@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from assay import __version__
 from assay.engine import logging_once
 from assay.envs.evaluator import Evaluator, Rolls
 from assay.envs.examples import Example
@@ -19,7 +20,6 @@ from assay.rubric import Rubric
 from assay.runs import RunAbout, Summary
 from assay.runs.about import judge_of
 from assay.types import State
-from assay.version import VERSION
 
 
 class Evaluated(Rolls, Protocol):
@@ -65,7 +65,7 @@ async def carry_out(
         "time_ms": 1000 * (time.monotonic() - started),
         **_outcome(done, summary),
         "path_to_save": None if settings.run is None else str(settings.run),
-        "version_info": {"assay": VERSION},
+        "version_info": {"assay": __version__},
     }
     states = [job.state or State() for job in done]
     return Results(list(outputs_of(done)), states, metadata, summary)

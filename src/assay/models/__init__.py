@@ -12,56 +12,6 @@ client    HTTP connections, one pool a loop; address, connection, incoming are w
 The names load when first used: a rubric that asks no model pays for none of it.
 """
 
-from typing import TYPE_CHECKING
+from assay.lazy import attach
 
-from assay.lazy import lazily
-
-if TYPE_CHECKING:
-    from assay.models.base import Model as Model
-    from assay.models.base import Reply as Reply
-    from assay.models.base import Request as Request
-    from assay.models.base import Token as Token
-    from assay.models.base import Usage as Usage
-    from assay.models.default import configure as configure
-    from assay.models.default import default_model as default_model
-    from assay.models.ledger import Ledger as Ledger
-    from assay.models.ledger import budget as budget
-    from assay.models.ledger import rehearsal as rehearsal
-    from assay.models.limiter import Limits as Limits
-    from assay.models.names import model_of as model_of
-    from assay.models.prices import Price as Price
-    from assay.models.prices import price_of as price_of
-
-_HOMES = {
-    "base": ("Model", "Reply", "Request", "Token", "Usage"),
-    "default": ("configure", "default_model"),
-    "ledger": ("Ledger", "budget", "rehearsal"),
-    "limiter": ("Limits",),
-    "names": ("model_of",),
-    "prices": ("Price", "price_of"),
-}
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "Ledger",
-    "Limits",
-    "Model",
-    "Price",
-    "Reply",
-    "Request",
-    "Token",
-    "Usage",
-    "budget",
-    "configure",
-    "default_model",
-    "model_of",
-    "price_of",
-    "rehearsal",
-]
-
-
-__getattr__ = lazily(__name__, _MODULE_OF)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -198,9 +198,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def _versions() -> dict[str, str]:
-    from assay.version import VERSION
+    from assay import __version__
 
-    return {"assay": VERSION, "python": platform.python_version()}
+    return {"assay": __version__, "python": platform.python_version()}
 
 
 def _differences(was: RunAbout, now: RunAbout) -> Iterator[str]:

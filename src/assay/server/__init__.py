@@ -17,55 +17,19 @@ client      `RemoteRubric`; remote, packing, sending, what it needs
 It needs the extra `server`; `RemoteRubric` needs none. Nothing is loaded before it is used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.errors import MissingExtraError
-from assay.lazy import lazily
+from assay.lazy import attach
 
-if TYPE_CHECKING:
-    from assay.server.app import RewardApp as RewardApp
-    from assay.server.client import RemoteRubric as RemoteRubric
-    from assay.server.refusals import ServerRefused as ServerRefused
-    from assay.server.settings import Bounds as Bounds
-    from assay.server.settings import Judge as Judge
-    from assay.server.settings import Settings as Settings
-    from assay.server.supervisor import serve as serve
-    from assay.server.thread import RewardServer as RewardServer
-
-_HOMES = {
-    "app": ("RewardApp",),
-    "client": ("RemoteRubric",),
-    "refusals": ("ServerRefused",),
-    "settings": ("Bounds", "Judge", "Settings"),
-    "supervisor": ("serve",),
-    "thread": ("RewardServer",),
-}
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "Bounds",
-    "Judge",
-    "RemoteRubric",
-    "RewardApp",
-    "RewardServer",
-    "ServerRefused",
-    "Settings",
-    "serve",
-]
-
-
-_named = lazily(__name__, _MODULE_OF)
+_load, __dir__, __all__ = attach(__name__)
 
 
 def __getattr__(name: str) -> Any:
     try:
-        return _named(name)
+        return _load(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("msgspec", "starlette", "uvicorn"):
             raise
         raise MissingExtraError("the reward server", package=package, extra="server") from None
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -4,11 +4,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from assay import __version__
 from assay.server.native import ScoreBody, ScoreReply
 from assay.server.nemo_gym import VerifyBody
 from assay.server.openrlhf import OpenRLHFBody, OpenRLHFReply
 from assay.server.slime import SlimeBody, SlimeReply
-from assay.version import VERSION
 
 Schema = dict[str, Any]
 
@@ -102,7 +102,7 @@ def document(*, needs_key: bool) -> Schema:
     scheme = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "assay reward server", "version": VERSION},
+        "info": {"title": "assay reward server", "version": __version__},
         "paths": paths,
         "components": {"schemas": known} | (scheme if needs_key else {}),
     }

@@ -1,0 +1,9 @@
+from assay.backends.cutting import shards_of as shards_of
+from assay.backends.driver import score_shards as score_shards
+from assay.backends.engine import Engine as Engine
+from assay.backends.job import given as given
+from assay.backends.permits import PermitServer as PermitServer
+from assay.backends.processes import Processes as Processes
+from assay.backends.ray_stage import RubricStage as RubricStage
+from assay.backends.rays import RayTasks as RayTasks
+from assay.backends.shards import Shard as Shard

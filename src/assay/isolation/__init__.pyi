@@ -1,0 +1,4 @@
+from assay.isolation.pool import Pool as Pool
+from assay.isolation.pool import PoolStats as PoolStats
+from assay.isolation.pool import shared_pool as shared_pool
+from assay.isolation.process import Outcome as Outcome

@@ -1,0 +1,16 @@
+from assay.runs.about import RunAbout as RunAbout
+from assay.runs.data import data_about as data_about
+from assay.runs.errors import RunError as RunError
+from assay.runs.errors import RunRefused as RunRefused
+from assay.runs.journal import Journal as Journal
+from assay.runs.means import MeanEstimate as MeanEstimate
+from assay.runs.progress import Progress as Progress
+from assay.runs.reading import Run as Run
+from assay.runs.rescoring import rescore as rescore
+from assay.runs.row import Row as Row
+from assay.runs.row_rubrics import RowRubrics as RowRubrics
+from assay.runs.rubrics import RubricAbout as RubricAbout
+from assay.runs.scoring import score_rows as score_rows
+from assay.runs.spending import Spending as Spending
+from assay.runs.summary import Summary as Summary
+from assay.runs.tally import summarize as summarize
