@@ -138,6 +138,34 @@ class TestEval:
         assert done.out.startswith("6 rollouts would take 6 calls, ")
         assert server.asked == []
 
+    def test_a_dry_run_counts_the_judge_too(self, evaluate: Any, serve: Any, files: Any) -> None:
+        """Though there is nothing yet to judge: two questions, and two criteria for each answer."""
+        server = serve(answer)
+        rubric = files("judged.json", [{"requirement": "Is polite"}, {"requirement": "Is brief"}])
+        done = evaluate(server, "--dry-run", "--judge", server.model, by=rubric)
+        assert done.out.startswith("2 rollouts would take 6 calls, ")
+        assert server.asked == []
+
+    def test_money_pays_for_answers_and_their_judging(
+        self, evaluate: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What does for three and a half of eight questions answers and judges three."""
+        server = serve(answer)
+        prices = (
+            f'["{server.model.partition("#")[0]}"]\ntest = {{ read = 1000.0, written = 1000.0 }}\n'
+        )
+        monkeypatch.setenv("ASSAY_PRICES", files("prices.toml", prices))
+        rubric = files("judged.json", [{"requirement": "Is polite"}, {"requirement": "Is brief"}])
+        data = files("eight.jsonl", [{"question": f"Question number {n}?"} for n in range(8)])
+        judge = ["--judge", server.model, "--no-cache", "-f", "json"]
+        one = json.loads(evaluate(server, *judge, "--limit", "1", data=data, by=rubric).out)
+        before = server.calls
+        money = str(3.6 * one["summary"]["spent"]["cost"])
+        done = evaluate(server, *judge, "--money", money, "-o", "run", data=data, by=rubric)
+        summary = json.loads(done.out)["summary"]
+        assert summary["spent"]["calls"] == server.calls - before == 9
+        assert [row.number for row in Run.open("run").rows() if row.spent.calls] == [0, 1, 2]
+
     def test_the_model_is_named_by_the_environment_too(
         self, assay: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
