@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.tools import Interpreter, program
+from assay.tools import Interpreter, interpreter
 
 PROC = Path("/proc")
 
@@ -69,4 +69,4 @@ def need(standing: frozenset[str]) -> Callable[..., None]:
 @pytest.fixture
 def with_fences(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Puts up these fences only, as on a system that has no others."""
-    return lambda *fences: monkeypatch.setattr(program, "FENCES", fences)
+    return lambda *fences: monkeypatch.setattr(interpreter, "FENCES", fences)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from assay.tools import Interpreter, is_failure, program, python, python_async
+from assay.tools import Interpreter, interpreter, is_failure, python, python_async
 
 
 class TestWhatItSays:
@@ -244,7 +244,7 @@ class TestWithoutAWarden:
 
     @pytest.fixture(autouse=True)
     def unwatched(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(program, "WATCHED", False)
+        monkeypatch.setattr(interpreter, "WATCHED", False)
 
     def test_code_runs_all_the_same(self) -> None:
         """And fails as it does elsewhere."""

@@ -1,8 +1,8 @@
-"""Tools that a model can call. Each takes text and gives text, and a failure begins with `Error:`.
+"""Offer tools that a model can call. Each takes text and gives text, and a failure begins with `Error:`.
 
-arithmetic   calculator: an expression, worked out and never run; operations keeps numbers small
-interpreter  python: code, run in a process of its own; program is our end of it
-warden       the process that watches it, and puts up fences; system, landlock and seccomp ask Linux for them
+arithmetic   calculator: an expression, worked out and never run as code
+interpreter  python: code, run in a process of its own
+warden       the process that watches it and puts up fences, which linux asks the kernel for
 failures     how a tool says that it failed, and how one can tell
 """
 

@@ -1,4 +1,4 @@
-"""Failures: how a tool says that it could not do what it was asked, and how one can tell."""
+"""Say that a tool failed, and tell such replies from others."""
 
 from typing import Final
 

@@ -1,18 +1,38 @@
-"""python: code, run in an interpreter of its own with limits on all it takes."""
+"""Offer the tool `python`: run code in an interpreter of its own, with limits on all it takes."""
 
 import asyncio
+import json
 import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import IO, Any, Final
 
 from assay.tools.failures import failure
-from assay.tools.program import Program
 from assay.wording import short_repr
 
 LONGEST: Final = 100_000
 """Characters of the longest code."""
+WATCHED: Final = os.name == "posix"
+"""Whether a warden can watch here."""
+FENCES: Final = ("others", "processes", "memory", "network", "files")
+"""What is put up around a program, where the system can."""
+PATIENCE: Final = 5.0
+"""Seconds that a warden that was told to stop may take."""
+SILENCE: Final = "(nothing was printed)"
+_HOUR: Final = 3600.0
+_LIMITS: Final = ("seconds", "memory", "file_size", "processes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +119,7 @@ def _refusal(code: str) -> str:
     return ""
 
 
-def _begun(program: Program) -> "Future[str]":
+def _begun(program: "Program") -> "Future[str]":
     return _places(os.getpid()).submit(program.run)
 
 
@@ -108,6 +128,198 @@ def _places(process: int) -> ThreadPoolExecutor:
     """Room for as many programs as there are processors. A forked child has its own."""
     processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     return ThreadPoolExecutor(len(processors) or os.cpu_count() or 1, "assay-python")
+
+
+class Program:
+    """One run of some code. `run` waits for it, and `stop`, from anywhere, ends it."""
+
+    def __init__(self, code: str, limits: Interpreter) -> None:
+        self._code = code
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._end: Callable[[], None] | None = None
+        self._stopped = False
+        self.fences: frozenset[str] = frozenset()
+        """What stood around it, known when it has run."""
+
+    def run(self) -> str:
+        """What it printed; with a mark in front, and the reason, when it failed.
+
+        Raises `OSError` when it could not be started.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="assay-")).resolve()
+        try:
+            (folder / "main.py").write_bytes(self._code.encode(errors="surrogatepass"))
+            with tempfile.TemporaryFile() as output:
+                why = self._ran(folder, output)
+                printed = self._shown(output, folder)
+        finally:
+            _remove(folder)
+        if not why:
+            return printed or SILENCE
+        return f"{failure(why)}\n{printed}" if printed else failure(why)
+
+    def stop(self) -> None:
+        """End it, if it has not ended. Returns at once."""
+        with self._lock:
+            self._stopped = True
+            if self._end is not None:
+                self._end()
+
+    def _ran(self, folder: Path, output: IO[bytes]) -> str:
+        """Run to the end; returns what went wrong, if anything did."""
+        command = [sys.executable, "-I", "-u", "-X", "utf8", "main.py"]
+        own = dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(folder))
+        environment = _needed() | own
+        if not WATCHED:
+            return self._ran_alone(command, folder, output, environment)
+        orders = {
+            "command": command,
+            "environment": environment,
+            "folder": str(folder),
+            "fences": FENCES,
+            **{name: getattr(self._limits, name) for name in _LIMITS},
+        }
+        listening, report = os.pipe()
+        with os.fdopen(listening, "rb", buffering=0) as news:
+            with os.fdopen(report, "wb", buffering=0) as end:
+                process = _warden(orders, output, end.fileno())
+            with process:
+                assert process.stdin is not None
+                self._begun(process.stdin.close)
+                return self._watched(process, news, output)
+
+    def _ran_alone(
+        self, command: list[str], folder: Path, output: IO[bytes], environment: dict[str, str]
+    ) -> str:
+        """Run without a warden, where there can be none: only the time is limited."""
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        with process:
+            self._begun(process.kill)
+            try:
+                return _ending(process.wait(self._limits.wall_seconds), self._limits)
+            except subprocess.TimeoutExpired:
+                return self._late()
+            finally:
+                process.kill()
+
+    def _begun(self, end: Callable[[], None]) -> None:
+        """Remember how to end it, and do so if that was asked for in the meantime."""
+        with self._lock:
+            self._end = end
+            if self._stopped:
+                end()
+
+    def _watched(
+        self, process: "subprocess.Popen[bytes]", news: IO[bytes], output: IO[bytes]
+    ) -> str:
+        heard: dict[str, Any] = {}
+        in_time = _hear(news, heard, self._limits.wall_seconds)
+        if not in_time:
+            self.stop()
+            if not _hear(news, heard, PATIENCE):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        status = process.wait()
+        if "failed" in heard or status > 0:
+            output.seek(0)
+            said = heard.get("failed") or output.read(2000).decode(errors="replace").strip()
+            raise OSError(f"the code could not be run: {said or f'exit status {status}'}")
+        self.fences = frozenset(heard.get("fences", ()))
+        if os.fstat(output.fileno()).st_size >= self._limits.file_size:
+            return f"it printed more than {self._limits.file_size:,} bytes"
+        if not in_time:
+            return self._late()
+        return _ending(heard.get("status", status or -signal.SIGKILL), self._limits)
+
+    def _late(self) -> str:
+        return f"it was not done after {self._limits.wall_seconds:g} s, and was stopped"
+
+    def _shown(self, output: IO[bytes], folder: Path) -> str:
+        """What was printed; of much, the beginning and the end."""
+        size, most = os.fstat(output.fileno()).st_size, self._limits.output
+        output.seek(0)
+        if size <= most:
+            text = output.read().decode(errors="replace")
+        else:
+            head = output.read(most - most // 2).decode(errors="replace")
+            output.seek(size - most // 2)
+            tail = output.read().decode(errors="replace")
+            text = f"{head}\n… {size - most:,} bytes left out …\n{tail}"
+        # The name of the folder differs from run to run, and would make equal runs differ.
+        return text.replace(f"{folder}{os.sep}", "").replace(str(folder), ".").rstrip()
+
+
+def _warden(orders: dict[str, Any], output: IO[bytes], report: int) -> "subprocess.Popen[bytes]":
+    """A warden with its orders, in a session of its own."""
+    if not sys.executable:
+        raise OSError("this program does not know its Python interpreter: sys.executable is empty")
+    start = (
+        "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; "
+        "from assay.tools.warden import main; main()"
+    )
+    path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
+    said = json.dumps({**orders, "report": report, "path": path})
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", start, said],
+        env=_needed(),
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        pass_fds=[report],
+        start_new_session=True,
+    )
+
+
+def _needed() -> dict[str, str]:
+    """What an interpreter may need of our environment to start at all."""
+    return {key: os.environ[key] for key in ("LD_LIBRARY_PATH", "SYSTEMROOT") if key in os.environ}
+
+
+def _hear(news: IO[bytes], heard: dict[str, Any], seconds: float) -> bool:
+    """Listen until the warden and its kind are gone; False when that takes too long."""
+    until = time.monotonic() + seconds
+    waiting = select.poll()
+    waiting.register(news, select.POLLIN)
+    while (left := until - time.monotonic()) > 0:
+        if waiting.poll(min(left, _HOUR) * 1000):
+            said = news.read(65536)
+            if not said:
+                return True
+            for line in said.splitlines():
+                heard.update(json.loads(line))
+    return False
+
+
+def _ending(status: int, limits: Interpreter) -> str:
+    if not status:
+        return ""
+    if status > 0:
+        return f"it ended with exit status {status}"
+    if -status == getattr(signal, "SIGXCPU", None):
+        return f"it took more than {limits.seconds:g} s of processor time, and was stopped"
+    names = {kind.value: kind.name for kind in signal.Signals}
+    return f"it was ended by {names.get(-status, f'signal {-status}')}"
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, whatever was put into it."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return  # the warden was there first
+    except (OSError, RecursionError):
+        # Folders without rights, or nested deeper than Python calls itself.
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            with suppress(OSError):
+                subprocess.run([*command, folder], check=False, stderr=subprocess.DEVNULL)
 
 
 _usual = Interpreter()

@@ -1,22 +1,25 @@
-"""Warden: the process between us and a program. It starts it, watches it, and leaves nobody behind.
+"""Watch a program from a process of its own, the warden: start it, fence it in, and leave no process behind.
 
-It runs by itself in a fresh interpreter and ends when the program does, when we close its standard
-input, or when we die, which closes it too. In namespaces of its own the program has one more process
-above it, the first one there, whose end is the end of all. Where there are none, the warden adopts
-what the program leaves behind and ends it.
+The warden runs in a fresh interpreter and ends when the program does, when its standard input is closed, or when the
+process that started it dies, which closes it too. In namespaces of its own the program has one more process above it,
+the first one there, whose end is the end of all. Where there are none, the warden adopts what the program leaves
+behind and ends it. Each fence is put up where the system can; which of them stand is told.
 """
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from math import ceil
 from typing import Any, Final
 
-from assay.tools import fences, seccomp, system
+from assay.tools import linux
 
 PATIENCE: Final = 2.0
 """Seconds that killed processes may take to be gone."""
@@ -34,14 +37,14 @@ class Warden:
         self._told_to_stop = False
 
     def watch(self) -> None:
-        """Start the program, and stay until nobody is left."""
+        """Start the program, and stay until no process is left."""
         os.set_inheritable(self._report, False)
         heard, bell = os.pipe()
         os.set_blocking(bell, False)
         signal.signal(signal.SIGCHLD, _heard)
         signal.set_wakeup_fd(bell)
-        fences.holds(system.adopt_orphans)
-        standing = fences.leave_others(self._orders["fences"])
+        holds(linux.adopt_orphans)
+        standing = leave_others(self._orders["fences"])
         self._alone = bool(standing)
         gate, theirs = socket.socketpair()
         child = os.fork()
@@ -57,19 +60,19 @@ class Warden:
         """Be the first process of a namespace, or the program itself."""
         try:
             signal.set_wakeup_fd(-1)
-            fences.holds(system.die_with_parent)
+            holds(linux.die_with_parent)
             if self._alone:
                 program = os.fork()
                 if program:
                     self._be_first(program)
             self._become(standing, gate)
-        except BaseException as error:  # noqa: BLE001 - there is nobody above to tell but us
+        except BaseException as error:  # noqa: BLE001 - only the report reaches the caller
             self.tell(failed=f"{type(error).__name__}: {error}")
         finally:
             os._exit(1)
 
     def _be_first(self, program: int) -> None:
-        """See to whoever is orphaned, until the program ends."""
+        """Bury orphaned processes until the program ends."""
         while True:
             ended, status = os.wait()
             if ended == program:
@@ -77,7 +80,7 @@ class Warden:
                 os._exit(0)
 
     def _become(self, standing: list[str], gate: socket.socket) -> None:
-        fences.holds(system.die_with_parent)
+        holds(linux.die_with_parent)
         if not self._alone:
             os.setsid()
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -87,7 +90,7 @@ class Warden:
         def hand_over(listener: int) -> None:
             socket.send_fds(gate, [b"!"], [listener])
 
-        inside = fences.close_in(self._orders["fences"], self._orders, hand_over)
+        inside = close_in(self._orders["fences"], self._orders, hand_over)
         self.tell(fences=sorted({*standing, *inside}))
         command = self._orders["command"]
         os.execve(command[0], command, self._orders["environment"])
@@ -114,7 +117,7 @@ class Warden:
                     if not received:
                         waiting.unregister(file)
                 else:
-                    seccomp.answer(file, may_fork=self._has_room())
+                    linux.answer(file, may_fork=self._has_room())
 
     def _has_room(self) -> bool:
         """Whether one process more would not be too many."""
@@ -122,7 +125,7 @@ class Warden:
         return len(descendants(os.getpid(), most)) < most
 
     def _see_off(self, child: int) -> bool:
-        """Take note of who has ended; returns whether anybody is left."""
+        """Take note of what has ended; returns whether a process is left."""
         try:
             while True:
                 ended, status = os.waitpid(-1, os.WNOHANG)
@@ -136,7 +139,7 @@ class Warden:
             return False
 
     def _end(self, child: int) -> None:
-        """Kill whoever is left, and wait until they are gone."""
+        """Kill what is left, and wait until it is gone."""
         until = time.monotonic() + PATIENCE
         if not self._alone:
             _kill(-child)  # for systems that do not tell who descends from whom
@@ -146,14 +149,14 @@ class Warden:
             time.sleep(0.001)
 
     def _tidy(self) -> None:
-        """Remove the folder: whoever should do so may be dead."""
+        """Remove the folder: the process that should do so may be dead."""
         import shutil  # which takes longer to load than all else, and is hardly ever needed
 
         with suppress(RecursionError):
             shutil.rmtree(self._orders["folder"], ignore_errors=True)
 
     def tell(self, **news: Any) -> None:
-        """Send news to whoever gave the orders."""
+        """Send news to the process that gave the orders."""
         os.write(self._report, json.dumps(news).encode() + b"\n")
 
 
@@ -199,3 +202,65 @@ def main() -> None:
     except OSError as error:
         warden.tell(failed=f"{type(error).__name__}: {error}")
         sys.exit(1)
+
+
+def leave_others(wanted: Iterable[str]) -> list[str]:
+    """Start the next child in namespaces of its own; returns the fences that this puts up.
+
+    The child is the first process there. When it ends, the kernel ends all others.
+    """
+    if "others" not in wanted:
+        return []
+    apart = linux.PROCESSES | (linux.NETWORK if "network" in wanted else 0)
+    for namespaces in (apart | linux.USERS, apart):
+        if _tried(namespaces):
+            linux.unshare(namespaces)
+            return ["others", "network"] if "network" in wanted else ["others"]
+    return []
+
+
+def _tried(namespaces: int) -> bool:
+    """Whether it works, tried out by a child, for there would be no way back."""
+    child = os.fork()
+    if not child:
+        os._exit(0 if holds(lambda: linux.unshare(namespaces)) else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def close_in(
+    wanted: Iterable[str], limits: dict[str, Any], hand_over: Callable[[int], None]
+) -> list[str]:
+    """Put up the fences around this very process; returns those that now stand.
+
+    The process that the file is handed to decides on every process that is started.
+    """
+    _limit("RLIMIT_CORE", 0)
+    _limit("RLIMIT_CPU", ceil(limits["seconds"]), grace=1)
+    _limit("RLIMIT_FSIZE", limits["file_size"])
+    holds(linux.gain_nothing)
+    ways: dict[str, Callable[[], None]] = {
+        "memory": lambda: _limit("RLIMIT_AS", limits["memory"]),
+        "files": lambda: linux.write_only_in(limits["folder"]),
+        "network": linux.refuse_sockets,
+        "processes": lambda: hand_over(linux.ask_before_forks()),
+    }
+    return [fence for fence, put_up in ways.items() if fence in wanted and holds(put_up)]
+
+
+def _limit(name: str, most: int, grace: int = 0) -> None:
+    """Set a limit, unless there is a lower one. After a `grace` it can no longer be ignored."""
+    kind = getattr(resource, name)
+    hardest = resource.getrlimit(kind)[1]
+    soft, hard = most, most + grace
+    if hardest != resource.RLIM_INFINITY:
+        soft, hard = min(soft, hardest), min(hard, hardest)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def holds(put_up: Callable[[], None]) -> bool:
+    """Put up one fence, and say whether it stands."""
+    try:
+        put_up()
+    except (OSError, ValueError, AttributeError):  # not on this system, or not for this user
+        return False
+    return True
