@@ -2,8 +2,64 @@
 
 import signal
 
+import pytest
+
 # Whatever runs in the background, or under nohup, ignores these, and its children would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def _score(criterion, said):
+    """The answer that was meant: a verdict, a number, an error, or a whole score."""
+    from assay import Score
+
+    if isinstance(said, Score):
+        return said
+    if isinstance(said, Exception):
+        return Score.failed(said)
+    if said == "N/A":
+        return Score.not_applicable()
+    if isinstance(said, str):
+        return Score.given(criterion.values[said], f"it is {said}", said)
+    return Score(float(said))
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Write a run: `rubric`, and rows of (example, {criterion: answer}) or with more fields.
+
+    A row may be a mapping with `example`, `said`, and any of `sample`, `completion`, `prompt`, `error`.
+    """
+
+    from assay import Rubric
+    from assay.runs import Journal, Run, RunAbout
+
+    def make(name, rubric, rows):
+        rubric = rubric if isinstance(rubric, Rubric) else Rubric.from_dict(rubric)
+        with Journal.open(tmp_path / name, RunAbout.of("score", rubric=rubric)) as journal:
+            for row in rows:
+                journal.write(_row(rubric, row))
+            journal.finish()
+        return Run.open(tmp_path / name)
+
+    return make
+
+
+def _row(rubric, row):
+    from assay.report import aggregate, line_of
+    from assay.runs import Row
+
+    if not isinstance(row, dict):
+        row = {"example": row[0], "said": row[1]}
+    example = str(row["example"])
+    fields = {
+        "prompt": row.get("prompt", f"question {example}"),
+        "completion": row.get("completion", f"answer {example}"),
+    }
+    if "error" in row:
+        return Row(example, row.get("sample", 0), fields, error=row["error"])
+    lines = [line_of(c, _score(c, row["said"][c.name])) for c in rubric.criteria]
+    report = aggregate(lines, rubric.criteria, aggregation=rubric.aggregation)
+    return Row(example, row.get("sample", 0), fields, report)

@@ -106,7 +106,8 @@ def judges() -> list[Callable[[str], Any]]:
 def trust() -> list[Callable[[str], Any]]:
     """Quotations, and the advice on requirements."""
     from assay import Criterion, Rubric
-    from assay.trust import evidence_of, lint
+    from assay.lint import lint
+    from assay.trust import evidence_of
 
     return [
         lambda text: evidence_of(text, text),

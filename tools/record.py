@@ -94,7 +94,7 @@ from assay import (
     stop,
 )
 
-# Public names whose modules may move: lint out of `assay.trust`, for one. When they do, this block is the only place to change.
+# Public names whose modules may move. When they do, this block is the only place to change.
 from assay.backends import Processes, score_shards
 from assay.cache import Selection, VerdictCache, export_lines
 from assay.checks import (
@@ -122,6 +122,7 @@ from assay.integrations import (
     custom_rm_of,
     reward_func_of,
 )
+from assay.lint import fix_rubric, lint
 from assay.math import verify_many
 from assay.parsers import extract_code, extract_json, extract_last_number
 from assay.probe import Attack, Bare, attacks_of, probe
@@ -138,9 +139,7 @@ from assay.trust import (
     corrected_mean,
     drift_between,
     evidence_of,
-    fix_rubric,
     krippendorff_alpha,
-    lint,
     read_labels,
     run_golden,
 )

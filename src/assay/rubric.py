@@ -32,10 +32,9 @@ from assay.errors import GradingError, RubricError, SignatureError
 from assay.graders.base import Autograder
 from assay.graders.verdicts import number_of
 from assay.graders.views import ToGrade, view_of
-from assay.loading import Loadable, criterion_of, inner_options
-from assay.loading.read import group_parts, is_group
-from assay.loading.source import Place
-from assay.loading.write import group_hash
+from assay.loading import Loadable, criterion_of, group_hash, inner_options
+from assay.loading.document import Node
+from assay.loading.rubric_reader import group_parts, is_group
 from assay.messages import read_completion
 from assay.parsers import Parser
 from assay.redaction import logger_of
@@ -788,9 +787,9 @@ class RubricGroup(Rubric):
         self.rubrics[0].add_class_object(name, obj)
 
     @classmethod
-    def _read(cls, place: Place, allow_code: bool, options: dict[str, Any]) -> Self:
+    def _read(cls, node: Node, allow_code: bool, options: dict[str, Any]) -> Self:
         """A group from a mapping with `rubrics`, a list in which each is a rubric or a group."""
-        parts, given = group_parts(place)
+        parts, given = group_parts(node)
         inner = inner_options(options)
         kinds = [RubricGroup if is_group(part) else Rubric for part in parts]
         rubrics = [

@@ -10,7 +10,7 @@ import pytest
 
 from assay import Rubric
 from assay.cli import main
-from assay.loading.schema import schema_text
+from assay.loading.file_schema import schema_text
 from assay.local.weights import KNOWN
 
 PYTHON = """

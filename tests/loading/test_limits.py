@@ -5,7 +5,7 @@ import json
 import pytest
 
 from assay import Rubric, RubricError, RubricFileError, RubricGroup
-from assay.loading.yaml_text import load_yaml
+from assay.loading.document import load_yaml
 
 DEEP = 100_000
 LAUGHS = "a0: &a0 [x, x]\n" + "\n".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))

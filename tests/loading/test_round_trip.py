@@ -22,7 +22,7 @@ from assay.checks import (
     Similarity,
 )
 from assay.criterion import NOT_APPLICABLE, Condition, is_scorer
-from assay.loading.yaml_text import dump_yaml, load_yaml
+from assay.loading.document import dump_yaml, load_yaml
 
 flags = st.booleans()
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

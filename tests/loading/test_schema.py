@@ -7,7 +7,7 @@ import pytest
 
 from assay import Criterion, Rubric, RubricError, RubricGroup
 from assay.checks import BUILTIN
-from assay.loading.schema import SCHEMA_FILE, rubric_schema, schema_text
+from assay.loading.file_schema import SCHEMA_FILE, rubric_schema, schema_text
 
 VALIDATOR = jsonschema.Draft202012Validator(rubric_schema())
 A = {"requirement": "A"}

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 
 from assay import Rubric, RubricFileError, RubricGroup
-from assay.loading.schema import rubric_schema
+from assay.loading.file_schema import rubric_schema
 
 CRITERIA = [
     {"requirement": "Greets the reader"},

@@ -86,7 +86,7 @@ class Config:
         value = self.settings.get(name)
         if value is None or self.is_named:
             return value
-        from assay.loading.code import is_reference
+        from assay.loading.rubric_reader import is_reference
 
         option = f"--{name.replace('_', '-')}"
         told = f"{self.path}: {name} is {short_repr(value)}"

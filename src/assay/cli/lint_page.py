@@ -15,10 +15,10 @@ from assay.cli.options import Rubrics
 from assay.cli.showing import counted, printable
 from assay.cli.sources import rubric_of
 from assay.errors import AssayError
+from assay.lint.findings import SEVERITIES, Finding, Severity, at_least
+from assay.lint.fix import RubricFix, fix_rubric
+from assay.lint.linter import lint
 from assay.models import budget
-from assay.trust.lint_finding import SEVERITIES, Finding, Severity, at_least
-from assay.trust.lint_fix import Fixed, fix_rubric
-from assay.trust.linting import lint
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
@@ -110,7 +110,7 @@ def mend_all(
             _say(f"{counted(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
 
 
-def _offer(fixed: Fixed, writes: bool) -> None:
+def _offer(fixed: RubricFix, writes: bool) -> None:
     for note in fixed.notes:
         _say(note)
     if not fixed.diff:
@@ -123,7 +123,7 @@ def _offer(fixed: Fixed, writes: bool) -> None:
         _say(f"{fixed.path}: {counted(len(fixed.changed), 'criterion', 'criteria')} mended")
 
 
-def _approved(fixed: Fixed) -> bool:
+def _approved(fixed: RubricFix) -> bool:
     """Whether somebody who sees the diff wants it; where nobody does, `--yes` says so."""
     if sys.stdin.isatty() and sys.stdout.isatty():
         return click.confirm(f"write this to {fixed.path}?", default=False, err=True)

@@ -78,7 +78,7 @@ def convert(rubric: str, output: str, allow_code: bool) -> None:
 @command.command("schema", example="assay rubric schema > rubric.schema.json")
 def schema() -> None:
     """Print the JSON Schema of rubric files, for editors."""
-    from assay.loading.schema import schema_text
+    from assay.loading.file_schema import schema_text
 
     sys.stdout.write(schema_text())
 

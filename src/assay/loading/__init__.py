@@ -1,18 +1,25 @@
-"""Rubric files to criteria and back."""
+"""Load rubrics from files and write them again.
 
-from collections.abc import Callable, Mapping
+document          JSON, YAML and TOML as data that knows its lines
+rubric_reader     the data of a file to criteria
+golden_examples   examples with known verdicts, which a rubric carries to be tested by
+file_schema       the JSON Schema of rubric files, for editors
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-from assay.aggregation import Aggregation
+from assay.aggregation import AGGREGATIONS, Aggregation
 from assay.criterion import Criterion
-from assay.loading.entry import Entry
-from assay.loading.golden import Golden
-from assay.loading.read import Reader
-from assay.loading.source import Place, place_of_file, place_of_text
-from assay.loading.write import as_json, as_yaml, rubric_data, rubric_hash
+from assay.errors import RubricError
+from assay.identity import hash_of, path_of, reference_of
+from assay.loading.document import Node, dump_yaml, read_file, read_text
+from assay.loading.golden_examples import Golden
+from assay.loading.rubric_reader import CriterionEntry, RubricReader
 
-__all__ = ["Loadable", "criterion_of"]
+__all__ = ["Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options"]
 
 _OUTER = ("weights", "autograder", "aggregation", "name")
 """Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
@@ -43,38 +50,38 @@ class Loadable:
         >>> Rubric.from_dict([{"check": {"contains": "Paris"}, "weight": 2}])
         <Rubric [contains +2]>
         """
-        return cls._read(Place(data), allow_code, options)
+        return cls._read(Node(data), allow_code, options)
 
     @classmethod
     def from_json(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric that a JSON text describes."""
-        return cls._read(place_of_text(text, "json"), allow_code, options)
+        return cls._read(read_text(text, "json"), allow_code, options)
 
     @classmethod
     def from_yaml(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric that a YAML text describes, by the rules of YAML 1.2."""
-        return cls._read(place_of_text(text, "yaml"), allow_code, options)
+        return cls._read(read_text(text, "yaml"), allow_code, options)
 
     @classmethod
     def from_toml(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric that a TOML text describes."""
-        return cls._read(place_of_text(text, "toml"), allow_code, options)
+        return cls._read(read_text(text, "toml"), allow_code, options)
 
     @classmethod
     def from_file(
         cls, file: str | Path | IO[Any], *, allow_code: bool = False, **options: Any
     ) -> Self:
         """The rubric in a `.json`, `.yaml`, `.yml` or `.toml` file: a path, or an open file."""
-        return cls._read(place_of_file(file), allow_code, options)
+        return cls._read(read_file(file), allow_code, options)
 
     @classmethod
-    def _read(cls, place: Place, allow_code: bool, options: dict[str, Any]) -> Self:
+    def _read(cls, node: Node, allow_code: bool, options: dict[str, Any]) -> Self:
         make = cast("Any", cls)
 
         def build(criteria: list[Criterion], given: dict[str, Any], is_outer: bool) -> Any:
             return make(criteria, **given | (options if is_outer else inner_options(options)))
 
-        return Reader(build, allow_code).rubric(place)
+        return RubricReader(build, allow_code).rubric(node)
 
     def to_dict(self) -> dict[str, Any]:
         """The rubric as `from_dict` reads it back; what is as usual is left out.
@@ -82,13 +89,22 @@ class Loadable:
         Its parser, grader and other objects are no part of it. Raises `RubricError` when a check
         has no name that a file can give, as a lambda has none.
         """
-        data = rubric_data(self.name, self.aggregation, self.criteria)
-        golden = [example.to_dict() for example in self.golden]
-        return {**data, "golden": golden} if golden else data
+        data: dict[str, Any] = {"name": self.name} if self.name else {}
+        if self.aggregation is not AGGREGATIONS["weighted"]:
+            data["aggregation"] = _written_aggregation(self.aggregation)
+        try:
+            data["criteria"] = [criterion.to_dict() for criterion in self.criteria]
+        except RecursionError:
+            raise RubricError("rubrics are nested too deep to be written: flatten them") from None
+        if self.golden:
+            data["golden"] = [example.to_dict() for example in self.golden]
+        return data
 
     def to_json(self) -> str:
-        """The rubric as a JSON text."""
-        return as_json(self.to_dict())
+        """The rubric as a JSON text that can be saved as UTF-8."""
+        data = self.to_dict()
+        text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+        return text if _is_unicode(text) else json.dumps(data, indent=2, allow_nan=False)
 
     def to_yaml(self) -> str:
         """The rubric as a YAML text."""
@@ -96,20 +112,58 @@ class Loadable:
 
     @property
     def content_hash(self) -> str:
-        """A SHA-256 of its name, aggregation and criteria in order; the same however it is spelled."""
-        return rubric_hash(self.name, self.aggregation, self.criteria)
+        """A SHA-256 of its name, aggregation and criteria in order; the same however it is spelled.
+
+        It is there too for rubrics whose checks a file cannot hold.
+        """
+        own = self.aggregation.over_lines
+        return hash_of(
+            {
+                "format": "assay.rubric/1",
+                "name": self.name,
+                "aggregation": self.aggregation.name if own is None else path_of(own),
+                "criteria": [criterion.content_hash for criterion in self.criteria],
+            }
+        )
 
 
 def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
     """The criterion that a mapping describes, as an entry of a file would."""
 
-    def nested(place: Place, label: str) -> Any:
-        return Reader(lambda criteria, given, _: build(criteria, **given)).rubric(place, level=1)
+    def nested(node: Node, label: str) -> Any:
+        reader = RubricReader(lambda criteria, given, _: build(criteria, **given))
+        return reader.rubric(node, level=1)
 
-    entry = Entry(Place(dict(data)), f"Invalid criterion at index {index}")
+    entry = CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}")
     return entry.criterion(nested, allow_code=False)
 
 
 def inner_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a rubric that also hold for the rubrics inside it."""
     return {key: value for key, value in options.items() if key not in _OUTER}
+
+
+def group_hash(name: str, hashes: Sequence[str]) -> str:
+    """The hash of a group, from those of its rubrics in order."""
+    return hash_of({"format": "assay.group/1", "name": name, "rubrics": hashes})
+
+
+def as_yaml(data: object) -> str:
+    """Data as a YAML text; raises for the half characters that only JSON can write."""
+    if not _is_unicode(json.dumps(data, ensure_ascii=False)):
+        raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
+    return dump_yaml(data)
+
+
+def _written_aggregation(aggregation: Aggregation) -> str:
+    if AGGREGATIONS.get(aggregation.name) is aggregation:
+        return aggregation.name
+    return reference_of(aggregation.over_lines or aggregation)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

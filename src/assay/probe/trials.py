@@ -20,7 +20,7 @@ from assay.graders.composite import gives_whole, scores_from
 from assay.graders.model import ModelGrader, read_verdict, reply_model
 from assay.graders.prompting import labels, system_prompt
 from assay.graders.views import View, view_of
-from assay.loading.golden import Golden
+from assay.loading.golden_examples import Golden
 from assay.messages import question_text
 from assay.models import Ledger, budget
 from assay.models.base import has_room

@@ -14,9 +14,8 @@ from assay.graders import (
     PerCriterionOneShotGrader,
     RubricAsJudgeGrader,
 )
-from assay.loading.code import is_reference
-from assay.loading.read import is_group
-from assay.loading.source import place_of_file
+from assay.loading.document import read_file
+from assay.loading.rubric_reader import is_group, is_reference
 from assay.rubric import Rubric, RubricGroup
 from assay.runs.ways import Way
 from assay.server.settings import Judge
@@ -96,7 +95,7 @@ class _NamedText(io.BytesIO):
 
 
 def _read(source: Source) -> Rubric:
-    kind = RubricGroup if is_group(place_of_file(_NamedText(source))) else Rubric
+    kind = RubricGroup if is_group(read_file(_NamedText(source))) else Rubric
     return kind.from_file(_NamedText(source), allow_code=source.allow_code)
 
 

@@ -16,12 +16,12 @@ from assay.graders.fence import fenced
 from assay.graders.prompting import prompt_version, system_prompt
 from assay.graders.tags import without_prompt_tags
 from assay.graders.views import view_of
+from assay.lint.conflicts import hits_between
+from assay.lint.findings import RULES, SEVERITIES
+from assay.lint.rules import hits_of_criterion
 from assay.messages import question_text
 from assay.models import Model, Request
 from assay.tables import rows_of
-from assay.trust.lint_finding import RULES, SEVERITIES
-from assay.trust.lint_pairs import pairs as clashes
-from assay.trust.linting import alone
 from assay.wording import described, short_repr
 
 _MOST_SHOWN: Final = 12
@@ -205,7 +205,9 @@ def _sift(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
 def _complaint_of_lint(kept: Sequence[Criterion], criterion: Criterion) -> str | None:
     """What lint finds wrong with a criterion, by itself or beside those that were kept."""
     found = [
-        h for h in alone(criterion) if (h.severity or RULES[h.rule].severity) == SEVERITIES[-1]
+        h
+        for h in hits_of_criterion(criterion)
+        if (h.severity or RULES[h.rule].severity) == SEVERITIES[-1]
     ]
-    hit = found[0] if found else dict(clashes([*kept, criterion])).get(len(kept))
+    hit = found[0] if found else dict(hits_between([*kept, criterion])).get(len(kept))
     return None if hit is None else f"lint {hit.rule}: {hit.message}"

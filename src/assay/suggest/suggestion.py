@@ -11,8 +11,10 @@ from assay.errors import JudgeError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.composite import scores_from
 from assay.graders.views import View
-from assay.loading.golden import Golden
-from assay.loading.write import as_yaml
+from assay.lint.findings import Finding
+from assay.lint.linter import lint
+from assay.loading import as_yaml
+from assay.loading.golden_examples import Golden
 from assay.models import Ledger, Model, budget, model_of
 from assay.models.base import has_room
 from assay.models.ledger import refuse_unpriced
@@ -28,8 +30,6 @@ from assay.suggest.drafts import (
     split,
 )
 from assay.trust.estimate import Estimate, Record, clustered_wilson, undefined
-from assay.trust.lint_finding import Finding
-from assay.trust.linting import lint
 
 MOST = 12
 """Criteria that are judged, unless said otherwise."""

@@ -28,11 +28,6 @@ from assay.trust.labels import Label as Label
 from assay.trust.labels import LabelledItem as LabelledItem
 from assay.trust.labels import join as join
 from assay.trust.labels import read_labels as read_labels
-from assay.trust.lint_finding import RULES as RULES
-from assay.trust.lint_finding import Finding as Finding
-from assay.trust.lint_fix import Fixed as Fixed
-from assay.trust.lint_fix import fix_rubric as fix_rubric
-from assay.trust.linting import lint as lint
 from assay.trust.questions import Question as Question
 from assay.trust.questions import questions_of as questions_of
 from assay.trust.significance import holm as holm

@@ -7,7 +7,7 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders.base import Autograder
-from assay.loading.golden import Expected, Golden
+from assay.loading.golden_examples import Expected, Golden
 from assay.models import budget
 from assay.report import CriterionReport, EvaluationReport
 from assay.rubric import Rubric, RubricGroup

@@ -1,4 +1,4 @@
-"""Golden examples: completions whose verdicts are known, which a rubric carries to be tested by."""
+"""Read golden examples: completions with known verdicts, which a rubric carries to be tested by."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE, Criterion
-from assay.loading.source import Place
+from assay.loading.document import Node
 from assay.wording import did_you_mean, short_repr
 
 Expected: TypeAlias = str | float
 """A verdict on offer; or a number, of what code answers with one."""
 
 _FIELDS: Final = ("prompt", "completion", "answer", "task", "info")
-GOLDEN_KEYS: Final = ("name", *_FIELDS, "expect")
+_KEYS: Final = ("name", *_FIELDS, "expect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,43 +36,42 @@ class Golden:
         return {"name": self.name, **self.fields, "expect": dict(self.expect)}
 
 
-def golden_at(place: Place, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
-    """The examples that stand at a place of a file, for a rubric of these criteria."""
-    listed: Any = place.data
+def golden_at(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
+    """The examples that stand at a node of a file, for a rubric of these criteria."""
+    listed: Any = node.data
     if not isinstance(listed, list) or not listed:
-        raise place.error(
-            f"golden is {short_repr(cast('object', listed))}: give a list of examples"
-        )
-    found: list[Golden] = []
+        raise node.error(f"golden is {short_repr(cast('object', listed))}: give a list of examples")
+    by_name = {criterion.name: criterion for criterion in criteria}
+    found: dict[str, Golden] = {}
     for index in range(len(cast("list[object]", listed))):
-        entry = _Entry(place.at(index), index)
-        example = entry.read({criterion.name: criterion for criterion in criteria})
-        if any(example.name == other.name for other in found):
+        entry = _Entry(node.at(index), index)
+        example = entry.read(by_name)
+        if example.name in found:
             raise entry.error(
                 f"name is {example.name!r}, as for another: give each its own", "name"
             )
-        found.append(example)
-    return tuple(found)
+        found[example.name] = example
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """One example as it stands in a file."""
 
-    place: Place
+    node: Node
     index: int
 
     def error(self, message: str, field: str = "") -> Exception:
-        return self.place.error(f"golden example at index {self.index}: {message}", field)
+        return self.node.error(f"golden example at index {self.index}: {message}", field)
 
     def read(self, criteria: Mapping[str, Criterion]) -> Golden:
-        given = self.place.data
-        if not self.place.is_mapping:
+        given = self.node.data
+        if not self.node.is_mapping:
             raise self.error(f"expected a mapping, and this is {short_repr(given)}")
         for key in given:
-            if key not in GOLDEN_KEYS:
+            if key not in _KEYS:
                 raise self.error(
-                    f"{short_repr(key)} is no field: {did_you_mean(key, GOLDEN_KEYS)}", str(key)
+                    f"{short_repr(key)} is no field: {did_you_mean(key, _KEYS)}", str(key)
                 )
         for key in ("completion", "expect"):
             if key not in given:

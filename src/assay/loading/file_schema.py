@@ -1,4 +1,4 @@
-"""The JSON Schema of rubric files, made from the models. `rubric.schema.json` is a saved copy."""
+"""Make the JSON Schema of rubric files from the models. `rubric.schema.json` is a saved copy."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from assay.aggregation import AGGREGATIONS
 from assay.checks import BUILTIN, BuiltinCheck
 from assay.criterion import LARGEST, TIMEOUT, Criterion
-from assay.loading.code import REFERENCE
+from assay.loading.rubric_reader import REFERENCE
 
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
 """The saved schema, for editors."""

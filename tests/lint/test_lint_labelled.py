@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay import Rubric
-from assay.trust import RULES, lint
+from assay.lint import RULES, lint
 
 CASES = Path(__file__).parents[1] / "cases" / "lint_criteria.jsonl"
 ROWS = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.trust import lint
+from assay.lint import lint
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from assay import Rubric
 from assay.errors import RubricFileError
+from assay.lint import fix_rubric, lint
 from assay.testing import FakeModel, ModelServer
-from assay.trust import fix_rubric, lint
 
 
 @pytest.fixture
@@ -241,6 +241,6 @@ class TestWithAModel:
 
 def test_a_prompt_whose_words_change_gets_a_new_version():
     """Bump the number in its first line, and put the new hash here."""
-    prompt = files("assay.trust").joinpath("prompts", "lint_rewrite.md").read_text("utf-8")
+    prompt = files("assay.lint").joinpath("prompts", "lint_rewrite.md").read_text("utf-8")
     assert prompt.startswith("<!-- version 1 -->")
     assert hashlib.sha256(prompt.encode()).hexdigest()[:16] == "f1ec8e26bb3abd4a"

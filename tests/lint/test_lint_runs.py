@@ -6,9 +6,9 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from assay import Rubric
+from assay.lint import lint
+from assay.lint.run_rules import correlation, mid_ranks, rank_correlation, separation
 from assay.runs import RunError
-from assay.trust import lint
-from assay.trust.lint_association import correlation, mid_ranks, rank_correlation, separation
 
 
 def rubric_of(count, **fields):

@@ -5,7 +5,7 @@ import pytest
 from assay import Criterion, Rubric
 from assay.criterion import LARGEST
 from assay.errors import RubricError
-from assay.trust import Finding, lint
+from assay.lint import Finding, lint
 
 
 def rules(requirement, **fields):

@@ -1,17 +1,31 @@
-"""What a run tells about a rubric: verdicts that never change, say nothing new, or cannot be relied on."""
+"""Find what the verdicts of a run tell about a rubric: R100 to R105.
 
-from collections.abc import Iterator, Mapping, Sequence
+Verdicts may never change, say nothing new, or not be relied on. Intervals take whole examples for independent.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from os import PathLike
 from typing import Any, Final
 
 from assay.criterion import Criterion
-from assay.runs import Run, RunError
-from assay.trust.estimate import Array, Estimate, np, wilson
-from assay.trust.lint_association import correlation, rank_correlation, separation
-from assay.trust.lint_columns import Columns, columns_of
-from assay.trust.lint_finding import RULES, Finding, Hit
-from assay.trust.lint_place import Asked
+from assay.lint.findings import RULES, Finding, Hit
+from assay.lint.linter import PlacedCriterion
+from assay.messages import completion_text
+from assay.runs import Row, Run, RunError
+from assay.trust.clusters import sums_by_example
+from assay.trust.estimate import (
+    LEVEL,
+    Array,
+    Estimate,
+    normal_quantile,
+    np,
+    undefined,
+    wilson,
+)
 from assay.wording import counted
 
 FEWEST_EXAMPLES: Final = 30
@@ -33,21 +47,85 @@ LONG: Final = 0.5
 """A correlation with length of at least this much rules the verdicts."""
 
 
-def findings_of_run(run: "str | PathLike[str] | Run", asked: Sequence[Asked]) -> list[Finding]:
+@dataclass(frozen=True)
+class RunColumns:
+    """One row a rollout. A value is NaN where there is no answer, or the question does not apply."""
+
+    examples: Array
+    """The number of the example that each row is of."""
+    texts: Array
+    """The number of the text: rows with one number are of one example and say the same."""
+    lengths: Array
+    """Characters of the completion."""
+    values: Mapping[str, Array]
+    """What each criterion's verdict is worth, by name."""
+
+    @cached_property
+    def example_count(self) -> int:
+        return len(np.unique(self.examples))
+
+    def answered(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
+        """The places of the rows where a criterion has a value."""
+        return np.flatnonzero(np.isfinite(self.values[name]))
+
+
+def columns_of(rows: Iterable[Row]) -> RunColumns:
+    """The columns of a run, in one pass. A row of which nothing could be scored has only gaps."""
+    examples, texts, lengths = array("d"), array("d"), array("d")
+    example_numbers: dict[str, int] = {}
+    text_numbers: dict[tuple[str, str], int] = {}
+    found: dict[str, array[float]] = {}
+    for place, row in enumerate(rows):
+        text = completion_text(row.fields.get("completion"))
+        examples.append(example_numbers.setdefault(row.example, len(example_numbers)))
+        texts.append(text_numbers.setdefault((row.example, text), len(text_numbers)))
+        lengths.append(len(text))
+        for line in () if row.error is not None else row.report.lines:
+            column = found.setdefault(line.name, array("d"))
+            _fill(column, place)
+            if len(column) == place:  # a name that stands twice in a group is read once
+                column.append(np.nan if line.value is None else line.value)
+    for column in found.values():
+        _fill(column, len(examples))
+    return RunColumns(
+        _numbers(examples),
+        _numbers(texts),
+        _numbers(lengths),
+        {name: _numbers(column) for name, column in found.items()},
+    )
+
+
+def _fill(column: "array[float]", size: int) -> None:
+    """Note a gap for each row that had nothing to say."""
+    if len(column) < size:
+        column.extend([np.nan] * (size - len(column)))
+
+
+def _numbers(column: "array[float]") -> Array:
+    return np.array(column, dtype=np.float64)
+
+
+def findings_of_run(
+    run: "str | PathLike[str] | Run", asked: Sequence[PlacedCriterion]
+) -> Iterator[Finding]:
     """What the verdicts of a run tell about these criteria.
 
     Criteria that the run does not have, or had in other words, are left out.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
     same = _same_questions(opened, asked)
-    hits = hits_of(columns_of(opened.rows()), {name: item.criterion for name, item in same.items()})
-    return [_finding(same, name, hit) for name, hit in hits if not _ignored(same, name, hit)]
+    criteria = {name: item.criterion for name, item in same.items()}
+    for name, hit in hits_of_run(columns_of(opened.rows()), criteria):
+        if not name:
+            yield Finding(hit.rule, "", hit.message, hit.fix, RULES[hit.rule].severity)
+        elif not same[name].ignores(hit.rule):
+            yield same[name].finding(hit)
 
 
-def _same_questions(run: Run, asked: Sequence[Asked]) -> dict[str, Asked]:
+def _same_questions(run: Run, asked: Sequence[PlacedCriterion]) -> dict[str, PlacedCriterion]:
     about = run.about.rubric
     known = {} if about is None else {each.name: each.question for each in about.criteria}
-    same: dict[str, Asked] = {}
+    same: dict[str, PlacedCriterion] = {}
     for item in asked:  # a rubric before those inside it
         if known.get(item.criterion.name) == item.criterion.question_hash:
             same.setdefault(item.criterion.name, item)
@@ -59,20 +137,9 @@ def _same_questions(run: Run, asked: Sequence[Asked]) -> dict[str, Asked]:
     return same
 
 
-def _finding(asked: Mapping[str, Asked], name: str, hit: Hit) -> Finding:
-    severity = hit.severity or RULES[hit.rule].severity
-    if not name:
-        return Finding(hit.rule, "", hit.message, hit.fix, severity)
-    item = asked[name]
-    line, path = item.spot.line(hit.field), item.spot.source.path
-    return Finding(hit.rule, item.name, hit.message, hit.fix, severity, line, path)
-
-
-def _ignored(asked: Mapping[str, Asked], name: str, hit: Hit) -> bool:
-    return bool(name) and asked[name].spot.ignores(hit.rule)
-
-
-def hits_of(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def hits_of_run(
+    columns: RunColumns, criteria: Mapping[str, Criterion]
+) -> Iterator[tuple[str, Hit]]:
     """What the columns of a run tell about each criterion, by name; under no name, about the run."""
     known = {name: c for name, c in criteria.items() if name in columns.values}
     yield from unstable(columns, known)
@@ -95,7 +162,7 @@ def hits_of(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tup
     yield from led_by_length(columns, varied)
 
 
-def constant(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def constant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """Criteria whose verdict is always the same. Of a fault or a veto that never fires it is a note."""
     for name, criterion in criteria.items():
         value = float(_given(columns, name)[0])
@@ -114,7 +181,7 @@ def constant(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tu
         )
 
 
-def pointless(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """Criteria whose verdict has nothing to do with the other verdicts, or goes against them."""
     counted = [name for name, criterion in criteria.items() if criterion.counts]
     if len(counted) <= FEWEST_OTHERS:
@@ -152,7 +219,7 @@ def _by_chance(found: Estimate) -> Hit:
     )
 
 
-def redundant(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def redundant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """Criteria whose verdicts are those of one before them, or their mirror image."""
     told: set[str] = set()
     for first, second in combinations(criteria, 2):
@@ -177,7 +244,7 @@ def redundant(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[t
         )
 
 
-def unstable(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def unstable(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """Criteria that give the same text different verdicts when it is judged again."""
     for name in criteria:
         rows = columns.answered(name)
@@ -204,7 +271,9 @@ def unstable(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tu
             )
 
 
-def led_by_length(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def led_by_length(
+    columns: RunColumns, criteria: Mapping[str, Criterion]
+) -> Iterator[tuple[str, Hit]]:
     """Judged criteria whose verdicts follow the length of the response."""
     for name, criterion in criteria.items():
         if not criterion.judged:
@@ -226,11 +295,11 @@ def led_by_length(columns: Columns, criteria: Mapping[str, Criterion]) -> Iterat
         )
 
 
-def _given(columns: Columns, name: str) -> Array:
+def _given(columns: RunColumns, name: str) -> Array:
     return columns.values[name][columns.answered(name)]
 
 
-def _examples(columns: Columns, name: str) -> int:
+def _examples(columns: RunColumns, name: str) -> int:
     return len(np.unique(columns.examples[columns.answered(name)]))
 
 
@@ -247,3 +316,82 @@ def _rarer(values: Array) -> int:
 def _verdict(criterion: Criterion, value: float) -> str:
     named: Any = next((v for v, worth in criterion.values.items() if worth == value), None)
     return f"{value:g}" if named is None or not criterion.judged else str(named)
+
+
+# How two columns go together.
+
+
+def rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
+    """Spearman's correlation.
+
+    >>> rank_correlation(np.array([1.0, 2, 3]), np.array([10.0, 20, 90]), np.arange(3.0)).high
+    1.0
+    """
+    if np.ptp(one) == 0 or np.ptp(two) == 0:
+        return undefined("one of the two is always the same")
+    first, second = _standard(mid_ranks(one)), _standard(mid_ranks(two))
+    value = float(np.clip((first * second).mean(), -1, 1))
+    # The influence of each row on a correlation; see Boos and Stefanski, Essential Statistical Inference.
+    influence = first * second - value / 2 * (first**2 + second**2)
+    return _around(value, influence / len(first), examples, -1.0)
+
+
+def separation(
+    values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examples: Array
+) -> Estimate:
+    """The chance that a row marked high has the larger value: the area under the ROC curve.
+
+    >>> separation(np.array([1.0, 2, 3, 4]), np.arange(4) > 1, np.arange(4.0)).value
+    1.0
+    """
+    ups, downs = int(high.sum()), int((~high).sum())
+    if not ups or not downs:
+        return undefined("all rows are alike")
+    ranks = mid_ranks(values)
+    above = (ranks[high] - mid_ranks(values[high])) / downs
+    below = 1 - (ranks[~high] - mid_ranks(values[~high])) / ups
+    value = float(above.mean())
+    influence = np.empty(len(values))
+    # The components of DeLong, DeLong and Clarke-Pearson (1988), summed by example.
+    influence[high] = (above - value) / ups
+    influence[~high] = (below - value) / downs
+    return _around(value, influence, examples, 0.0)
+
+
+def correlation(one: Array, two: Array, examples: Array) -> Estimate:
+    """Pearson's correlation, with Fisher's interval for as many answers as there are examples.
+
+    Where all pairs agree, one that does not may still come: it is taken for 1 - 1/n at the most.
+    """
+    if np.ptp(one) == 0 or np.ptp(two) == 0:
+        return undefined("one of the two is always the same")
+    count = len(np.unique(examples))
+    value = float(np.clip((_standard(one) * _standard(two)).mean(), -1, 1))
+    if count < 4:
+        return Estimate(value, reason="fewer than four examples give no interval")
+    most = 1 - 1 / count
+    centre = np.arctanh(np.clip(value, -most, most))
+    half = normal_quantile((1 + LEVEL) / 2) / (count - 3) ** 0.5
+    return Estimate(value, float(np.tanh(centre - half)), float(np.tanh(centre + half)))
+
+
+def mid_ranks(values: Array) -> Array:
+    """Ranks from 1; equal values share the mean of theirs.
+
+    >>> mid_ranks(np.array([3.0, 1.0, 3.0])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2)[places]
+
+
+def _standard(values: Array) -> Array:
+    return (values - values.mean()) / values.std()
+
+
+def _around(value: float, influence: Array, examples: Array, least: float) -> Estimate:
+    """A value with the interval that the influence of whole examples gives it."""
+    together = sums_by_example(influence, examples)
+    half = normal_quantile((1 + LEVEL) / 2) * float((together**2).sum()) ** 0.5
+    return Estimate(value, max(least, value - half), min(1.0, value + half))

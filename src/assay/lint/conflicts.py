@@ -1,0 +1,265 @@
+"""Find what is wrong with criteria beside each other: duplicates, conflicts, and conditions that never hold.
+
+Two requirements are compared without an embedding: words are folded, cut to their stems and put under one word for
+many, and negations are counted. `Names who owns every action item` and `States the owner of each action item` come
+to the same words; `cites source A` and `cites source B` do not, and are merely parallel.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from assay.criterion import NOT_APPLICABLE, Condition, Criterion
+from assay.lint.findings import Hit
+from assay.lint.lexicon import LONGEST, pattern, word_lists, words
+
+# What a requirement comes to when its wording is taken away.
+
+_WORD = re.compile(r"\d[\d.,:/]*\d|\d|[^\W\d_][\w'’+#-]*[\w+#]|[^\W\d_]")
+_SAYING: Final = "say"
+_SAME: Final = {word: group.split()[0] for group in word_lists()["same"] for word in group.split()}
+_ORDERED = pattern(r"\b<ordering>\b")
+_ENDINGS: Final = (
+    ("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ied", "y"), ("ings", ""),
+    ("ing", ""), ("ed", ""), ("ss", "ss"), ("us", "us"), ("is", "is"), ("es", "e"), ("s", ""),
+)  # fmt: skip
+_SPELLINGS: Final = tuple(
+    (re.compile(british), american)
+    for british, american in (
+        (r"is(?=(?:e|es|ed|ing|ation|ations)$)", "iz"),
+        (r"ys(?=(?:e|es|ed|ing)$)", "yz"),
+        (r"our(?=(?:s|ed|ing|al|able|ful|less)?$)", "or"),
+        (r"(?<=\w)[ao]e(?=[a-z]{2})", "e"),
+        (r"ll(?=(?:ed|ing|er|ers)$)", "l"),
+        (r"ogue(?=s?$)", "og"),
+    )
+)
+"""One spelling for words that have two; never for two words that look alike, as hyper- and hypo- do."""
+
+
+class Claim(NamedTuple):
+    """A requirement as the stems of its words."""
+
+    words: tuple[str, ...]
+    """In the order they stand, without those that carry nothing."""
+    bag: frozenset[str]
+    denied: bool
+    """Whether an odd number of negations turns it round."""
+    ordered: bool
+    """Whether turning its words round would change what it says."""
+
+
+@lru_cache(maxsize=20_000)
+def claim_of(requirement: str) -> Claim:
+    """What a requirement comes to.
+
+    >>> claim_of("Must not cite a blog").words == claim_of("Never cites blogs").words
+    True
+    >>> claim_of("Must not cite a blog").denied, claim_of("Cites source A").words
+    (True, ('cite', 'cite', 'A'))
+    """
+    found = [word.replace("’", "'") for word in _WORD.findall(requirement[:LONGEST])]
+    folded = [w if place and w.isupper() else w.casefold() for place, w in enumerate(found)]
+    denials = sum(map(_denies, folded))
+    stems = [_stem(word) for word in folded if word not in words("empty") and not _denies(word)]
+    told = [stem for stem in stems if stem != _SAYING]
+    stems = told or stems  # that it is to be said goes without saying
+    ordered = _ORDERED.search(requirement) is not None
+    return Claim(tuple(stems), frozenset(stems), denials % 2 == 1, ordered)
+
+
+def _denies(word: str) -> bool:
+    return word in words("denials") or word.endswith("n't")
+
+
+@lru_cache(maxsize=50_000)
+def _stem(word: str) -> str:
+    """A word without its ending, roughly: enough for `cites` and `cited`."""
+    if word in _SAME:
+        return _SAME[word]
+    if word.isupper() or not word.isalpha() or len(word) < 4:
+        return word
+    for spelling, instead in _SPELLINGS:
+        word = spelling.sub(instead, word)
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            stem = word[: -len(ending)] + instead
+            return _SAME.get(stem, _SAME.get(f"{stem}e", stem.removesuffix("e")))
+    return word.removesuffix("e")
+
+
+# How long a whole response may be.
+
+_LIMIT = pattern(
+    r"(?:(?P<least><least>)|<most>) (?P<number>\d[\d,]*) "
+    r"(?P<unit>word|sentence|character|paragraph|line|page|bullet point|item)s?\b"
+)
+_WHOLE = pattern(r"^\W*(?:(?:the|this) )?(?:\w+ ){0,2}?(?:<whole_has> )*$")
+"""What stands before a limit of the whole, and not of each paragraph or of the summary at the end."""
+_REST = pattern(r"\s*(?:long|in length|in total|overall)?\s*[.!]?\s*$")
+
+
+class Limit(NamedTuple):
+    """A number of words, sentences and the like that a response must have, or may not pass."""
+
+    is_least: bool
+    number: int
+    unit: str
+
+
+def limit_of(requirement: str) -> Limit | None:
+    """The limit that a criterion sets to the whole response; None when it sets none.
+
+    >>> limit_of("The response is at most 200 words long")
+    Limit(is_least=False, number=200, unit='word')
+    >>> limit_of("The second paragraph has at most 200 words and no list")
+    """
+    found = _LIMIT.search(requirement[:1000])
+    if found is None or not _WHOLE.match(requirement[: found.start()]):
+        return None
+    if not _REST.match(requirement, found.end()):
+        return None
+    number = int(found["number"].replace(",", ""))
+    return Limit(found["least"] is not None, number, found["unit"].lower())
+
+
+# R007 and R008: criteria that ask the same twice, and criteria that no response can satisfy together.
+
+
+def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
+    """Duplicates and conflicts among the criteria of one rubric, each told at the second of the two.
+
+    Criteria that are asked on different conditions need not meet, and are not compared.
+    """
+    claims: dict[object, list[int]] = defaultdict(list)
+    limits: dict[object, list[tuple[int, Limit]]] = defaultdict(list)
+    for index, criterion in enumerate(criteria):
+        if criterion.requirement is None:
+            continue
+        claim, limit = claim_of(criterion.requirement), limit_of(criterion.requirement)
+        if claim.words:
+            yield from _against_claims(criteria, index, claim, claims[criterion.when, claim.bag])
+        if limit is not None and criterion.weight > 0:
+            yield from _against_limits(criteria, index, limit, limits[criterion.when, limit.unit])
+
+
+def _against_claims(
+    criteria: Sequence[Criterion], index: int, claim: Claim, before: list[int]
+) -> Iterator[tuple[int, Hit]]:
+    """What is wrong between a criterion and the first one of the same words; notes it among them."""
+    for first in before:
+        other = claim_of(criteria[first].requirement or "")
+        if claim.words == other.words or not (claim.ordered or other.ordered):
+            yield index, _clash(criteria[first], criteria[index], claim.denied != other.denied)
+            break
+    before.append(index)
+
+
+def _clash(first: Criterion, second: Criterion, opposed: bool) -> Hit:
+    """What two criteria that come to the same words, or to the opposite, do to a score."""
+    signs = first.weight * second.weight
+    if signs and opposed == (signs > 0):
+        said = "is the opposite of" if opposed else "asks the same as"
+        how = "both weights have one sign" if opposed else "the weights have opposite signs"
+        return Hit(
+            "R008",
+            f"it {said} '{first.name}', and {how} ({first.weight:+g} and {second.weight:+g})",
+            "keep one of the two",
+            "requirement" if opposed else "weight",
+        )
+    said = "turns round what" if opposed else "asks what"
+    return Hit(
+        "R007",
+        f"it {said} '{first.name}' asks, so one thing is counted twice",
+        "drop one of the two, and give the other the weight that the thing deserves",
+    )
+
+
+def _against_limits(
+    criteria: Sequence[Criterion], index: int, limit: Limit, before: list[tuple[int, Limit]]
+) -> Iterator[tuple[int, Hit]]:
+    """A least that is more than a most, or the other way round; notes the limit among them."""
+    for first, other in before:
+        least, most = (limit, other) if limit.is_least else (other, limit)
+        if limit.is_least != other.is_least and least.number > most.number:
+            yield (
+                index,
+                Hit(
+                    "R008",
+                    f"no response has at least {least.number} {limit.unit}s, and at most {most.number} as "
+                    f"well, as this one and '{criteria[first].name}' ask",
+                    "keep one of the two, or let them meet",
+                ),
+            )
+            break
+    before.append((index, limit))
+
+
+# R009: conditions that can never hold, so that a criterion is never asked, or never passes.
+
+
+def unreachable(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
+    """Criteria whose `when` cannot hold, and required ones that no answer passes."""
+    by_name = {criterion.name: criterion for criterion in criteria}
+    for index, criterion in enumerate(criteria):
+        reason = _why_never(criterion, by_name)
+        if reason:
+            yield (
+                index,
+                Hit("R009", f"it is never asked: {reason}", "mend or drop its `when`", "when"),
+            )
+        if criterion.judged and criterion.pass_at > 1 and criterion.weight >= 0:
+            yield (
+                index,
+                Hit(
+                    "R009",
+                    f"its pass_at is {criterion.pass_at:g}, and no verdict is worth more than 1",
+                    "give a pass_at of at most 1",
+                    "pass_at",
+                ),
+            )
+
+
+def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
+    """Why no response can meet its conditions; empty when one can.
+
+    What must hold for the criteria it depends on to be asked at all must hold too.
+    """
+    left: dict[str, frozenset[str]] = {}  # the verdicts that each may still have
+    waiting, seen = list(criterion.when), set(criterion.when)
+    while waiting:
+        condition = waiting.pop()
+        other = by_name.get(condition.criterion)
+        if other is None or not other.judged:
+            continue  # what code answers, it may answer in any way
+        wanted = _wanted(condition, other)
+        before = left.get(other.name, _possible(other))
+        left[other.name] = before & wanted
+        if not left[other.name]:
+            return _contradiction(condition, other, before)
+        if NOT_APPLICABLE not in wanted:
+            waiting.extend(step for step in other.when if step not in seen)
+            seen.update(other.when)
+    return ""
+
+
+def _contradiction(condition: Condition, other: Criterion, before: frozenset[str]) -> str:
+    wanted = " or ".join(condition.verdicts) or "to be met"
+    offered = ", ".join(
+        verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before
+    )
+    return f"it needs {other.name!r} {wanted}, which can only be {offered}"
+
+
+def _possible(criterion: Criterion) -> frozenset[str]:
+    may_not_apply = criterion.allow_na or bool(criterion.when)
+    return frozenset((*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices)
+
+
+def _wanted(condition: Condition, other: Criterion) -> frozenset[str]:
+    """The verdicts that a condition is content with."""
+    if condition.verdicts:
+        return frozenset(condition.verdicts)
+    return frozenset(verdict for verdict, value in other.values.items() if other.passes(value))

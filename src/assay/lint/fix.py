@@ -1,0 +1,438 @@
+"""Mend a rubric file, as a diff to approve: what is certain, and what a model proposes.
+
+Values are changed where they stand in the text, so that every comment, blank line and quotation mark stays.
+"""
+
+import codecs
+import difflib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, Field
+
+from assay.concurrency import run_sync, side_by_side
+from assay.criterion import Criterion
+from assay.errors import ModelError, RubricError
+from assay.graders.prompting import prompt_version, system_prompt
+from assay.lint.findings import Hit
+from assay.lint.lexicon import pattern, third_person
+from assay.lint.linter import PlacedCriterion, load, place_criteria, refuse_unknown
+from assay.lint.rules import hits_of_criterion
+from assay.loading.document import KeyPath, Node, Position, dump_yaml, load_yaml, read_text
+from assay.loading.rubric_reader import is_group
+from assay.models import Model, Request, model_of
+from assay.rubric import Rubric, RubricGroup
+
+AT_ONCE: Final = 8
+"""Criteria that a model is asked about side by side."""
+MOST_PARTS: Final = 6
+LONGEST_PROPOSAL: Final = 2_000
+"""Characters of a requirement that a model may propose."""
+REWRITABLE: Final = frozenset(("R001", "R002", "R003", "R004", "R006"))
+"""What other words can mend. What is at odds with something else is for people to settle."""
+
+
+@dataclass(frozen=True)
+class RubricFix:
+    """A rubric file before and after. Nothing is written until `write` is called."""
+
+    path: Path
+    before: str
+    after: str
+    changed: tuple[str, ...] = ()
+    """The criteria that were mended."""
+    notes: tuple[str, ...] = ()
+    """What could not be mended, and why."""
+
+    @property
+    def diff(self) -> str:
+        """The change as a unified diff; empty when there is none."""
+        rows = difflib.unified_diff(
+            self.before.splitlines(keepends=True),
+            self.after.splitlines(keepends=True),
+            str(self.path),
+            str(self.path),
+        )
+        return "".join(row if row.endswith("\n") else f"{row}\n" for row in rows)
+
+    def write(self) -> None:
+        """Write the file, as UTF-8 with or without a byte order mark as it was."""
+        had_mark = self.path.read_bytes().startswith(codecs.BOM_UTF8)
+        text = self.after.encode("utf-8")
+        self.path.write_bytes(codecs.BOM_UTF8 + text if had_mark else text)
+
+
+def fix_rubric(
+    path: str | Path, *, model: Any = None, ignore: Collection[str] = (), allow_code: bool = False
+) -> RubricFix:
+    """A rubric file with its faults mended, as far as that can be done without asking its author.
+
+    Without a `model` only what is certain is changed: `does not fail to mention` becomes `mentions`, and
+    the two choices of a scale that stands upside down change places. A model also splits and rewrites.
+    """
+    refuse_unknown(ignore)
+    rubric, node = load(path, allow_code)
+    items = [item for criteria in place_criteria(rubric, node) for item in criteria]
+    found = [(item, _open_hits(item, ignore)) for item in items]
+    certain = [change for item, hits in found for change in _certain(item, hits)]
+    done = {change.item.path for change in certain if change.requirements}
+    left = [
+        (item, rewritable)
+        for item, hits in found
+        if item.path not in done and (rewritable := [hit for hit in hits if hit.rule in REWRITABLE])
+    ]
+    proposed, notes = run_sync(_proposed(left, model)) if model is not None else ([], [])
+    editor, made = _Editor(node), list[Change]()
+    waited_for = {name for item in items for name, _ in item.criterion.when}
+    for change in (*certain, *proposed):
+        try:
+            change = _keep_name(change, waited_for)
+            editor.edits(change)
+        except EditError as error:
+            notes.append(f"{change.item.name}: {error}")
+        else:
+            made.append(change)
+    after = editor.edited(made) if made else editor.text
+    if made:  # what is no rubric any more is not handed out
+        kind = RubricGroup if is_group(node) else Rubric
+        read = kind.from_json if node.document.format == "json" else kind.from_yaml
+        read(after, allow_code=allow_code)
+    changed = tuple(dict.fromkeys(change.item.name for change in made))
+    return RubricFix(Path(str(node.document.path)), editor.text, after, changed, tuple(notes))
+
+
+def _open_hits(item: PlacedCriterion, ignore: Collection[str]) -> list[Hit]:
+    return [
+        hit
+        for hit in hits_of_criterion(item.criterion)
+        if hit.rule not in ignore and not item.ignores(hit.rule)
+    ]
+
+
+class Change(NamedTuple):
+    """What becomes of one criterion."""
+
+    item: PlacedCriterion
+    requirements: tuple[str, ...] = ()
+    """Its new requirement; several split it into as many criteria of equal shares of the weight."""
+    choices: tuple[str, ...] = ()
+    """Its choices in their new order; none when they stay."""
+    name: str = ""
+    """A name to write down, since others know it by that; empty when none is needed."""
+
+
+def _keep_name(change: Change, waited_for: Collection[str]) -> Change:
+    """The change, with the old name written down when the `when` of another criterion knows it."""
+    name = change.item.criterion.name
+    if not change.requirements or name not in waited_for:
+        return change
+    if len(change.requirements) > 1:
+        raise EditError(
+            f"it asks two things, and the `when` of another asks for {name!r}: split it by hand"
+        )
+    return change._replace(name=name)
+
+
+# What is certain.
+
+_SURELY_REVERSED: Final = frozenset(
+    (("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad"))
+)
+"""Scales of two that can only be meant the other way round."""
+_FAILS_NOT = pattern(
+    r"\b(?:does|(?P<duty>do|should|must|shall|will|can))(?: not|n['’]t) fail to (?P<verb>[a-z]+)\b"
+)
+
+
+def _certain(item: PlacedCriterion, hits: Sequence[Hit]) -> Iterator[Change]:
+    """The changes that need no judgement."""
+    rules = {hit.rule for hit in hits}
+    criterion = item.criterion
+    if "R006" in rules and criterion.requirement is not None:
+        said = said_once(criterion.requirement)
+        if said and not _says_no_twice(criterion.with_fields(requirement=said)):
+            yield Change(item, (said,))
+    if "R011" in rules and tuple(c.casefold() for c in criterion.choices) in _SURELY_REVERSED:
+        yield Change(item, choices=criterion.choices[::-1])
+
+
+def _says_no_twice(criterion: Criterion) -> bool:
+    return any(hit.rule == "R006" for hit in hits_of_criterion(criterion))
+
+
+def said_once(requirement: str) -> str:
+    """A requirement without `does not fail to`; empty when it does not say so.
+
+    >>> said_once("Does not fail to mention the dose")
+    'Mentions the dose'
+    >>> said_once("The reply should not fail to say so")
+    'The reply should say so'
+    """
+    found = _FAILS_NOT.search(requirement)
+    if found is None:
+        return ""
+    verb, duty = found["verb"].lower(), (found["duty"] or "").lower()
+    said = {"": third_person(verb), "do": verb}.get(duty, f"{duty} {verb}")
+    if found[0][0].isupper():
+        said = said[0].upper() + said[1:]
+    return requirement[: found.start()] + said + requirement[found.end() :]
+
+
+# What a model proposes: taken only when what was wrong is gone.
+
+
+class ProposedWording(BaseModel):
+    """What a model proposes: the reason first, so that the words follow from it."""
+
+    reason: str
+    requirements: list[str] = Field(min_length=1, max_length=MOST_PARTS)
+
+
+async def _proposed(
+    items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Any
+) -> tuple[list[Change], list[str]]:
+    """What a model proposes for each criterion, and for which it could not."""
+    asking: Model = model_of(model)
+
+    async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> Change | str:
+        item, hits = broken
+        try:
+            reply = await asking(_request(item.criterion, hits))
+        except ModelError as error:
+            return f"{item.name}: {error}"
+        return Change(item, tuple(" ".join(text.split()) for text in reply.value.requirements))
+
+    answers = await side_by_side(one, items, limit=AT_ONCE) if items else []
+    changes = [answer for answer in answers if isinstance(answer, Change)]
+    return changes, [answer for answer in answers if isinstance(answer, str)]
+
+
+def _request(criterion: Criterion, hits: Sequence[Hit]) -> Request:
+    question = {
+        "requirement": criterion.requirement,
+        "weight": criterion.weight,
+        "choices": list(criterion.choices),
+        "problems": [f"{hit.message}; {hit.fix}" for hit in hits],
+    }
+    asked = Request.of(
+        system_prompt("lint_rewrite", "assay.lint"),
+        json.dumps(question, ensure_ascii=False, indent=1),
+        schema=ProposedWording,
+    )
+    wrong = {hit.rule for hit in hits}
+
+    def check(value: Any) -> str | None:
+        return _complaint(criterion, value.requirements, wrong)
+
+    return replace(
+        asked,
+        check=check,
+        prompt=prompt_version("lint_rewrite", "assay.lint"),
+        question=criterion.question_hash,
+    )
+
+
+def _complaint(criterion: Criterion, requirements: Sequence[str], wrong: set[str]) -> str | None:
+    """What is wrong with a proposal; None when it can be taken."""
+    if len(requirements) > 1 and "R001" not in wrong:
+        return "it splits a criterion that asks one thing: give one requirement"
+    for text in requirements:
+        if not text.strip() or len(text) > LONGEST_PROPOSAL:
+            return f"a requirement is {'blank' if not text.strip() else 'too long'}: write one sentence"
+        for hit in hits_of_criterion(criterion.with_fields(requirement=text, name="")):
+            if hit.rule in REWRITABLE:
+                return f"{text!r} is no better: {hit.message}; {hit.fix}"
+    return None
+
+
+# Criteria changed where they stand in a file.
+
+
+class EditError(RubricError):
+    """A change cannot be made in place; the message says why."""
+
+
+class _Edit(NamedTuple):
+    """Characters that others take the place of."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _Editor:
+    """A file that is edited in place."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.text = node.document.text
+        self.format = node.document.format
+        self.newline = "\r\n" if "\r\n" in self.text else "\n"
+
+    def edited(self, changes: Sequence[Change]) -> str:
+        """The text with these changes made. Raises `EditError` when one cannot be made.
+
+        It is read back, and holds what it should, or it is not handed out.
+        """
+        text = self.text
+        for edit in sorted((e for change in changes for e in self.edits(change)), reverse=True):
+            text = text[: edit.start] + edit.text + text[edit.end :]
+        read_back = read_text(text, self.format, self.node.document.path)
+        if read_back.data != _expected(self.node.data, changes):
+            raise EditError("it is written in a way that cannot be edited in place: do it by hand")
+        return text
+
+    def edits(self, change: Change) -> list[_Edit]:
+        """What one change puts where."""
+        if self.format == "toml":
+            raise EditError(f"{self.format.upper()} is not edited in place: do it by hand")
+        entry: Mapping[str, Any] = _at(self.node.data, change.item.path)
+        edits = self._reordered(change, entry) if change.choices else []
+        if not change.requirements:
+            return edits
+        parts = _parts(entry, change)
+        edits += self._rewritten(change.item.path, entry, parts[0])
+        if len(parts) > 1:
+            edits.append(self._added(change.item.path, parts[1:]))
+        return edits
+
+    def _reordered(self, change: Change, entry: Mapping[str, Any]) -> list[_Edit]:
+        """Each choice with the words of the one that comes to its place, quotation marks and all."""
+        here = [
+            self._position((*change.item.path, "choices", n)) for n in range(len(change.choices))
+        ]
+        words = {
+            label: self.text[position.start : position.end]
+            for label, position in zip(entry["choices"], here, strict=True)
+        }
+        return [
+            _Edit(position.start, position.end, words[label])
+            for label, position in zip(change.choices, here, strict=True)
+        ]
+
+    def _rewritten(
+        self, path: KeyPath, before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> list[_Edit]:
+        """The requirement in its place, fields that are new after it, and a new weight."""
+        position = self._position((*path, "requirement"))
+        new = "".join(
+            self._field(key, value, position) for key, value in after.items() if key not in before
+        )
+        ending = self.newline if self.text[position.end - 1] == "\n" else ""
+        words = self._scalar(after["requirement"], position)
+        edits = [_Edit(position.start, position.end, f"{words}{new}{ending}")]
+        if "weight" in before and after["weight"] != before["weight"]:
+            weight = self._position((*path, "weight"))
+            edits.append(_Edit(weight.start, weight.end, json.dumps(after["weight"])))
+        return edits
+
+    def _field(self, key: str, value: Any, beside: Position) -> str:
+        if beside.in_brackets:
+            name = f'"{key}"' if self.format == "json" else key
+            return f", {name}: {json.dumps(value, ensure_ascii=False)}"
+        assert beside.key_start is not None
+        return f"{self.newline}{' ' * self._column(beside.key_start)}{key}: {_yaml_scalar(value)}"
+
+    def _added(self, path: KeyPath, entries: Sequence[Mapping[str, Any]]) -> _Edit:
+        """Further entries of the list, after the one that stands there."""
+        position = self._position(path)
+        if position.in_brackets:
+            return _Edit(
+                position.end, position.end, "".join(self._flow_entry(e, position) for e in entries)
+            )
+        dash = self.text.rfind("-", 0, position.start)
+        indent = self._column(dash)
+        if self.text[dash - indent : dash].strip() or self.text[dash + 1 : position.start].strip():
+            raise EditError("its list is written in a way that cannot be edited: do it by hand")
+        rows = dump_yaml([dict(entry) for entry in entries]).rstrip("\n").split("\n")
+        block = self.newline.join(f"{' ' * indent}{row}" for row in rows)
+        if self.text[position.end - 1] == "\n":
+            return _Edit(position.end, position.end, f"{block}{self.newline}")
+        end = self.text.find("\n", position.end)
+        end = len(self.text) if end < 0 else end - (self.text[end - 1] == "\r")
+        return _Edit(end, end, f"{self.newline}{block}")
+
+    def _flow_entry(self, entry: Mapping[str, Any], beside: Position) -> str:
+        """An entry in brackets, on lines of its own where the one before it is."""
+        column = self._column(beside.start)
+        if self.text[beside.start - column : beside.start].strip() or not column:
+            return f", {json.dumps(entry, ensure_ascii=False)}"
+        inner = "\n" in self.text[beside.start : beside.end]
+        rows = json.dumps(entry, ensure_ascii=False, indent=column if inner else None).split("\n")
+        start = f",{self.newline}{' ' * column}"
+        return start + f"{self.newline}{' ' * column}".join(rows)
+
+    def _position(self, path: KeyPath) -> Position:
+        position = self.node.document.positions.get(path)
+        if position is None or position.is_shared:
+            raise EditError("it is written with an anchor or an alias: do it by hand")
+        return position
+
+    def _scalar(self, value: str, position: Position) -> str:
+        """A text as the one it replaces is written, where that can hold it."""
+        if self.format == "json" or position.style == '"':
+            return json.dumps(value, ensure_ascii=False)
+        if position.style == "'":
+            return "'" + value.replace("'", "''") + "'"
+        return _yaml_scalar(value, in_brackets=position.in_brackets)
+
+    def _column(self, place: int) -> int:
+        return place - (self.text.rfind("\n", 0, place) + 1)
+
+
+def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
+    """A value as YAML: without quotation marks where it is read back as it is."""
+    quoted = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str) or "\n" in value:
+        return quoted
+    try:
+        data = load_yaml(f"[{value}]\n" if in_brackets else f"key: {value} # \n")
+    except RubricError:
+        return quoted
+    return value if data == ([value] if in_brackets else {"key": value}) else quoted
+
+
+def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
+    """The entries that one becomes. Of several, each has an equal share of the weight."""
+    count = len(change.requirements)
+    parts: list[dict[str, Any]] = []
+    for number, requirement in enumerate(change.requirements, start=1):
+        part = deepcopy(dict(entry)) | {"requirement": requirement}
+        if change.name:
+            part.setdefault("name", change.name)
+        if number > 1 and "name" in part:
+            part["name"] = f"{part['name']}_{number}"
+        if count > 1:
+            part["weight"] = round(float(entry.get("weight", 1.0)) / count, 6)
+        parts.append(part)
+    return parts
+
+
+def _at(data: Any, path: KeyPath) -> Any:
+    for step in path:
+        data = data[step]
+    return data
+
+
+def _expected(data: Any, changes: Sequence[Change]) -> Any:
+    """What the file should hold afterwards."""
+    data = deepcopy(data)
+    # From the last to the first: a split moves only what comes after it.
+    for change in sorted(changes, key=_order, reverse=True):
+        entry: dict[str, Any] = _at(data, change.item.path)
+        if change.choices:
+            entry["choices"] = list(change.choices)
+        if change.requirements:
+            *around, index = change.item.path
+            assert isinstance(index, int)
+            _at(data, tuple(around))[index : index + 1] = _parts(entry, change)
+    return data
+
+
+def _order(change: Change) -> list[str]:
+    """Something to sort changes by: numbers by their size."""
+    return [f"{step:09}" if isinstance(step, int) else step for step in change.item.path]

@@ -1,0 +1,168 @@
+"""Read the words of a requirement: lists of words, patterns over them, and what is the rubric's own.
+
+Rules look at words, and a word means something else inside quotation marks, code, a formula, or what the
+response is to say about the world: `says that the drug is effective` asks for no effectiveness.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from importlib.resources import files
+from typing import Any, Final
+
+LONGEST: Final = 5_000
+"""Characters of a requirement that are read; a longer one is a document."""
+BLANK: Final = "¤"
+"""Stands for each character that is not the rubric's own words."""
+
+
+@cache
+def word_lists() -> dict[str, Any]:
+    """What stands in `words.toml`."""
+    return tomllib.loads(files("assay.lint").joinpath("words.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def words(names: str) -> frozenset[str]:
+    """The words of one list, or of several with `|` between their names; `_` stands for a space.
+
+    `acts-worldly` leaves out the words of the second list; `.s` gives verbs in the third person, and `.both` in
+    both forms.
+
+    >>> sorted(words("to_fail.both"))[:3]
+    ['fail_to', 'fails_to', 'forget_to']
+    """
+    found: set[str] = set()
+    for name in names.split("|"):
+        name, _, form = name.partition(".")
+        name, _, without = name.partition("-")
+        listed = set(word_lists()[name].split()) - (words(without) if without else set())
+        if form != "s":
+            found.update(listed)
+        if form:
+            found.update(map(third_person, listed))
+    return frozenset(found)
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """A pattern in which a space is white space, and `<name>` any word of the list of that name.
+
+    Of white space at most two characters in a row: `text_of` leaves no more, and no text can make it slow.
+
+    >>> pattern("<to_fail> cite").findall("Neglect to cite")
+    ['Neglect to cite']
+    """
+    # The name of a group stands in the same brackets.
+    text = re.sub(r"(?<!\?P)<([a-z_.|-]+)>", lambda found: _any_of(words(found[1])), text)
+    return re.compile(text.replace(" ", r"\s{1,2}"), re.IGNORECASE | re.DOTALL)
+
+
+def _any_of(terms: frozenset[str]) -> str:
+    """A pattern for any of these, the longest first."""
+    ordered = sorted(terms, key=lambda term: (-len(term), term))
+    return "(?:" + "|".join(re.escape(term).replace("_", r"\s{1,2}") for term in ordered) + ")"
+
+
+def third_person(verb: str) -> str:
+    """The form after *it*.
+
+    >>> [third_person(verb) for verb in ("cite", "discuss", "specify", "be", "have")]
+    ['cites', 'discusses', 'specifies', 'is', 'has']
+    """
+    if verb in ("be", "have"):
+        return {"be": "is", "have": "has"}[verb]
+    first, space, rest = verb.partition("_")
+    if first.endswith(("s", "sh", "ch", "x", "z", "o")):
+        return f"{first}es{space}{rest}"
+    if first.endswith("y") and first[-2:-1] not in "aeiou":
+        return f"{first[:-1]}ies{space}{rest}"
+    return f"{first}s{space}{rest}"
+
+
+_QUOTED = re.compile(
+    r"""
+      ```.*?``` | `[^`\n]+`                                   # code
+    | \$\$.+?\$\$ | \$[^$\n]+\$ | \\\(.+?\\\) | \\\[.+?\\\]   # formulas
+    | "[^"\n]{1,400}" | “[^”]{1,400}” | «[^»]{1,400}» | „[^“”]{1,400}[“”]
+    | (?<![\w’']) ['\u2018] (?=\S) [^'’\n]* (?:(?<=\w)['’](?=\w)[^'’\n]*)* (?<=\S) ['’] (?!\w)
+    | https?://\S+ | www\.\S+
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_END = r"(?=[.;!?](?: |$)|\n\n|$)"
+_REPORTED = pattern(
+    r"\b<reporting.both>(?: <to_whom>){0,4} <that>\b(?P<content>.*?)" + _END
+    + r"|\b(?:says?|claims?|argues?|asserts?) (?P<said>.*?)" + _END
+    + r"|\b(?:recommend|advis|suggest|encourag|propos)\w* (?:against )?(?P<advised>\w+ing\b.*?)" + _END
+    + r"|\b(?:describ|call|label|classif|characteri[sz]|refer)\w*\b[^.;]*?\bas (?P<named>.*?)" + _END
+)  # fmt: skip
+_SPEAKS_AGAIN = pattern(
+    r"(?:,| and| but| then| as well as) (?:also |then )?<reporting.both|acts-worldly.s>\b"
+)
+_LEVEL = re.compile(
+    r"""^\s* (?:[-*•]\s*)? (?:score|level|grade|points?)? \s*
+        ["'(]? \d{1,3} ["')]? \s* (?:points?)? \s* [:=–-] \s""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+_BOUND = pattern(
+    r"\b<bounds> (?:the )?(?:\d|<numbers>\b)|\b(?:\d+|<numbers>) (?:or|and) (?:more|fewer|less)\b"
+    r"|\b\d+\s*(?:-|–|to)\s*\d+\b"
+)
+_EXPLAINED = pattern(
+    r": \S+ \S+ \S+|\([^()]*?\S+ \S+[^()]*\)|\b<that_is>(?!\w)|\benough (?:\w+ )?(?:to|that|for)\b"
+)
+
+
+@dataclass(frozen=True)
+class RequirementText:
+    """A requirement, and what is left of it when quoted and reported words are blanked.
+
+    Blanked parts keep their length, so that every place in one text is the same place in the others.
+    """
+
+    said: str
+    """As it stands."""
+
+    @cached_property
+    def plain(self) -> str:
+        """Without what stands in quotation marks, code and formulas."""
+        return _QUOTED.sub(lambda found: BLANK * len(found[0]), self.said)
+
+    @cached_property
+    def lead(self) -> str:
+        """As `plain`, up to where a list of levels begins."""
+        level = _LEVEL.search(self.plain, 1)
+        return self.plain if level is None else self.plain[: level.start()]
+
+    @cached_property
+    def own(self) -> str:
+        """As `lead`, without what the response is to report, either."""
+        return _REPORTED.sub(_without_content, self.lead)
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether it gives a number as a bound: `at least three`, `2 to 4`."""
+        return _BOUND.search(self.plain) is not None
+
+    @cached_property
+    def explains_itself(self) -> bool:
+        """Whether it goes on to say what it means: after a colon, in brackets, with `that is`."""
+        return _EXPLAINED.search(self.plain) is not None
+
+
+@lru_cache(maxsize=20_000)
+def text_of(requirement: str) -> RequirementText:
+    """The words of a requirement, read once, with no more than one space or blank line between them."""
+    text = re.sub(r"[^\S\n]+", " ", requirement[:LONGEST])
+    return RequirementText(re.sub(r" ?\n[ \n]*\n ?", "\n\n", text).strip())
+
+
+def _without_content(found: re.Match[str]) -> str:
+    """The match with what it reports blanked, up to where the rubric speaks again."""
+    assert found.lastgroup is not None
+    content = found[found.lastgroup]
+    again = _SPEAKS_AGAIN.search(content)
+    kept = content[again.start() :] if again else ""
+    before = found[0][: found.start(found.lastgroup) - found.start()]
+    return before + BLANK * (len(content) - len(kept)) + kept

@@ -1,0 +1,172 @@
+"""Look for faults in a rubric, or in the file of one, and say where they stand.
+
+Rules have ids that stay. R001 to R011 look at the rubric alone; R101 to R105 look at a run of it.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from assay.criterion import Criterion
+from assay.errors import RubricError, RubricFileError
+from assay.lint.conflicts import hits_between, unreachable
+from assay.lint.findings import RULES, Finding, Hit
+from assay.lint.rules import hits_of_criterion
+from assay.loading.document import KeyPath, Node, read_file
+from assay.loading.rubric_reader import criterion_nodes, is_group
+from assay.rubric import Rubric, RubricGroup
+from assay.wording import did_you_mean
+
+
+def lint(
+    rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_code: bool = False
+) -> list[Finding]:
+    """What to mend in a rubric, or in the file of one, in the order it stands there.
+
+    A file that cannot be loaded is a finding too. `run` is a folder, or a `Run`, of the same rubric:
+    what its verdicts tell is found as well. `ignore` leaves rules out by id.
+
+    >>> for finding in lint(Rubric([{"requirement": "Cites several sources", "weight": 2}])):
+    ...     print(finding)
+    warning R004 cites_several_sources: 'several' names no number; say how many, such as 'at least two' for 'several'
+    """
+    refuse_unknown(ignore)
+    node: Node | None = None
+    if isinstance(rubric, str | Path):
+        try:
+            rubric, node = load(rubric, allow_code)
+        except RubricFileError as error:
+            return [found for found in [_unloadable(error)] if found.id not in ignore]
+    listed = place_criteria(rubric, node)
+    found = [finding for criteria in listed for finding in _of_rubric(criteria)]
+    if run is not None:
+        from assay.lint.run_rules import findings_of_run
+
+        found += findings_of_run(run, [item for criteria in listed for item in criteria])
+    kept = (finding for finding in found if finding.id not in ignore)
+    return sorted(kept, key=lambda finding: (finding.line or 0, finding.id))
+
+
+def refuse_unknown(ignore: Collection[str]) -> None:
+    """Raise for an id that no rule has."""
+    for rule in ignore:
+        if rule not in RULES:
+            raise RubricError(f"there is no rule {rule!r}: {did_you_mean(rule, RULES)}")
+
+
+def load(path: str | Path, allow_code: bool) -> tuple[Rubric, Node]:
+    """The rubric, or group of rubrics, in a file, and the file as it was read."""
+    node = read_file(path)
+    kind = RubricGroup if is_group(node) else Rubric
+    return kind.from_file(path, allow_code=allow_code), node
+
+
+def _unloadable(error: RubricFileError) -> Finding:
+    rule = "R009" if error.field == "when" else "R000"
+    where = ":".join(str(part) for part in (error.path, error.line) if part is not None)
+    message = str(error).removeprefix(f"{where}: ")
+    return Finding(rule, "", message, "", "error", error.line, error.path)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCriterion:
+    """One criterion and where it stands."""
+
+    criterion: Criterion
+    name: str
+    """Its name, after the names of the rubrics around it."""
+    node: Node | None = None
+    """Where it stands in the file; None when there is no file."""
+    ignored: frozenset[str] = frozenset()
+    """Ids that a comment asks to ignore here; `*` for all."""
+
+    @property
+    def path(self) -> KeyPath:
+        """The keys that lead to it in the file; none when there is no file."""
+        return () if self.node is None else self.node.path
+
+    def line(self, field: str = "") -> int | None:
+        """The line of a field, or of the criterion where it does not have it."""
+        if self.node is None:
+            return None
+        return self.node.document.line((*self.path, field) if field else self.path)
+
+    def ignores(self, rule: str) -> bool:
+        return rule in self.ignored or "*" in self.ignored
+
+    def finding(self, hit: Hit) -> Finding:
+        """What a rule has found in it, with the line of the field that it is about."""
+        severity = hit.severity or RULES[hit.rule].severity
+        path = None if self.node is None else self.node.document.path
+        line = self.line(hit.field)
+        return Finding(hit.rule, self.name, hit.message, hit.fix, severity, line, path)
+
+
+def _of_rubric(criteria: Sequence[PlacedCriterion]) -> Iterator[Finding]:
+    """What is wrong with the criteria of one rubric, each by itself and together."""
+    listed = [item.criterion for item in criteria]
+    alone = ((index, hit) for index, each in enumerate(listed) for hit in hits_of_criterion(each))
+    for index, hit in (*alone, *hits_between(listed), *unreachable(listed)):
+        if not criteria[index].ignores(hit.rule):
+            yield criteria[index].finding(hit)
+
+
+def place_criteria(rubric: Any, node: Node | None = None) -> list[list[PlacedCriterion]]:
+    """The criteria of a rubric, and of every rubric inside it or of its group, a list each."""
+    listed = list(_placed(rubric, "", node))
+    if node is None:
+        return listed
+    starts = sorted(item.line() or 0 for criteria in listed for item in criteria)
+    ignored = _ignored(node.document.text, starts)
+    return [
+        [replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria]
+        for criteria in listed
+    ]
+
+
+def _placed(rubric: Any, inside: str, node: Node | None) -> Iterator[list[PlacedCriterion]]:
+    """The criteria of one rubric, then those of the rubrics inside it, or of a group's."""
+    parts = cast("Sequence[Any] | None", getattr(rubric, "rubrics", None))
+    if parts is not None:
+        for index, part in enumerate(parts):
+            within = f"{inside}{getattr(part, 'name', '') or index}/"
+            there = None if node is None else node.at("rubrics").at(index)
+            yield from _placed(part, within, there)
+        return
+    criteria = cast("Sequence[Criterion]", rubric.criteria)
+    nodes: Sequence[Node | None] = [None] * len(criteria) if node is None else criterion_nodes(node)
+    yield [
+        PlacedCriterion(criterion, f"{inside}{criterion.name}", where)
+        for criterion, where in zip(criteria, nodes, strict=True)
+    ]
+    for criterion, where in zip(criteria, nodes, strict=True):
+        if hasattr(criterion.check, "criteria"):
+            there = where.at("rubric") if where is not None and "rubric" in where.data else None
+            yield from _placed(criterion.check, f"{inside}{criterion.name}/", there)
+
+
+_IGNORE = re.compile(r"(?:^|\s)#\s*assay:\s*ignore\b(?P<ids>[\sR\d,]*)")
+
+
+def _ignored(text: str, starts: Sequence[int]) -> dict[int | None, frozenset[str]]:
+    """What comments ask to ignore, by the first line of the criterion they are about.
+
+    A comment on a line of its own right above a criterion is about that one.
+    """
+    told: dict[int | None, frozenset[str]] = {}
+    rows = text.split("\n")
+    for number, row in enumerate(rows, start=1):
+        found = _IGNORE.search(row)
+        if found is None or not starts:
+            continue
+        ids = frozenset(re.findall(r"R\d+", found["ids"])) or frozenset("*")
+        below = number
+        while below <= len(rows) and rows[below - 1].lstrip().startswith("#"):
+            below += 1
+        above = max(bisect_right(starts, number) - 1, 0)
+        about = below if below in starts else starts[above]
+        told[about] = told.get(about, frozenset()) | ids
+    return told

@@ -1,0 +1,321 @@
+"""Read criteria from data: every shape that a rubric file may have, one entry after the other."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from assay.aggregation import AGGREGATIONS
+from assay.checks import check_of
+from assay.criterion import Criterion, Scorer, is_scorer
+from assay.errors import RubricError, RubricFileError, SignatureError
+from assay.loading.document import Node
+from assay.loading.golden_examples import golden_at
+from assay.wording import did_you_mean, first_error, short_repr
+
+MOST_LEVELS: Final = 50
+"""How deep rubrics and sections may be nested in each other."""
+
+REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
+"""A function that a file names, as `package.module:function`."""
+
+_HOLDERS: Final = ("criteria", "sections", "rubric")
+"""The keys that the criteria of a rubric stand under; one of them."""
+_RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "$schema")
+_GROUP_KEYS: Final = ("rubrics", "name", "description", "$schema")
+_SECTION_KEYS: Final = ("title", "name", "description", "criteria")
+_CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
+_WAYS: Final = ("requirement", "check", "rubric")
+"""What answers a criterion; one of them."""
+_NAMERS: Final = ("criterion", "check", "the `when` of")
+"""How an error begins that goes on to name a criterion."""
+
+
+@dataclass(frozen=True, slots=True)
+class RubricReader:
+    """Reads rubrics. `build` makes one from its criteria, its options, and whether it is the outer."""
+
+    build: Callable[[list[Criterion], dict[str, Any], bool], Any]
+    allow_code: bool = False
+
+    def rubric(self, node: Node, *, inside: str = "", level: int = 0) -> Any:
+        """The rubric that stands at a node."""
+        holder, options = self._opened(node, level)
+        golden: Node | None = options.pop("golden", None)
+        entries = list(_entries(holder, level, inside))
+        if not entries:
+            raise holder.error("No criteria found: give at least one")
+
+        def nested(inner: Node, label: str) -> Scorer:
+            where = label.removeprefix("Invalid ")
+            return self.rubric(inner, inside=f" in the rubric of {where}", level=level + 1)
+
+        criteria = [entry.criterion(nested, allow_code=self.allow_code) for entry in entries]
+        _refuse_together(criteria, entries, holder)
+        try:
+            rubric = self.build(criteria, options, level == 0)
+        except (RubricError, SignatureError) as error:
+            raise _located(error, criteria, entries) from error
+        if golden is not None:
+            rubric.golden = golden_at(golden, rubric.criteria)
+        return rubric
+
+    def _opened(self, node: Node, level: int) -> tuple[Node, dict[str, Any]]:
+        """The list of entries of a rubric, and its options, through any `rubric:` around it."""
+        options: dict[str, Any] = {}
+        while node.is_mapping:
+            level += 1
+            _refuse_deep(node, level)
+            if "name" in node.data:
+                options["name"] = _text(node, "name")
+            if "aggregation" in node.data:
+                options["aggregation"] = self._aggregation(node)
+            if "golden" in node.data:
+                options["golden"] = node.at("golden")
+            node = node.at(_holder(node))
+        if not isinstance(node.data, list):
+            if node.data is None:
+                raise node.error("No criteria found: it is empty")
+            raise node.error(
+                f"a rubric is a list of criteria, or a mapping with one, and this is "
+                f"{short_repr(node.data)}"
+            )
+        return node, options
+
+    def _aggregation(self, node: Node) -> Any:
+        given = node.data["aggregation"]
+        if callable(given) or (isinstance(given, str) and given in AGGREGATIONS):
+            return given
+        if isinstance(given, str) and is_reference(given):
+            try:
+                return function_of(given, allow_code=self.allow_code)
+            except RubricError as error:
+                raise node.error(str(error), "aggregation") from error
+        raise node.error(
+            f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}",
+            "aggregation",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionEntry:
+    """One criterion as it stands in a file."""
+
+    node: Node
+    label: str
+    """What an error about it begins with."""
+    tags: tuple[str, ...] = ()
+    """The titles of the sections it stands in."""
+
+    def criterion(self, nested: Callable[[Node, str], Scorer], *, allow_code: bool) -> Criterion:
+        """The criterion. `nested` makes the rubric that stands under `rubric`."""
+        if not self.node.is_mapping:
+            raise self.error(f"expected a dictionary, and this is {short_repr(self.node.data)}")
+        given: dict[Any, Any] = dict(self.node.data)
+        self._refuse_keys(given)
+        self._refuse_kinds(given)
+        if "check" in given:
+            given["check"] = self._check(given["check"], allow_code)
+        if "rubric" in given:
+            given["check"] = nested(self.node.at("rubric"), self.label)
+            given.setdefault("name", getattr(given["check"], "name", "") or "rubric")
+            del given["rubric"]
+        try:
+            criterion = Criterion.model_validate(given)
+        except ValidationError as error:
+            field, sentence = first_error(error)
+            raise self.error(sentence, field) from None
+        if not self.tags:
+            return criterion
+        return criterion.with_fields(tags=tuple(dict.fromkeys((*self.tags, *criterion.tags))))
+
+    def error(self, message: str, field: str = "") -> RubricFileError:
+        return self.node.error(f"{self.label}: {message}", field)
+
+    def _refuse_keys(self, given: Mapping[Any, Any]) -> None:
+        for key, value in given.items():
+            if key not in _CRITERION_KEYS:
+                advice = did_you_mean(key, _CRITERION_KEYS)
+                raise self.error(f"{short_repr(key)} is no field: {advice}", str(key))
+            if value is None:
+                raise self.error(f"{key} is empty: give it a value, or leave it out", key)
+        ways = [way for way in _WAYS if way in given]
+        if len(ways) != 1:
+            raise self.error(
+                f"a criterion has exactly one of requirement, check and rubric, and this one has "
+                f"{' and '.join(ways) or 'none of them'}",
+                ways[-1] if ways else "",
+            )
+
+    def _refuse_kinds(self, given: Mapping[str, Any]) -> None:
+        """Refuse what pydantic would take for a number or a bool, and a writer hardly means."""
+        for key, value in given.items():
+            field = Criterion.model_fields.get(key)
+            kind = None if field is None else field.annotation
+            if kind is float and isinstance(value, bool):
+                raise self.error(f"{key} is {value}: give a number", key)
+            if kind is bool and not isinstance(value, bool):
+                raise self.error(f"{key} is {short_repr(value)}: give true or false", key)
+
+    def _check(self, spec: Any, allow_code: bool) -> Any:
+        if callable(spec) or is_scorer(spec):
+            return spec
+        try:
+            if isinstance(spec, str) and is_reference(spec):
+                return function_of(spec, allow_code=allow_code)
+            return check_of(cast("object", spec))
+        except RubricError as error:
+            raise self.error(str(error), "check") from error
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text names a function, rather than something built in."""
+    return re.search(REFERENCE, text) is not None
+
+
+def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
+    """The function that a file names; raises unless the caller has said that files may run code."""
+    if not allow_code:
+        raise RubricError(
+            f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)"
+        )
+    module, _, path = reference.partition(":")
+    try:
+        # Importing a module runs it, so anything may be raised.
+        found: Any = import_module(module)
+        for step in path.split("."):
+            found = getattr(found, step)
+    except Exception as error:
+        raise RubricError(
+            f"{reference!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if not callable(found):
+        raise RubricError(f"{reference!r} is {found!r:.80}, which cannot be called")
+    return found
+
+
+def is_group(node: Node) -> bool:
+    """Whether several rubrics stand at a node, and not one."""
+    return node.is_mapping and "rubrics" in node.data
+
+
+def group_parts(node: Node) -> tuple[list[Node], dict[str, Any]]:
+    """The rubrics of a group, and its options."""
+    if not is_group(node) or not isinstance(node.data["rubrics"], list):
+        raise node.error("a group of rubrics is a mapping with a list of them under 'rubrics'")
+    _refuse_unknown(node, _GROUP_KEYS)
+    _refuse_deep(node, len(node.path) // 2)
+    holder = node.at("rubrics")
+    options = {"name": _text(node, "name")} if "name" in node.data else {}
+    return [holder.at(index) for index in range(len(holder.data))], options
+
+
+def criterion_nodes(node: Node) -> list[Node]:
+    """Where the criteria of a rubric stand, in the order that it has them, through its sections."""
+    while node.is_mapping:
+        node = node.at(_holder(node))
+    return [found for found, _ in _flat(node, (), 0)]
+
+
+def _holder(node: Node) -> str:
+    """The key of a mapping that its criteria stand under."""
+    found = [key for key in _HOLDERS if key in node.data]
+    if not found and is_group(node):
+        raise node.error("this is a group of rubrics: load it as a RubricGroup", "rubrics")
+    if not found:
+        raise node.error("Dict must contain either 'sections' or 'rubric' key, or 'criteria'")
+    if len(found) > 1:
+        raise node.error(f"it has both {found[0]!r} and {found[1]!r}: keep one", found[1])
+    _refuse_unknown(node, _RUBRIC_KEYS)
+    held = node.data[found[0]]
+    if not isinstance(held, list) and not (found[0] == "rubric" and isinstance(held, Mapping)):
+        if held is None:
+            raise node.error(f"No criteria found: {found[0]!r} is empty", found[0])
+        raise node.error(f"{found[0]!r} is {short_repr(held)}: give a list", found[0])
+    return found[0]
+
+
+def _entries(holder: Node, level: int, inside: str) -> Iterator[CriterionEntry]:
+    for index, (node, tags) in enumerate(_flat(holder, (), level)):
+        in_section = len(node.path) > len(holder.path) + 1
+        what = "criterion" if node.is_mapping or in_section else "item"
+        yield CriterionEntry(node, f"Invalid {what} at index {index}{inside}", tags)
+
+
+def _flat(
+    holder: Node, tags: tuple[str, ...], level: int
+) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    """Every criterion in a list, those of its sections too, with the titles above it."""
+    _refuse_deep(holder, level)
+    for index in range(len(holder.data)):
+        node = holder.at(index)
+        if not node.is_mapping or "criteria" not in node.data:
+            yield node, tags
+            continue
+        title = _title(node, f"Invalid section at index {index}: ")
+        yield from _flat(node.at("criteria"), (*tags, title) if title else tags, level + 1)
+
+
+def _title(section: Node, label: str) -> str:
+    _refuse_unknown(section, _SECTION_KEYS, label)
+    if not isinstance(section.data["criteria"], list):
+        raise section.error(
+            f"{label}'criteria' is {short_repr(section.data['criteria'])}: give a list", "criteria"
+        )
+    key = "title" if "title" in section.data else "name"
+    return _text(section, key, label) if key in section.data else ""
+
+
+def _text(node: Node, key: str, label: str = "") -> str:
+    value = node.data[key]
+    if not isinstance(value, str):
+        raise node.error(f"{label}{key} is {short_repr(value)}: give a text, in quotes", key)
+    return value
+
+
+def _refuse_unknown(node: Node, known: tuple[str, ...], label: str = "") -> None:
+    for key in node.data:
+        if key not in known:
+            raise node.error(
+                f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key)
+            )
+
+
+def _refuse_deep(node: Node, level: int) -> None:
+    if level > MOST_LEVELS:
+        raise node.error(f"rubrics are nested more than {MOST_LEVELS} deep: flatten them")
+
+
+def _refuse_together(
+    criteria: list[Criterion], entries: list[CriterionEntry], holder: Node
+) -> None:
+    """Refuse what each criterion may be alone, and they may not be together."""
+    first: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        name = criteria[index].name
+        # A name that was taken would be numbered, and the file's own name would not hold.
+        if first.setdefault(name, index) != index and "name" in entry.node.data:
+            raise entry.error(
+                f"name is {name!r}, as for the criterion at index {first[name]}: give each its own",
+                "name",
+            )
+    if not any(criterion.counts for criterion in criteria):
+        raise holder.error(
+            "all weights are zero, so nothing could be scored: give a criterion a weight"
+        )
+
+
+def _located(
+    error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]
+) -> Exception:
+    """The error of a constructor, at the criterion it names; as it is when it names none."""
+    if isinstance(error, RubricFileError):
+        return error
+    for criterion, entry in zip(criteria, entries, strict=True):
+        openings = tuple(f"{what} {criterion.name!r}" for what in _NAMERS)
+        if str(error).startswith(openings):
+            return entry.error(str(error), "when" if criterion.when else "")
+    return error
