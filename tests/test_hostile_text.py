@@ -89,7 +89,7 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.sections import parse_thinking_output, thinking_and_rest
     from assay.graders.views import transcript
     from assay.models.base import Request
-    from assay.models.reading import read
+    from assay.models.structured import read
     from assay.presets.asking import Judge
     from assay.redaction import redacted
 

@@ -7,7 +7,7 @@ import pytest
 import assay
 from assay.compat import rubric
 from assay.compat.rubric.autograders import PerCriterionGrader
-from assay.models.default import BY_KEY
+from assay.models.resolve import BY_KEY
 
 ROOT = """Rubric Criterion CriterionReport EvaluationReport CriterionEvaluation
     PerCriterionGenerateFn OneShotGenerateFn RubricAsJudgeGenerateFn

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from assay.models import Limits, Model, Request, model_of
-from assay.models.default import configure
+from assay.models.resolve import configure
 from assay.testing import ModelServer
 
 QUICK = Limits(timeout=5.0, deadline=20.0)

@@ -20,7 +20,7 @@ from assay import (
 )
 from assay.graders import PerCriterionOutput
 from assay.models import Price, Usage, model_of, price_of
-from assay.models.asking import EndpointModel
+from assay.models.endpoint_model import EndpointModel
 from assay.models.ledger import Ledger
 from assay.testing import Fault
 

@@ -18,7 +18,7 @@ from assay.graders import (
 )
 from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
-from assay.models.default import BY_KEY, what_to_set
+from assay.models.resolve import BY_KEY, what_to_set
 from assay.rubric import Rubric
 from assay.runs.ways import Way
 

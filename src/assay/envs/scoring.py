@@ -10,7 +10,7 @@ from assay.envs.rows import UNSCORED, Scored, row_of, shares
 from assay.envs.work import Group, Job
 from assay.errors import RubricError, SignatureError
 from assay.models import budget
-from assay.models.exchanges import keeping_exchanges
+from assay.models.judge_log import judge_log
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import Row
@@ -72,7 +72,7 @@ class Scoring:
             return {}
         started = time.monotonic()
         wanted = self._settings.exchanges
-        with budget() as ledger, keeping_exchanges(wanted=wanted) as said:
+        with budget() as ledger, judge_log(wanted=wanted) as said:
             if self.waits(groups[0]):
                 reports = await self._of_group(groups[0], jobs)
             else:

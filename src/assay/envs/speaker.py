@@ -7,8 +7,8 @@ from assay.envs.clients import at_home
 from assay.errors import Refused
 from assay.messages import ToolCall
 from assay.models import Model, Reply, Request, model_of
-from assay.models.asking import EndpointModel
 from assay.models.base import Tool
+from assay.models.endpoint_model import EndpointModel
 from assay.models.sdk import creating
 from assay.redaction import redacted
 from assay.types import Message

@@ -9,7 +9,7 @@ from assay.graders.model import off_menu, question_of, reply_model
 from assay.graders.odds import value_of
 from assay.graders.prompting import one_criterion
 from assay.models.base import Model, Reply, Request
-from assay.models.exchanges import exchanged
+from assay.models.judge_log import ask_judge
 from assay.types import Message
 
 KEPT = 1024
@@ -60,7 +60,7 @@ class Opened:
         """The model's reply; one that a cache gave has reached nobody."""
         source = ""
         try:
-            reply = await exchanged(self._model, request)
+            reply = await ask_judge(self._model, request)
             source = reply.source
             return reply
         finally:

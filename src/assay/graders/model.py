@@ -22,7 +22,7 @@ from assay.graders.verdicts import verdict_score
 from assay.graders.whole import as_whole
 from assay.identity import name_of
 from assay.models.base import Model, Request
-from assay.models.exchanges import exchanged
+from assay.models.judge_log import ask_judge
 from assay.report import EvaluationReport, Score
 from assay.types import OnError
 
@@ -116,7 +116,7 @@ class ModelGrader(ScoringGrader, Generic[Generate]):
         """The reply to one question about everything; `shared` opens other questions too."""
         if self.generate_fn is None:
             request = Request.of(self.instructions, shared, question, schema=schema)
-            return value_of(await exchanged(self.model, self._put(request)))
+            return value_of(await ask_judge(self.model, self._put(request)))
         function: Any = self.generate_fn
         reply = function(self.instructions, shared + question)
         return await reply if isawaitable(reply) else reply
@@ -136,19 +136,19 @@ class ModelGrader(ScoringGrader, Generic[Generate]):
 
 
 def _model_of(source: Any) -> Model:
-    from assay.models.names import model_of
+    from assay.models.resolve import model_of
 
     return model_of(source)
 
 
 def _configured_model() -> Model | None:
-    from assay.models.default import configured_model
+    from assay.models.resolve import configured_model
 
     return configured_model()
 
 
 def _default_model(grader: str) -> Model:
-    from assay.models.default import what_to_set
+    from assay.models.resolve import what_to_set
 
     model = _configured_model()
     if model is None:

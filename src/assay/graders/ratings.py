@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from assay.errors import JudgeError
-from assay.models.reading import without_thoughts
+from assay.models.structured import without_thoughts
 
 SHOWN = 200
 """Characters of a reply that go into a message."""

@@ -15,14 +15,14 @@ from typing import Any
 
 from assay.local.llama_server import CONTEXT, LocalProcess
 from assay.local.weights import SMOKE, fingerprint, weights_file
-from assay.models.asking import EndpointModel
 from assay.models.base import Model, Reply, Request
-from assay.models.flight import InFlight
+from assay.models.endpoint_model import EndpointModel
 from assay.models.limiter import Limits, WaitQueue
-from assay.models.openai_wire import OpenAIWire
-from assay.models.prices import FREE
+from assay.models.openai import OpenAIFormat
+from assay.models.payload import Payload, RawReply
+from assay.models.providers import FREE
+from assay.models.reply_cache import Deduplicated
 from assay.models.retry import Endpoint
-from assay.models.wire import Payload, RawReply
 from assay.redaction import logger_of
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"
@@ -43,7 +43,7 @@ def local_model(source: str) -> Model:
 
     Nothing starts before the first request. Raises `Refused` when there are no such weights.
     """
-    return InFlight(LocalModel(source))
+    return Deduplicated(LocalModel(source))
 
 
 class LocalModel:
@@ -71,8 +71,10 @@ class LocalModel:
         self._queue = PrefixQueue(slots)
         endpoint = Endpoint(self.id, PATIENT)
         self._whole, self._token = (
-            EndpointModel(self.id, name, wire=wire, send=self._send, endpoint=endpoint, price=FREE)
-            for wire in (OpenAIWire(), _OneTokenWire())
+            EndpointModel(
+                self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE
+            )
+            for form in (OpenAIFormat(), _OneTokenFormat())
         )
 
     def __repr__(self) -> str:
@@ -107,12 +109,12 @@ class LocalModel:
         from assay.models.http import HttpAddress
 
         await self.start()
-        wire = OpenAIWire()
-        address = HttpAddress(self._process.url + wire.path, wire.headers(self._process.key))
+        form = OpenAIFormat()
+        address = HttpAddress(self._process.url + form.path, form.headers(self._process.key))
         return await address.post(payload, seconds)
 
 
-class _OneTokenWire(OpenAIWire):
+class _OneTokenFormat(OpenAIFormat):
     """For the likelihood of a first token. One was asked for and came, so nothing was cut off."""
 
     def reply(self, data: Mapping[str, Any]) -> Reply:

@@ -1,13 +1,14 @@
-"""How to ask a model: one async function, a `Request` in and a `Reply` out.
+"""Ask a model: one async function, a `Request` in and a `Reply` out.
 
-base      Request, Reply, Model: the interface, and all that a grader needs
-names     model_of: a name, an endpoint, a client or a function as a Model
-default   configure and default_model: who is asked when nobody is named
-limits    how hard an endpoint may be pressed; endpoint, gate, pace, breaker, retry hold to it
-ledger    budget: what a run asks for and spends, and how much it may; prices, what tokens cost
-reading   the value in a reply; schema, dialect, repair, what it takes to get there
-caching   a model that is not asked twice; flight, not even at the same time
-client    HTTP connections, one pool a loop; address, connection, incoming are what it takes
+base            Request, Reply, Model: the interface, and all that a grader needs
+resolve         model_of, configure, default_model: a name, an address, a client or a function as a Model
+endpoint_model  a model behind an endpoint: budget, limits, and a reply that is read
+payload         what is sent; openai, anthropic, gemini write it, http and sdk send it
+structured      the value of a schema in what a model wrote
+limiter         how many calls go at once and a minute; retry, when to try again
+providers       addresses, keys and prices
+ledger          budget: what a run asks for and spends, and how much it may
+reply_cache     a model that is not asked twice; judge_log, what judges were asked and said
 
 The names load when first used: a rubric that asks no model pays for none of it.
 """

@@ -3,12 +3,12 @@ from assay.models.base import Reply as Reply
 from assay.models.base import Request as Request
 from assay.models.base import Token as Token
 from assay.models.base import Usage as Usage
-from assay.models.default import configure as configure
-from assay.models.default import default_model as default_model
 from assay.models.ledger import Ledger as Ledger
 from assay.models.ledger import budget as budget
 from assay.models.ledger import rehearsal as rehearsal
 from assay.models.limiter import Limits as Limits
-from assay.models.names import model_of as model_of
-from assay.models.prices import Price as Price
-from assay.models.prices import price_of as price_of
+from assay.models.providers import Price as Price
+from assay.models.providers import price_of as price_of
+from assay.models.resolve import configure as configure
+from assay.models.resolve import default_model as default_model
+from assay.models.resolve import model_of as model_of

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from assay.errors import MissingExtraError, Refused
-from assay.models.wire import Payload, RawReply, raw_reply
+from assay.models.payload import Payload, RawReply, dumps
 from assay.redaction import STRUCK, parted_from_login, redacted, telltale
 from assay.wording import described
 
@@ -57,7 +57,7 @@ class HttpAddress:
 
     async def post(self, payload: Payload, seconds: float) -> RawReply:
         """The answer to a payload; what it repeats of known secrets is struck out of its text."""
-        reply = await self.send(payload.written(), seconds)
+        reply = await self.send(dumps(payload.body), seconds)
         return reply._replace(text=redacted(reply.text)) if reply.text else reply
 
     async def send(self, body: bytes, seconds: float) -> RawReply:
@@ -83,7 +83,7 @@ class HttpAddress:
         for secret in self._secrets:
             said = said.replace(secret, STRUCK.encode())
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return raw_reply(response.status, headers, said)
+        return RawReply.of(response.status, headers, said)
 
 
 def _why(error: aiohttp.ClientError) -> str:

@@ -23,7 +23,7 @@ from weakref import WeakSet
 from assay.errors import DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
 from assay.models.ledger import Ledger
 from assay.models.limiter import CallRecord, CircuitBreaker, Limiter, Limits, Outcome, Turns
-from assay.models.wire import RawReply
+from assay.models.payload import RawReply
 from assay.wording import described
 
 REFUSING = frozenset({429, 503, 529})

@@ -1,4 +1,4 @@
-"""SdkSend: payloads sent through a client object that the user made with an SDK.
+"""Send payloads through a client object that the user made with an SDK.
 
 The clients of `openai` (Azure too), `anthropic` (Bedrock and Vertex too) and `google-genai`, sync or async.
 """
@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from assay.models.wire import Payload, RawReply
+from assay.models.payload import Payload, RawReply
 from assay.redaction import redacted, without
 
 CONNECTIONS = 1000
@@ -74,7 +74,7 @@ class SdkSend:
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
     async def __call__(self, payload: Payload, seconds: float) -> RawReply:
-        body = self._arguments(payload.whole())
+        body = self._arguments(dict(payload.body))
         try:
             async with asyncio.timeout(seconds):
                 if self._is_async:

@@ -9,7 +9,7 @@ from assay.graders.fence import fenced
 from assay.graders.prompting import prompt_version, system_prompt
 from assay.graders.templates import Template
 from assay.models import Model, Request, default_model, model_of
-from assay.models.exchanges import exchanged
+from assay.models.judge_log import ask_judge
 from assay.types import Message
 from assay.wording import short_repr
 
@@ -79,7 +79,7 @@ class Judge:
         kept, key = _kept(state), f"{model.id}\n\n{words}"
         if kept is not None and key in kept:
             return kept[key]
-        reply = await exchanged(model, self._request(words))
+        reply = await ask_judge(model, self._request(words))
         if kept is not None:
             kept[key] = reply.text
         return reply.text

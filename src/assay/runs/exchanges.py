@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from assay.models.exchanges import Exchange
+from assay.models.judge_log import LoggedCall
 
 
-def exchanges_told(kept: Sequence[Exchange]) -> tuple[Mapping[str, Any], ...]:
+def exchanges_told(kept: Sequence[LoggedCall]) -> tuple[Mapping[str, Any], ...]:
     """Exchanges as plain data. `like` is the number of an earlier one that opens in the same words.
 
     Of such a one only the messages after the common opening are told.
@@ -22,7 +22,7 @@ def exchanges_told(kept: Sequence[Exchange]) -> tuple[Mapping[str, Any], ...]:
     return tuple(told)
 
 
-def _alike(before: Sequence[Exchange], exchange: Exchange) -> tuple[int, int]:
+def _alike(before: Sequence[LoggedCall], exchange: LoggedCall) -> tuple[int, int]:
     """The first exchange that opens like this one, and how many messages they share."""
     for place, earlier in enumerate(before):
         shared = 0

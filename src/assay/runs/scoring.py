@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from assay.engine import logging_once
 from assay.graders.base import Autograder
-from assay.models.exchanges import keeping_exchanges
+from assay.models.judge_log import judge_log
 from assay.models.ledger import budget, rollout_spending
 from assay.report import EvaluationReport
 from assay.runs.about import RunAbout, judge_of
@@ -158,7 +158,7 @@ class Scoring:
         try:
             started = time.perf_counter()
             texts = [holdable(pending.row) for pending in unit]
-            with budget() as ledger, keeping_exchanges(wanted=self._exchanges) as said:
+            with budget() as ledger, judge_log(wanted=self._exchanges) as said:
                 async with rollout_spending():
                     reports = await self._reports(unit)
             timing = {"scoring": round(time.perf_counter() - started, 6)}

@@ -6,8 +6,8 @@ import time
 from typing import Any, Final
 
 from assay.models.http import HttpAddress
+from assay.models.payload import RawReply
 from assay.models.retry import backoff, retry_after
-from assay.models.wire import RawReply
 from assay.server.refusals import ServerRefused
 from assay.wording import described
 

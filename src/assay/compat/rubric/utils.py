@@ -9,7 +9,7 @@ from assay.graders.length import compute_length_penalty, word_count
 from assay.graders.schemas import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.sections import normalize_to_grade_input, parse_thinking_output
 from assay.models.base import Request
-from assay.models.default import configured_model, model_by_key, what_to_set
+from assay.models.resolve import configured_model, model_by_key, what_to_set
 
 Output = TypeVar("Output", bound=BaseModel)
 

@@ -11,8 +11,8 @@ from assay.errors import Refused, Unreadable
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.schemas import CriterionEvaluation
 from assay.models import Limits, Request, Usage
-from assay.models.openai_wire import OpenAIWire
-from assay.models.schema import json_schema
+from assay.models.base import json_schema
+from assay.models.openai import OpenAIFormat
 from assay.testing import Fault
 
 
@@ -65,7 +65,7 @@ async def test_the_schema_goes_along_strict_and_reason_first(
 @pytest.mark.parametrize("model", [PerCriterionOutput, ChoiceOutput])
 def test_a_schema_is_one_constant(model: Any) -> None:
     """The same object each time: endpoints compile a grammar for every new one, and count them."""
-    wire = OpenAIWire()
+    wire = OpenAIFormat()
     formats = [
         wire.payload(Request.of("s", str(n), schema=model), "m", set()).body["response_format"]
         for n in range(3)
@@ -142,11 +142,11 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
 )
 def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]) -> None:
     """It is no verdict, and no empty reply either."""
-    from assay.models.wire import whole
+    from assay.models.payload import whole
 
     data = {"choices": [{"message": message, "finish_reason": finish}]}
     with pytest.raises(error):
-        whole(OpenAIWire().reply(data), "somewhere", Request.of("s", "u"))
+        whole(OpenAIFormat().reply(data), "somewhere", Request.of("s", "u"))
 
 
 async def test_one_token_that_was_asked_for_is_whole(
@@ -165,14 +165,14 @@ async def test_one_token_that_was_asked_for_is_whole(
 def test_cut_off_has_many_names(reason: str) -> None:
     """All of them are errors."""
     data = {"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}
-    assert OpenAIWire().reply(data).finish_reason == "length"
+    assert OpenAIFormat().reply(data).finish_reason == "length"
 
 
 async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> None:
     """By the characters, since a missing figure is not 0."""
-    from assay.models.tokens import Tokens
+    from assay.models.endpoint_model import TokenEstimate
 
-    assert Tokens().guessed(question(), "x" * 40).completion == 10
+    assert TokenEstimate().guessed(question(), "x" * 40).completion == 10
 
 
 @pytest.mark.parametrize("refuses", [(), ("response_format",)], ids=["as a schema", "in words"])

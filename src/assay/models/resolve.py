@@ -1,28 +1,31 @@
-"""model_of: a name, an endpoint, a client or a function as a `Model`."""
+"""Resolve a name, an address, a client or a function to the `Model` that is meant, and find the default one."""
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel
+
 from assay.errors import Refused
-from assay.models.anthropic_wire import AnthropicWire
-from assay.models.asking import EndpointModel, Send
-from assay.models.base import Model
-from assay.models.caching import Cached, CacheSource, cache_of
-from assay.models.dialect import MAX_COMPLETION_TOKENS, MAX_TOKENS
-from assay.models.flight import InFlight
-from assay.models.function import FunctionModel
-from assay.models.genai_wire import GenaiWire
+from assay.identity import path_of
+from assay.models.anthropic import AnthropicFormat
+from assay.models.base import NOTHING, Model, Reply, Request
+from assay.models.endpoint_model import EndpointModel, SendPayload
+from assay.models.gemini import GeminiFormat
+from assay.models.ledger import Ledger
 from assay.models.limiter import Limits
-from assay.models.openai_wire import OpenAIWire
-from assay.models.prices import FREE, Price, price_of
-from assay.models.providers import PROVIDERS, is_cloud, provider_at, url_of
+from assay.models.openai import OpenAIFormat
+from assay.models.payload import MAX_COMPLETION_TOKENS, MAX_TOKENS, ProviderFormat, whole
+from assay.models.providers import FREE, PROVIDERS, Price, is_cloud, price_of, provider_at, url_of
+from assay.models.reply_cache import Cached, CacheSource, Deduplicated, cache_of
 from assay.models.retry import Endpoint
 from assay.models.sdk import Protocol, SdkSend, address_of, creating, key_of, without_retries
-from assay.models.wire import Wire
+from assay.models.structured import read
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr
 
@@ -84,7 +87,7 @@ def model_of(
         model = FunctionModel(source)
     else:
         raise Refused(f"{short_repr(source)} is no model: {_WAYS}")
-    return model if kept is None else InFlight(Cached(model, kept))
+    return model if kept is None else Deduplicated(Cached(model, kept))
 
 
 _WAYS = (
@@ -151,11 +154,11 @@ def _at_address(source: str, options: _Options) -> Model:
 def _over_http(url: str, provider: str, name: str, key: str | None, options: _Options) -> Model:
     from assay.models.http import HttpAddress
 
-    wire = _wire("anthropic" if provider == "anthropic" else "openai", provider, options)
+    written = _format("anthropic" if provider == "anthropic" else "openai", provider, options)
     where, login, password = parted_from_login(url)
     keep_secret(key, password)
-    send = HttpAddress(url + wire.path, wire.headers(key)).post
-    return _model(where, provider, name, key or login, wire, send, options)
+    send = HttpAddress(url + written.path, written.headers(key)).post
+    return _model(where, provider, name, key or login, written, send, options)
 
 
 _MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}
@@ -176,21 +179,21 @@ def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Opti
     known = provider_at(url)
     provider = known or ("" if url else maker)
     where = PROVIDERS[known].url if known else url or protocol
-    wire, send = (
-        _wire(protocol, provider, options),
+    written, send = (
+        _format(protocol, provider, options),
         SdkSend(quiet, found[1], telltale(key, password)),
     )
     price = price_of(maker, name) if is_cloud(url) else None
-    return _model(where, provider, name, key, wire, send, options, price)
+    return _model(where, provider, name, key, written, send, options, price)
 
 
-def _wire(protocol: Protocol, provider: str, options: _Options) -> Wire:
+def _format(protocol: Protocol, provider: str, options: _Options) -> ProviderFormat:
     if protocol == "anthropic":
-        return AnthropicWire(**options.extra)
+        return AnthropicFormat(**options.extra)
     if protocol == "genai":
-        return GenaiWire(timeout=(options.limits or Limits()).timeout, **options.extra)
+        return GeminiFormat(timeout=(options.limits or Limits()).timeout, **options.extra)
     limit_name = MAX_COMPLETION_TOKENS if provider == "openai" else MAX_TOKENS
-    return OpenAIWire(limit_name=limit_name, **options.extra)
+    return OpenAIFormat(limit_name=limit_name, **options.extra)
 
 
 def _model(
@@ -198,8 +201,8 @@ def _model(
     provider: str,
     name: str,
     key: str,
-    wire: Wire,
-    send: Send,
+    written: ProviderFormat,
+    send: SendPayload,
     options: _Options,
     price: Price | None = None,
 ) -> Model:
@@ -210,12 +213,12 @@ def _model(
     model = EndpointModel(
         identity,
         name,
-        wire=wire,
+        provider_format=written,
         send=send,
         endpoint=Endpoint.at(url, key, options.limits),
         price=options.price or price_of(provider or url, name) or price or _price_here(url),
     )
-    return model if options.bare else InFlight(model)
+    return model if options.bare else Deduplicated(model)
 
 
 def _said(extra: Mapping[str, Any]) -> str:
@@ -226,3 +229,121 @@ def _said(extra: Mapping[str, Any]) -> str:
 def _price_here(url: str) -> Price | None:
     """Nothing, on this very machine."""
     return FREE if urlsplit(url).hostname in _HERE else None
+
+
+class FunctionModel:
+    """Asks a function of `(system_prompt, user_prompt)`, async or plain; a plain one must not wait.
+
+    It returns a reply model, a mapping with its fields, or a text to read. Its limits, retries and
+    money are its own affair.
+
+    >>> import asyncio
+    >>> model = FunctionModel(lambda system_prompt, user_prompt: user_prompt.upper())
+    >>> asyncio.run(model(Request.of("Shout.", "hey"))).text
+    'HEY'
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._by_name = _takes_names(function)
+        self.id = path_of(function)
+
+    def __repr__(self) -> str:
+        return f"<model {self.id}>"
+
+    async def __call__(self, request: Request) -> Reply:
+        if self._by_name:
+            said = self._function(system_prompt=request.system, user_prompt=request.user)
+        else:
+            said = self._function(request.system, request.user)
+        if inspect.isawaitable(said):
+            said = await said
+        ledger = Ledger.current()
+        if ledger is not None:
+            ledger.add(NOTHING, None)
+        return _reply(said, self.id, request)
+
+
+def _reply(said: Any, where: str, request: Request) -> Reply:
+    if isinstance(said, Reply):
+        return whole(said, where, request)
+    if isinstance(said, str):
+        return Reply(said, value=read(said, request))
+    text = said.model_dump_json() if isinstance(said, BaseModel) else str(said)
+    return Reply(text, value=said)
+
+
+def _takes_names(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        return False
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named = {name for name, p in parameters.items() if p.kind is not p.POSITIONAL_ONLY}
+    return any_name or {"system_prompt", "user_prompt"} <= named
+
+
+BY_KEY = {
+    "GEMINI_API_KEY": "gemini/gemini-3.8-flash",
+    "OPENAI_API_KEY": "openai/gpt-5-mini",
+    "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",
+}
+"""The variable of a key, and a model to try it with."""
+
+_configured: list[Model] = []
+
+
+def configure(*, model: ModelSource | None = None, **options: Any) -> None:
+    """Name the model to ask where nobody names one; None goes back to the environment.
+
+    `options` are those of `model_of`.
+
+    >>> from assay.testing import FakeModel
+    >>> configure(model=FakeModel("MET"))
+    >>> default_model().id
+    'assay.testing.fakes:FakeModel'
+    >>> configure(model=None)
+    """
+    _configured[:] = [] if model is None else [model_of(model, **options)]
+
+
+def default_model() -> Model:
+    """The model that `configure` or `ASSAY_MODEL` names. Never one that nobody asked for."""
+    model = configured_model()
+    if model is None:
+        raise Refused(f"no default model is configured: {what_to_set()}")
+    return model
+
+
+def model_by_key() -> Model | None:
+    """A model of the first provider whose key is in the environment; None when there is no key.
+
+    It is asked only on behalf of programs that were written for a library which does so itself.
+    """
+    name = next((name for variable, name in BY_KEY.items() if os.environ.get(variable)), None)
+    return None if name is None else _by_name(name, os.environ.get("ASSAY_CACHE", ""))
+
+
+def what_to_set() -> str:
+    """The end of a message where no model is named: what to set, and to what."""
+    for variable, name in BY_KEY.items():
+        if os.environ.get(variable):
+            return f"{variable} is set, so set ASSAY_MODEL={name} to use it"
+    return (
+        "set ASSAY_MODEL to a model whose key is in the environment (openai/gpt-5-mini and "
+        "OPENAI_API_KEY), to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
+    )
+
+
+def configured_model() -> Model | None:
+    """The default model; None when nobody has named one."""
+    if _configured:
+        return _configured[0]
+    name = os.environ.get("ASSAY_MODEL", "").strip()
+    return _by_name(name, os.environ.get("ASSAY_CACHE", "")) if name else None
+
+
+@cache
+def _by_name(name: str, place: str) -> Model:
+    """One object a name: it remembers what its endpoint does not understand."""
+    return model_of(name, cache=place or None)

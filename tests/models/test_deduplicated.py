@@ -7,7 +7,7 @@ import pytest
 
 from assay import Overloaded, budget
 from assay.models import Reply, Request
-from assay.models.flight import InFlight
+from assay.models.reply_cache import Deduplicated
 
 
 class Slow:
@@ -68,7 +68,7 @@ async def test_one_after_the_other_are_two_calls(serve: Any, model_at: Any, ques
 
 async def test_when_the_first_is_cancelled_the_next_asks(slow: Slow, question: Any) -> None:
     """Nobody else is cancelled with it."""
-    model = InFlight(slow)
+    model = Deduplicated(slow)
     first, second, third = await started(*(model(question()) for _ in range(3)))
     first.cancel()
     for _ in range(5):
@@ -81,7 +81,7 @@ async def test_when_the_first_is_cancelled_the_next_asks(slow: Slow, question: A
 
 async def test_who_waits_can_be_cancelled_alone(slow: Slow, question: Any) -> None:
     """The call goes on for the others."""
-    model = InFlight(slow)
+    model = Deduplicated(slow)
     first, second = await started(model(question()), model(question()))
     second.cancel()
     await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def test_who_waits_can_be_cancelled_alone(slow: Slow, question: Any) -> No
 
 async def test_a_failure_is_everybodys(slow: Slow, question: Any) -> None:
     """And is not kept: the next one asks again."""
-    model = InFlight(slow)
+    model = Deduplicated(slow)
     tasks = await started(model(question()), model(question()))
     slow.answers[0].set_exception(Overloaded("no"))
     results = await asyncio.gather(*tasks, return_exceptions=True)

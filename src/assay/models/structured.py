@@ -1,24 +1,30 @@
-"""Reading: the value in a model's reply, found in whatever it wrote around it.
+"""Read a structured reply: the value of the request's schema, in whatever the model wrote around it.
 
 Thoughts are left out. Of several JSON objects with the schema's fields the last one counts, right or
 wrong. An earlier one that gives another verdict makes the reply an error: one of the two is a draft,
 a quotation, or something that the judged text wanted said, and which one cannot be told.
+
+What is almost JSON is repaired by rule: single quotes, bare names, Python's constants, line breaks in strings, commas
+too many, brackets too few. Nothing is guessed, and what is still no object is none. A number at the very end of an
+object that was never closed is not repaired: more digits may have been cut off.
 """
 
+import ast
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NoReturn, cast
 
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import OffMenu, Unreadable
-from assay.models.base import Request
-from assay.models.repair import almost_objects, mended, without_doubles
-from assay.models.schema import json_schema
+from assay.models.base import Request, json_schema
 from assay.parsers.extract import json_spans
 from assay.wording import first_error
 
+LONGEST = 100_000
+"""Characters of a reply that are looked at; a judge's object is far shorter."""
 _CLOSING, _OPENING = "</think>", "<think>"
 
 
@@ -121,10 +127,10 @@ def _objects(text: str, fields: set[str]) -> list[dict[str, Any] | None]:
     for start, end in json_spans(text):
         loaded = _loaded(text[start:end])
         if fields & loaded.keys():
-            objects += [*mended(text[position:start], fields), loaded]
+            objects += [*repaired(text[position:start], fields), loaded]
             position = end
     rest = text[position:]
-    later = mended(rest, fields)
+    later = repaired(rest, fields)
     # One that is almost JSON and comes later is the last word, though it may be unreadable.
     broken = not later and almost_objects(rest, fields)
     return [*objects, *later, *([None] if broken else [])]
@@ -164,3 +170,112 @@ def _refuse(error: ValidationError) -> NoReturn:
     if kinds <= {"literal_error", "enum"}:
         raise OffMenu(f"{sentence}: it was not on offer") from None
     raise Unreadable(f"it does not fit: {sentence}") from None
+
+
+_TOKENS = re.compile(
+    r"""
+    (?P<string>"(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+')
+  | (?P<escape>\\.)                    # or each quote behind one is tried to the end of the text
+  | (?<!\w)(?P<name>[A-Za-z_]\w*+)(?=\s*+:)
+  | (?P<open>[{\[]) | (?P<close>[}\]])
+  | (?P<comma>,)(?=\s*+(?:[}\]]|\Z))
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def repaired(text: str, fields: set[str]) -> list[dict[str, Any]]:
+    """The objects with one of these fields, read leniently, in order; the last few of very many.
+
+    >>> repaired("so {'verdict': 'MET', 'why': 'it\\\\'s there',}", {"verdict"})
+    [{'verdict': 'MET', 'why': "it's there"}]
+    >>> repaired('{"why": "two\\nlines", "verdict": "MET"', {"why", "verdict"})
+    [{'why': 'two\\nlines', 'verdict': 'MET'}]
+    >>> repaired('{"why": "cut off", "score": 8', {"score", "why"})
+    []
+    """
+    text = text[-LONGEST:]
+    objects: list[dict[str, Any]] = []
+    end = 0
+    for start in almost_objects(text, fields)[-8:]:
+        if start < end:
+            # Inside an object that was read: a reason may quote another one.
+            continue
+        source, length = _closed(text[start:])
+        found = _loaded_leniently(source)
+        if found is not None and fields & found.keys():
+            objects.append(found)
+            end = start + length
+    return objects
+
+
+def without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object from its fields. Raises `Unreadable` when one is given twice with different values."""
+    known: dict[str, Any] = {}
+    for name, value in pairs:
+        if known.setdefault(name, value) != value:
+            raise Unreadable(
+                f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict"
+            )
+    return known
+
+
+def almost_objects(text: str, fields: set[str]) -> list[int]:
+    """Where something starts that looks like an object with one of these fields first."""
+    names = "|".join(re.escape(name) for name in sorted(fields))
+    return [found.start() for found in re.finditer(rf"\{{\s*+[\"']?(?:{names})\b", text)]
+
+
+def _closed(text: str) -> tuple[str, int]:
+    """The first object of a text, with its brackets closed and no comma before them, and its length."""
+    open_brackets: list[str] = []
+    pieces: list[str] = []
+    position = 0
+    for token in _TOKENS.finditer(text):
+        pieces.append(text[position : token.start()])
+        position = token.end()
+        if token["comma"]:
+            continue
+        pieces.append(f'"{token[0]}"' if token["name"] else token[0])
+        if token["open"]:
+            open_brackets.append("}" if token[0] == "{" else "]")
+        elif token["close"]:
+            if open_brackets:
+                open_brackets.pop()
+            if not open_brackets:
+                return "".join(pieces), position
+    # An ellipsis or prose after an object that never ends is no part of it, but cannot be told apart.
+    rest = text[position:].rstrip()
+    if _CUT_NUMBER.search(rest):
+        return "", len(text)
+    return "".join([*pieces, rest, *reversed(open_brackets)]), len(text)
+
+
+_CUT_NUMBER = re.compile(r"[\d.+-]\Z")
+
+
+def _loaded_leniently(source: str) -> dict[str, Any] | None:
+    for load in (_lenient_json, _python_literal):
+        try:
+            found = load(source)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, dict):
+            return cast("dict[str, Any]", found)
+    return None
+
+
+def _lenient_json(source: str) -> Any:
+    return json.loads(source, strict=False, object_pairs_hook=without_doubles)
+
+
+def _python_literal(source: str) -> Any:
+    tree = ast.parse(source, mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            # Written out and not worked out, so that nested objects cost no more than flat ones.
+            keys = [
+                (repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)
+            ]
+            without_doubles(keys)
+    return ast.literal_eval(tree)

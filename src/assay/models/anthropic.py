@@ -1,4 +1,4 @@
-"""The Anthropic wire: messages, with a tool in place of a schema and a cache breakpoint."""
+"""The format of Anthropic: messages, with a tool in place of a schema and a cache breakpoint."""
 
 from collections.abc import Mapping, Sequence, Set
 from json import loads
@@ -6,10 +6,8 @@ from typing import Any, cast
 
 from assay.errors import Refused
 from assay.messages import ToolCall, tool_calls
-from assay.models.base import Reply, Request, Tool, Usage
-from assay.models.dialect import SCHEMA, TEMPERATURE
-from assay.models.schema import json_schema
-from assay.models.wire import Payload, dumps, in_words
+from assay.models.base import Reply, Request, Tool, Usage, json_schema
+from assay.models.payload import SCHEMA, TEMPERATURE, Payload, dumps, with_schema_in_words
 from assay.types import Message
 
 LONGEST_REPLY = 4096
@@ -22,7 +20,7 @@ _STOPS = {
 _TOOL = "reply"
 
 
-class AnthropicWire:
+class AnthropicFormat:
     """Writes messages and reads their answers."""
 
     path = "/messages"
@@ -39,7 +37,7 @@ class AnthropicWire:
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         """The body of a message."""
         by_tool = request.schema is not None and SCHEMA not in left_out
-        messages = request.messages if by_tool else in_words(request)
+        messages = request.messages if by_tool else with_schema_in_words(request)
         added = len(messages) - len(request.messages)
         blocks = _blocks(messages, request.shared + added if request.shared else 0)
         body: dict[str, Any] = {

@@ -1,21 +1,34 @@
-"""EndpointModel: a model behind an endpoint, asked under its limits, and its replies read."""
+"""EndpointModel asks a model behind an endpoint, under its limits and the budget, and reads its replies."""
 
 from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
-from assay.models.base import Reply, Request, Usage
-from assay.models.dialect import SCHEMA, is_named, refused_by, to_leave_out
+from assay.models.base import Reply, Request, Usage, schema_text
 from assay.models.ledger import Ledger, without_a_price
-from assay.models.prices import Price
-from assay.models.reading import read
+from assay.models.payload import (
+    SCHEMA,
+    Payload,
+    ProviderFormat,
+    RawReply,
+    is_named,
+    prompt,
+    refused_by_name,
+    unsupported_parameter,
+    whole,
+)
+from assay.models.providers import Price
 from assay.models.retry import Endpoint
-from assay.models.schema import schema_text
-from assay.models.tokens import Tokens
-from assay.models.wire import Payload, RawReply, Wire, prompt, whole
+from assay.models.structured import read
 
-Send = Callable[[Payload, float], Awaitable[RawReply]]
+SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
 """Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds."""
+
+CHARACTERS = 4.0
+"""Characters in a token of English prose."""
+REPLY = 150.0
+"""Tokens of a reply: a reason of two sentences and a verdict, with room."""
+_MEMORY = 0.05
 
 
 class EndpointModel:
@@ -29,8 +42,8 @@ class EndpointModel:
         identity: str,
         name: str,
         *,
-        wire: Wire,
-        send: Send,
+        provider_format: ProviderFormat,
+        send: SendPayload,
         endpoint: Endpoint,
         price: Price | None = None,
     ) -> None:
@@ -40,12 +53,12 @@ class EndpointModel:
         self.endpoint = endpoint
         self.price = price
         """What it costs; None when that is not known."""
-        self.tokens = Tokens()
-        self.left_out: Set[str] = refused_by(name)
+        self.tokens = TokenEstimate()
+        self.left_out: Set[str] = refused_by_name(name)
         """What this model does not take, as far as is known by its name or from what it said."""
         self._suspected: Set[str] = frozenset()
         """What it has just complained about; left out of calls until that is known to help or not."""
-        self._wire = wire
+        self._format = provider_format
         self._send = send
 
     def __repr__(self) -> str:
@@ -94,7 +107,7 @@ class EndpointModel:
                 reply = await self._sent(request, attempt)
             except Refused as error:
                 complaint = complaint or error
-                part = to_leave_out(error.status, str(error), attempt.used)
+                part = unsupported_parameter(error.status, str(error), attempt.used)
                 if part is None:
                     self._suspected -= without
                     self.endpoint.refused(complaint, self.name)
@@ -112,7 +125,7 @@ class EndpointModel:
 
     def payload(self, request: Request, without: Set[str]) -> Payload:
         """The request as it is to be sent now, by all that is known of the model by now."""
-        return self._wire.payload(request, self.name, self.left_out | self._suspected | without)
+        return self._format.payload(request, self.name, self.left_out | self._suspected | without)
 
     async def send(self, payload: Payload, seconds: float) -> RawReply:
         """Send one attempt."""
@@ -157,7 +170,7 @@ class EndpointModel:
         total = expected.prompt + expected.completion
         answer, seconds = await self.endpoint.ask(attempt, total, self.name)
         try:
-            reply = self._wire.reply(answer.data)
+            reply = self._format.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise Overloaded(
                 f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}"
@@ -169,6 +182,49 @@ class EndpointModel:
         if ledger is not None:
             ledger.add(usage, cost, reply.model)
         return reply._replace(usage=usage, cost=cost, seconds=seconds)
+
+
+class TokenEstimate:
+    """Guesses by the number of characters, and learns from what an endpoint counts.
+
+    >>> tokens = TokenEstimate()
+    >>> request = Request.of("s" * 100, "u" * 300)
+    >>> tokens.expected(request)
+    Usage(prompt=100, cached=0, completion=150, stored=0)
+    >>> for _ in range(200):
+    ...     tokens.learn(request, Usage(prompt=200, completion=10))
+    >>> tokens.expected(request).prompt
+    200
+    """
+
+    def __init__(self) -> None:
+        self.characters = CHARACTERS
+        """In a token, by and large."""
+        self.reply = REPLY
+        """Tokens in a reply, by and large."""
+
+    def expected(self, request: Request) -> Usage:
+        """What a call will use, by and large; nothing of it from a cache."""
+        written = self.reply if request.max_tokens is None else min(self.reply, request.max_tokens)
+        return Usage(prompt=round(_length(request) / self.characters), completion=round(written))
+
+    def guessed(self, request: Request, text: str) -> Usage:
+        """What a call has used, for an endpoint that does not count."""
+        length = round(len(text) / self.characters)
+        return Usage(prompt=round(_length(request) / self.characters), completion=length)
+
+    def learn(self, request: Request, usage: Usage) -> None:
+        """Take into account what was counted."""
+        if usage.prompt > 0:
+            found = _length(request) / usage.prompt
+            self.characters += _MEMORY * (found - self.characters)
+        self.reply += _MEMORY * (usage.completion - self.reply)
+
+
+def _length(request: Request) -> int:
+    """Characters that are read, those of the schema included."""
+    said = sum([len(str(message["content"])) for message in request.messages])
+    return said + (0 if request.schema is None else len(schema_text(request.schema)))
 
 
 class _Attempt:

@@ -1,27 +1,29 @@
-"""The OpenAI-compatible wire: chat completions, as nearly every endpoint speaks them."""
+"""The format of OpenAI: chat completions, as nearly every endpoint takes them."""
 
-from collections.abc import Hashable, Mapping, Set
+from collections.abc import Mapping, Set
+from functools import cache
 from json import loads
 from typing import Any
 
+from pydantic import BaseModel
+
 from assay.messages import tool_calls
-from assay.models.base import Reply, Request, Token, Tool, Usage
-from assay.models.dialect import (
+from assay.models.base import Reply, Request, Token, Tool, Usage, json_schema
+from assay.models.payload import (
     LOGPROBS,
     MAX_COMPLETION_TOKENS,
     MAX_TOKENS,
     SCHEMA,
     SEED,
     TEMPERATURE,
+    Payload,
+    joined,
+    text_of,
+    with_schema_in_words,
 )
-from assay.models.schema import json_schema
-from assay.models.wire import Payload, dumps, in_pieces, in_words, joined, text_of
-
-MOST_KEPT = 256
-"""Payloads without messages that are kept."""
 
 
-class OpenAIWire:
+class OpenAIFormat:
     """Writes chat completions and reads their answers."""
 
     path = "/chat/completions"
@@ -31,7 +33,6 @@ class OpenAIWire:
         other = MAX_TOKENS if limit_name == MAX_COMPLETION_TOKENS else MAX_COMPLETION_TOKENS
         self._limit_names = (limit_name, other)
         self._extra = extra
-        self._kept: dict[Hashable, Payload] = {}
 
     def headers(self, key: str | None) -> dict[str, str]:
         """A bearer token, where there is a key."""
@@ -41,33 +42,20 @@ class OpenAIWire:
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         """The body of a chat completion."""
         by_schema = request.schema is not None and SCHEMA not in left_out
-        messages = request.messages if by_schema else in_words(request)
-        pieces = in_pieces(messages, verbatim=request.verbatim)
-        fixed = self._fixed(request, name, frozenset(left_out))
-        if pieces:
-            return Payload(fixed.body, fixed.used, pieces, fixed.rest)
-        sent = list(messages) if request.verbatim else joined(messages)
-        return Payload({**fixed.body, "messages": sent}, fixed.used)
-
-    def _fixed(self, request: Request, name: str, left_out: frozenset[str]) -> Payload:
-        """All but the messages. It is the same for nearly all requests, so it is kept."""
-        settings = (request.temperature, request.max_tokens, request.seed, request.logprobs)
-        key = (name, request.schema, settings, left_out, request.tools)
-        known = self._kept.get(key)
-        if known is None:
-            body: dict[str, Any] = {"model": name, **self._extra}
-            if request.tools:
-                body["tools"] = [_function(tool) for tool in request.tools]
-            used: set[str] = set()
-            for feature, fields in self._settings(request, left_out).items():
-                if feature not in left_out:
-                    body |= fields
-                    used.add(feature)
-            if len(self._kept) >= MOST_KEPT:
-                # A seed of its own for every call would fill the memory.
-                self._kept.clear()
-            known = self._kept[key] = Payload(body, used, rest=dumps(body))
-        return known
+        messages = request.messages if by_schema else with_schema_in_words(request)
+        body: dict[str, Any] = {
+            "model": name,
+            "messages": list(messages) if request.verbatim else joined(messages),
+            **self._extra,
+        }
+        if request.tools:
+            body["tools"] = [_function(tool) for tool in request.tools]
+        used: set[str] = set()
+        for parameter, fields in self._settings(request, left_out).items():
+            if parameter not in left_out:
+                body |= fields
+                used.add(parameter)
+        return Payload(body, used)
 
     def _settings(self, request: Request, left_out: Set[str]) -> dict[str, dict[str, Any]]:
         settings: dict[str, dict[str, Any]] = {}
@@ -115,16 +103,11 @@ _CUT = frozenset(
 )
 
 
-_formats: dict[type, dict[str, Any]] = {}
-
-
-def _response_format(schema: Any) -> dict[str, Any]:
+@cache
+def _response_format(schema: type[BaseModel]) -> dict[str, Any]:
     """Made once for each schema: a provider compiles a new one, and allows few a minute."""
-    made = _formats.get(schema)
-    if made is None:
-        described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}
-        made = _formats[schema] = {"type": "json_schema", "json_schema": described}
-    return made
+    described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}
+    return {"type": "json_schema", "json_schema": described}
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:

@@ -6,11 +6,11 @@ import pytest
 
 from assay import Limits, Refused
 from assay.models import Price, model_of
-from assay.models.flight import InFlight
+from assay.models.reply_cache import Deduplicated
 
 
 def inner(model: Any) -> Any:
-    return model.inner if isinstance(model, InFlight) else model
+    return model.inner if isinstance(model, Deduplicated) else model
 
 
 async def test_a_providers_name_finds_its_address_and_key(

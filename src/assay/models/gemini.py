@@ -1,13 +1,19 @@
-"""The wire of `google-genai`: the arguments of its `generate_content`, and its answers read."""
+"""The format of `google-genai`: the arguments of its `generate_content`, and its answers read."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from assay.errors import Refused
-from assay.models.base import Reply, Request, Token, Usage
-from assay.models.dialect import LOGPROBS, SCHEMA, SEED, TEMPERATURE
-from assay.models.schema import json_schema
-from assay.models.wire import Payload, in_words, joined
+from assay.models.base import Reply, Request, Token, Usage, json_schema
+from assay.models.payload import (
+    LOGPROBS,
+    SCHEMA,
+    SEED,
+    TEMPERATURE,
+    Payload,
+    joined,
+    with_schema_in_words,
+)
 from assay.types import Message
 from assay.wording import short_repr
 
@@ -17,7 +23,7 @@ _FILTER: Mapping[str, Any] = {"finish_reason": "SAFETY"}
 _ROLES = {"user": "user", "assistant": "model"}
 
 
-class GenaiWire:
+class GeminiFormat:
     """Writes the arguments of `generate_content` and reads what it returns."""
 
     path = ""
@@ -40,7 +46,7 @@ class GenaiWire:
                 f"model instead, as 'gemini/{name}'"
             )
         by_schema = request.schema is not None and SCHEMA not in left_out
-        said = request.messages if by_schema else in_words(request)
+        said = request.messages if by_schema else with_schema_in_words(request)
         messages = said if request.verbatim else joined(said)
         system = [_parts(message) for message in messages if message["role"] == "system"]
         settings = _settings(request)

@@ -6,7 +6,7 @@ from assay import OffMenu, Unreadable
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.schemas import ChoiceOutput
 from assay.models import Request
-from assay.models.reading import read
+from assay.models.structured import read
 
 MET = '{"explanation": "so", "criterion_status": "MET"}'
 UNMET = '{"explanation": "so", "criterion_status": "UNMET"}'
