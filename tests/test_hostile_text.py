@@ -83,14 +83,13 @@ def judges() -> list[Callable[[str], Any]]:
     """What reads the replies of judges, and what prepares a text for them."""
     from assay import Criterion
     from assay.graders import PerCriterionOutput
-    from assay.graders.degenerate import foregone
+    from assay.graders.guard import foregone
+    from assay.graders.judge_input import parse_thinking_output, thinking_and_rest, transcript
     from assay.graders.prompting import opening
-    from assay.graders.ratings import Points, read_rating
-    from assay.graders.sections import parse_thinking_output, thinking_and_rest
-    from assay.graders.views import transcript
     from assay.models.base import Request
     from assay.models.structured import read
     from assay.presets.asking import Judge
+    from assay.presets.ratings import Points, read_rating
     from assay.redaction import redacted
 
     request = Request.of("", "", schema=PerCriterionOutput)

@@ -30,8 +30,8 @@ from assay.engine import (
 )
 from assay.errors import GradingError, RubricError, SignatureError
 from assay.graders.base import Autograder
+from assay.graders.judge_input import ToGrade, view_of
 from assay.graders.verdicts import number_of
-from assay.graders.views import ToGrade, view_of
 from assay.loading import Loadable, criterion_of, group_hash, inner_options
 from assay.loading.document import Node
 from assay.loading.rubric_reader import group_parts, is_group

@@ -15,7 +15,7 @@ from assay import (
     Rubric,
 )
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput
-from assay.graders.odds import choice_odds
+from assay.graders.expectation import choice_odds
 from assay.models import Token
 
 SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))

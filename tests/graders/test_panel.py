@@ -19,7 +19,7 @@ from assay import (
     Swapped,
 )
 from assay.graders import LengthPenalty
-from assay.graders.votes import Vote, disagreement, nearest, outcome
+from assay.graders.panel import Vote, disagreement, nearest, outcome
 from assay.testing import FakeModel
 
 DOWN = ConnectionError("down")
@@ -355,7 +355,7 @@ class Own(Autograder):
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: Panel([]), ValueError, "nobody to ask"),
+        (lambda: Panel([]), ValueError, "no grader to ask"),
         (lambda: Panel([FakeModel("MET")]), TypeError, "takes graders, and this is"),
         (lambda: Panel(judges("MET"), rule="mode"), ValueError, "rule is 'mode'"),
         (lambda: Panel(judges("MET"), weights=[1, 2]), ValueError, "2 weights for 1 judges"),

@@ -18,8 +18,8 @@ from assay import (
     RubricAsJudgeGrader,
     Transcript,
 )
-from assay.graders import View
-from assay.graders.views import transcript
+from assay.graders import JudgeInput
+from assay.graders.judge_input import transcript
 from assay.testing import FakeModel, make_rollout, make_state
 
 DATE = Criterion(requirement="Names a date")
@@ -192,7 +192,7 @@ async def test_a_grader_of_your_own_finds_it_on_the_view(rubric_of: Any) -> None
     """With the rollout's fields."""
     own = Own()
     await rubric_of(1).grade("x", autograder=Referenced(own), answer="four")
-    assert isinstance(own.shown, View)
+    assert isinstance(own.shown, JudgeInput)
     assert (own.shown, own.shown.reference, own.shown.fields["answer"]) == ("x", "four", "four")
 
 

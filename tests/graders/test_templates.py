@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.graders.templates import Template
+from assay.presets.templates import Template
 
 
 @pytest.mark.parametrize(

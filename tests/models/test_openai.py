@@ -9,7 +9,7 @@ import pytest
 from assay import Overloaded, Truncated
 from assay.errors import Refused, Unreadable
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
-from assay.graders.schemas import CriterionEvaluation
+from assay.graders.verdicts import CriterionEvaluation
 from assay.models import Limits, Request, Usage
 from assay.models.base import json_schema
 from assay.models.openai import OpenAIFormat

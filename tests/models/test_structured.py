@@ -4,7 +4,7 @@ import pytest
 
 from assay import OffMenu, Unreadable
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
-from assay.graders.schemas import ChoiceOutput
+from assay.graders.verdicts import ChoiceOutput
 from assay.models import Request
 from assay.models.structured import read
 

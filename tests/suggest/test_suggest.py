@@ -5,7 +5,7 @@ import json
 import pytest
 
 from assay import JudgeError, PerCriterionGrader, RubricAsJudgeGrader
-from assay.graders.fence import fenced
+from assay.graders.prompting import fenced
 from assay.models import rehearsal
 from assay.suggest import Pair, read_pairs, suggest_from_pairs, suggest_from_references
 from assay.suggest.drafts import split

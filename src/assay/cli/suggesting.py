@@ -21,7 +21,7 @@ from assay.cli.showing import counted, printable, shown_rehearsal, shown_spendin
 from assay.cli.table import laid_out
 from assay.cli.texts import texts_of
 from assay.concurrency import run_sync
-from assay.graders.views import view_of
+from assay.graders.judge_input import view_of
 from assay.models import budget, rehearsal
 from assay.runs.progress import OnProgress
 from assay.suggest.drafts import read_pairs

@@ -9,8 +9,8 @@ from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.engine.settle import is_plain
 from assay.errors import SignatureError
 from assay.graders.base import Autograder
+from assay.graders.judge_input import JudgeInput, view_of
 from assay.graders.verdicts import finite
-from assay.graders.views import View, view_of
 from assay.messages import question_text
 from assay.models.base import has_room
 from assay.models.ledger import refuse_unpriced, rollout_spending
@@ -68,13 +68,13 @@ def _is_clean(scores: Sequence[Score]) -> bool:
     )
 
 
-def _view(batch: Batch, place: int) -> View:
+def _view(batch: Batch, place: int) -> JudgeInput:
     row = batch.rows[place]
     if batch.views is not None:
-        return View(batch.views[place], row)
+        return JudgeInput(batch.views[place], row)
     if "completion" not in row:
         raise SignatureError("this rollout has no field 'completion' for a model to judge")
-    return View(view_of(row["completion"])[1], row)
+    return JudgeInput(view_of(row["completion"])[1], row)
 
 
 def _query(batch: Batch, place: int) -> str | None:

@@ -1,14 +1,13 @@
-"""Who answers the criteria that a model judges.
+"""Grade by a model: what answers the criteria that have words and no code.
 
-base           Autograder: subclass it for a judge of your own
-per_criterion  one call a criterion; one_shot, one call for all; batches, any number between
+base           Autograder: subclass it for a judge of your own; Composite, a grader around graders
+per_criterion  one call a criterion, a few criteria a call, or one call for all
 holistic       one number for all
-composite      graders around graders: panel, cascade, expectation, early_stop, guard
-anchored       what a judge is shown beside the reply: judged examples; shown, the rest
-tournament     the responses of a group, two by two
-schemas        what a model replies; generate, the functions that ask it
-prompting      what it is asked; prompts/, in prose; fence, around what is judged
-degenerate     answers that are none; templates and ratings, a judge in the user's own words
+panel, cascade, expectation, guard, context, tournament    graders around graders
+judge_input    what is judged, as the text that a judge reads
+prompting      what a judge is asked; prompts/, in prose
+verdicts       what a judge replies, read as scores
+length         what a long answer loses
 
 Graders around graders load when first used: a rubric without them pays for none.
 """

@@ -1,20 +1,52 @@
-"""Autograder: who answers the criteria that a model judges."""
+"""Define what a grader is: a grader answers the criteria that a model judges, about one text.
 
+`Autograder` is for judges of your own, written as `judge()` and, where you have a formula, `aggregate()`. `Grader` is
+for those whose questions can fail one by one, written as `ask()`; a `Composite` is a `Grader` around other graders.
+"""
+
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
-from assay.aggregation import Scale
+from assay.aggregation import Scale, Totals, share_of, stakes, sum_behind
+from assay.concurrency import FAILURES, is_stop
 from assay.criterion import Criterion
 from assay.errors import JudgeError
+from assay.graders.judge_input import ToGrade, view_of
 from assay.graders.length import LengthPenalty, penalised
-from assay.graders.manner import Change
-from assay.graders.verdicts import score_of, with_value
-from assay.graders.views import ToGrade, view_of
-from assay.graders.whole import as_whole
+from assay.graders.verdicts import finite, score_of, with_value
 from assay.models.base import Model
-from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate
+from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
 from assay.types import OnError
+from assay.wording import short_repr
+
+JudgeAnswer: TypeAlias = list[Score] | EvaluationReport
+"""One score a criterion, in order, or one report for the whole."""
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """What graders around a grader may change about the way it asks.
+
+    A function of two prompts takes part in what changes a prompt; the rest is for models alone.
+    """
+
+    sample: int = 0
+    """Which of several answers to one question; each is asked, and cached, for itself."""
+    temperature: float | None = 0.0
+    """None leaves it to the endpoint."""
+    logprobs: int | None = None
+    """How many alternatives to ask for with each token; None asks for none."""
+    reverse: bool = False
+    """Whether the choices are listed the other way round."""
+    examples: str = ""
+    """What follows the system prompt: judged examples."""
+
+
+OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]
 
 
 class Autograder(ABC):
@@ -32,7 +64,17 @@ class Autograder(ABC):
     normalize: bool = True
     length_penalty: LengthPenalty | None = None
     judges_whole: bool = False
-    """Whether it gives one number for all criteria, and not an answer to each."""
+    """Whether it asks for one number for all criteria, and not for an answer to each."""
+
+    _own_steps: ClassVar[frozenset[str]] = frozenset()
+    """Which of `judge`, `aggregate` and `grade` the class has in place of the ones in this module."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # Seen once, as the class is made. Steps may be replaced in any class, a shipped grader's too; what
+        # a subclass wrote is used then.
+        steps = ("judge", "aggregate", "grade")
+        cls._own_steps = frozenset(s for s in steps if getattr(cls, s).__module__ != __name__)
 
     def __init__(
         self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None
@@ -40,27 +82,6 @@ class Autograder(ABC):
         """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
         self.normalize = normalize
         self.length_penalty = length_penalty
-
-    def asking(self, change: Change) -> "Autograder":
-        """This grader, putting its questions another way.
-
-        One that does not ask through our models has no way of ours to change, and is given back.
-        """
-        return self
-
-    @property
-    def title(self) -> str:
-        """What this grader is called among others."""
-        return type(self).__name__
-
-    def models(self) -> tuple[Model, ...]:
-        """The models it asks; none of a grader that does not ask through ours."""
-        return ()
-
-    @property
-    def scale(self) -> Scale | None:
-        """The scale this grader asks for; None leaves it to the rubric."""
-        return None if self.normalize else "raw"
 
     @abstractmethod
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
@@ -82,10 +103,10 @@ class Autograder(ABC):
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
         _, text = view_of(to_grade)
         results = await self.judge(text, rubric, query)
-        if overrides(self, Autograder, "aggregate"):
+        if "aggregate" in self._own_steps:
             report = await self.aggregate(results, normalize=self.normalize)
         else:
-            report = self.report_of(read(results, rubric, self.scale), rubric)
+            report = self.report_of(read_answers(results, rubric, self.scale), rubric)
         return penalised(report, text, self.length_penalty, floor=self.normalize)
 
     async def answer(
@@ -95,16 +116,16 @@ class Autograder(ABC):
         query: str | None = None,
         *,
         on_error: OnError = "record",
-    ) -> list[Score] | EvaluationReport:
-        """What a rubric asks: one `Score` a criterion, or one report for the whole.
+    ) -> JudgeAnswer:
+        """What a rubric calls: one `Score` a criterion, or one report for the whole.
 
         With a formula of its own or a length penalty a grader adds up itself, so it answers with
         a report. `on_error` is for graders that make several calls: whether one of them may fail
         alone. Whatever is raised from here fails every criterion.
         """
-        if self.length_penalty or overrides(self, Autograder, "aggregate", "grade"):
+        if self.length_penalty or self._has_formula:
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
-        return read(await self.judge(to_grade, criteria, query), criteria, self.scale)
+        return read_answers(await self.judge(to_grade, criteria, query), criteria, self.scale)
 
     def report_of(
         self, answer: Sequence[Score] | EvaluationReport, criteria: Sequence[Criterion]
@@ -114,15 +135,168 @@ class Autograder(ABC):
             return as_whole(answer, criteria, self.scale)
         return aggregate(Lines(criteria, answer), criteria, scale=self.scale)
 
+    def with_options(self, change: OptionsChange) -> "Autograder":
+        """This grader, putting its questions another way.
 
-def overrides(grader: Autograder, base: type[Autograder], *methods: str) -> bool:
-    """Whether the grader's class has a method of its own in place of the base's."""
-    return any(getattr(type(grader), name) is not getattr(base, name) for name in methods)
+        One that does not ask through our models has no options to change, and is given back.
+        """
+        return self
+
+    @property
+    def title(self) -> str:
+        """What this grader is called among others."""
+        return type(self).__name__
+
+    def models(self) -> tuple[Model, ...]:
+        """The models it asks; none of a grader that does not ask through ours."""
+        return ()
+
+    @property
+    def gives_whole(self) -> bool:
+        """Whether a rubric gets one number from it: it asks for one, or has a formula of its own."""
+        return self.judges_whole or self._has_formula
+
+    @property
+    def _has_formula(self) -> bool:
+        return not self._own_steps.isdisjoint(("aggregate", "grade"))
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale this grader asks for; None leaves it to the rubric."""
+        return None if self.normalize else "raw"
 
 
-def read(
+class Grader(Autograder):
+    """A grader that writes `ask()`: some of its answers may fail while others hold."""
+
+    @abstractmethod
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
+        """One score a criterion, or one report for the whole. Raises when nothing was answered."""
+
+    async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
+        """One report line a criterion, or one report for the whole. The first failure is raised."""
+        answer = await self.ask(to_grade, rubric, query, "raise")
+        if isinstance(answer, EvaluationReport):
+            return answer
+        return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
+
+    async def answer(
+        self,
+        to_grade: str,
+        criteria: list[Criterion],
+        query: str | None = None,
+        *,
+        on_error: OnError = "record",
+    ) -> JudgeAnswer:
+        if self._own_steps:
+            # A subclass with steps of its own gets whole results only, or an exception.
+            return await super().answer(to_grade, criteria, query, on_error=on_error)
+        answer = await self.ask(to_grade, criteria, query, on_error)
+        if self.length_penalty is None:
+            return answer
+        report = self.report_of(answer, criteria)
+        return penalised(report, to_grade, self.length_penalty, floor=self.normalize)
+
+
+class Composite(Grader):
+    """Asks the graders inside it, and makes one answer of theirs. They can be composites too."""
+
+    takes_wholes: ClassVar[bool] = False
+    """Whether graders that give one number for all criteria may be inside."""
+
+    def __init__(
+        self,
+        inner: Sequence[Autograder],
+        *,
+        normalize: bool | None = None,
+        length_penalty: LengthPenalty | None = None,
+    ) -> None:
+        """`normalize` is that of the first grader inside unless said otherwise."""
+        for grader in inner:
+            self._refuse(grader)
+        if not inner:
+            raise ValueError(
+                f"{type(self).__name__} has no grader to ask: give it at least one grader"
+            )
+        own = inner[0].normalize if normalize is None else normalize
+        super().__init__(normalize=own, length_penalty=length_penalty)
+        self.inner = tuple(inner)
+        self.judges_whole = self.judges_whole or any(grader.gives_whole for grader in inner)
+
+    @property
+    def title(self) -> str:
+        """Who is asked: the one inside, or all of them."""
+        titles = list(dict.fromkeys(grader.title for grader in self.inner))
+        return titles[0] if len(self.inner) == 1 else f"{type(self).__name__}({', '.join(titles)})"
+
+    def models(self) -> tuple[Model, ...]:
+        return tuple(model for grader in self.inner for model in grader.models())
+
+    def with_options(self, change: OptionsChange) -> Self:
+        inner = tuple(grader.with_options(change) for grader in self.inner)
+        if all(new is old for new, old in zip(inner, self.inner, strict=True)):
+            return self
+        changed = copy(self)
+        changed.inner = inner
+        return changed
+
+    def _refuse(self, grader: object) -> None:
+        name = type(self).__name__
+        if not isinstance(grader, Autograder):
+            raise TypeError(f"{name} takes graders, and this is {short_repr(grader)}")
+        if grader.length_penalty is not None:
+            raise ValueError(
+                f"{grader.title} takes a length penalty off a score, and {name} needs its answers: "
+                f"give length_penalty to {name}"
+            )
+        if grader.gives_whole and not self.takes_wholes:
+            raise ValueError(
+                f"{grader.title} gives one number for all criteria, and {name} needs an answer to "
+                "each: use PerCriterionGrader, PerCriterionOneShotGrader or your own judge()"
+            )
+
+
+async def scores_from(
+    grader: Autograder,
+    to_grade: str,
+    criteria: list[Criterion],
+    query: str | None,
+    on_error: OnError = "record",
+) -> list[Score]:
+    """A grader's score on every criterion; where it fails as a whole, that error on each."""
+    if not criteria:
+        return []
+    try:
+        answer = await grader.answer(to_grade, criteria, query, on_error=on_error)
+        if isinstance(answer, EvaluationReport):
+            raise JudgeError(f"{grader.title} gave one number for all criteria, and not one each")
+    except FAILURES as error:
+        if on_error == "raise" or is_stop(error):
+            raise
+        return [Score.failed(error)] * len(criteria)
+    return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
+
+
+def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str, Autograder]:
+    """The graders by name: as given, or by title; no name twice."""
+    if isinstance(graders, Mapping):
+        return dict(graders)
+    found: dict[str, Autograder] = {}
+    for grader in graders:
+        base = name = str(getattr(grader, "title", "?"))
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{base}_{number}"
+        found[name] = grader
+    return found
+
+
+def read_answers(
     results: Any, criteria: Sequence[Criterion], scale: Scale | None = None
-) -> list[Score] | EvaluationReport:
+) -> JudgeAnswer:
     """Whatever `judge()` returned, as one score a criterion or one report for the whole."""
     if isinstance(results, EvaluationReport):
         return as_whole(results, criteria, scale)
@@ -137,3 +311,54 @@ def read(
             "return one a criterion, in order"
         )
     return [score_of(c, answer) for c, answer in zip(criteria, answers, strict=True)]
+
+
+def as_whole(
+    report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None
+) -> EvaluationReport:
+    """A report with what its formula left out: sums, counts, and the values of its lines.
+
+    The score stays as it is. In a rubric that checks by code too, the sums are added and the score
+    is derived from them again.
+    """
+    if not isinstance(report, EvaluationReport):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise JudgeError(f"aggregate() returned {report!r:.200}: return an EvaluationReport")
+    for number in (report.score, report.raw_score):
+        if number is not None and not math.isfinite(number):
+            raise JudgeError(f"the grader's report has a score of {number}: give a finite number")
+    if report.gain or report.loss or report.asked or report.unneeded:
+        return report
+    scale = scale or report.scale
+    weights = [criterion.weight for criterion in criteria if criterion.counts]
+    # Totals that come to the report's score, and keep its raw sum where it has one.
+    if report.raw_score is not None or report.score is None:
+        totals = Totals(report.raw_score or 0.0, *stakes(weights))
+    elif scale == "raw":
+        totals = Totals(report.score, *stakes(weights))
+    else:
+        totals = share_of(report.score, weights)
+    worth = (
+        None if report.score is None else sum_behind(report.score, totals.gain, totals.loss, scale)
+    )
+    lines = report.report if report.report is None else list(report.report)
+    if lines is not None and len(lines) == len(criteria):
+        # Lines that give a verdict alone get the criterion's name and the verdict's value.
+        lines = [
+            line if line.value is not None else line_of(criterion, score_of(criterion, line))
+            for criterion, line in zip(criteria, lines, strict=True)
+        ]
+    unanswered = sum(line.counted and not line.answered for line in lines or ())
+    nothing = not weights or not report.scored
+    return report.model_copy(
+        update={
+            "score": None if nothing else report.score,
+            "raw_score": None if nothing else totals.raw,
+            "gain": totals.gain,
+            "loss": totals.loss,
+            "asked": len(weights),
+            "answered": 0 if nothing else max(0, len(weights) - unanswered),
+            "report": lines,
+            "worth": worth,
+            "scale": scale,
+        }
+    )

@@ -1,13 +1,15 @@
-"""Cascade: a cheap judge first; what it is not sure of goes up to the next."""
+"""Ask in steps: what a cheap judge doubts goes to a dearer one, and what cannot change the result is not asked."""
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from assay.aggregation import Scale, share_of
 from assay.criterion import Criterion
-from assay.graders.base import Autograder
-from assay.graders.composite import Composite, named, scores_from
+from assay.graders.base import Autograder, Composite, named, scores_from
 from assay.graders.length import LengthPenalty
-from assay.graders.votes import Vote, line_of_vote
-from assay.report import Score
+from assay.graders.panel import Vote, line_of_vote
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
 from assay.types import OnError
 
 
@@ -69,14 +71,224 @@ class Cascade(Composite):
             for place, score in zip(left, scores, strict=True):
                 steps[place].append(Vote(self.names[number], score))
             left = [place for place in left if self.doubts(steps[place][-1].score)]
-        return [
-            _settled(criterion, votes) for criterion, votes in zip(criteria, steps, strict=True)
+        settled: list[Score] = []
+        for criterion, votes in zip(criteria, steps, strict=True):
+            score = votes[-1].score
+            if len(votes) > 1:
+                lines = tuple(line_of_vote(criterion, step) for step in votes)
+                score = score._replace(lines=lines)
+            settled.append(score)
+        return settled
+
+
+class EarlyStop(Composite):
+    """Asks in rounds, what decides most first, and stops when the result is decided.
+
+    Without a `threshold` the result is the score and its sum: vetoes (`required`) are asked first,
+    and when one fails in a way that leaves nothing open, the rest is not asked. With one the result
+    is 1 or 0, whether the score reaches the threshold. Either way it is the result that asking
+    everything would give; only the calls are fewer.
+
+    The result is found by the weighted rule, in place of the rubric's aggregation, and over the judged
+    criteria alone. A criterion with a `when` that waits for one of them has no answer.
+
+    Lines that were not asked have no value and no error, and their `asked` is False;
+    `report.unneeded` counts them.
+
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> from assay.testing import FakeModel
+    >>> model = FakeModel("UNMET")
+    >>> rubric = Rubric.from_dict([
+    ...     {"requirement": "Is polite", "weight": 3}, {"requirement": "Is legal", "required": True}
+    ... ])
+    >>> report = rubric.grade_sync("Pay up.", EarlyStop(PerCriterionGrader(model)))
+    >>> report.score, report.vetoed_by, report.unneeded, len(model.calls)
+    (0.0, ('is_legal',), 1, 1)
+    """
+
+    judges_whole = True
+
+    def __init__(
+        self,
+        grader: Autograder,
+        *,
+        threshold: float | None = None,
+        normalize: bool | None = None,
+    ) -> None:
+        """`threshold` is on the scale of the score: 0 to 1, or the sum's with normalize=False."""
+        super().__init__([grader], normalize=normalize)
+        self.threshold = threshold
+
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> EvaluationReport:
+        """One report for the whole, with a line a criterion."""
+        asked = _Questions(criteria, self.scale, self.threshold)
+        while batch := asked.next_batch():
+            listed = [criteria[place] for place in batch]
+            scores = await scores_from(self.inner[0], to_grade, listed, query, on_error)
+            asked.found.update(zip(batch, scores, strict=True))
+        return asked.report() if self.threshold is None else asked.passed_report()
+
+
+_BEST, _WORST, _LEFT_OUT = range(3)
+"""How an open line may come out."""
+
+
+class _Case(NamedTuple):
+    """How all open lines come out together."""
+
+    wanted: int
+    """Those with a positive weight that may turn out not to apply."""
+    fault: int
+    """Those with a negative one."""
+    rest: int
+
+
+_EXTREMES = (_Case(_BEST, _BEST, _BEST), _Case(_WORST, _WORST, _WORST))
+# A line that does not apply leaves the stakes too, so both kinds may go, alone or together.
+_WITHOUT = tuple(
+    _Case(wanted, fault, rest)
+    for rest in (_BEST, _WORST)
+    for wanted, fault in ((_LEFT_OUT, rest), (rest, _LEFT_OUT), (_LEFT_OUT, _LEFT_OUT))
+)
+
+
+class _Questions:
+    """What has been asked about one text, what came of it, and whether the rest can change the result.
+
+    Adding up is monotone: a better answer never leaves a lower score. So a result is decided once the
+    best and the worst that could still come lead to the same. The rule is the weighted one, vetoes
+    included.
+    """
+
+    def __init__(
+        self, criteria: list[Criterion], scale: Scale | None, threshold: float | None
+    ) -> None:
+        self.criteria = criteria
+        self.found: dict[int, Score] = {}
+        """The answers so far, by the place of the criterion."""
+        self._scale: Scale | None = scale
+        self._threshold = threshold
+        self._ways = [_ways(criterion) for criterion in criteria]
+        may_leave = any(criterion.allow_na for criterion in criteria)
+        self._cases = _EXTREMES + _WITHOUT if may_leave else _EXTREMES
+
+    @property
+    def _known(self) -> dict[int, Score]:
+        """The answers without those that failed, which could have been anything."""
+        return {place: score for place, score in self.found.items() if score.error is None}
+
+    @property
+    def decided(self) -> bool:
+        """Whether the result is known, though some counted answer may not be."""
+        known = self._known
+        missing = any(c.counts and p not in known for p, c in enumerate(self.criteria))
+        return not missing or self._is_decided(known)
+
+    def next_batch(self) -> list[int]:
+        """The places to ask about next, all at once; none when that is of no use."""
+        left = [place for place in range(len(self.criteria)) if place not in self.found]
+        counted = [place for place in left if self.criteria[place].counts]
+        if counted and self.decided:
+            return []
+        vetoes = [place for place in counted if self.criteria[place].required]
+        if vetoes and len(vetoes) < len(counted):
+            return vetoes
+        if self._threshold is None or not counted:
+            return left
+        order = sorted(counted, key=lambda place: -abs(self.criteria[place].weight))
+        batch = sorted(order[: self._fewest(order)])
+        return left if len(batch) == len(counted) else batch
+
+    def report(self) -> EvaluationReport:
+        """The report, with the lines that were not asked about."""
+        unasked = Score(reason="not asked: the result was decided without it")
+        lines = [
+            line_of(criterion, self.found[place])
+            if place in self.found
+            else line_of(criterion, unasked).model_copy(update={"asked": False})
+            for place, criterion in enumerate(self.criteria)
         ]
+        if not self.decided:
+            return self._aggregated(self.found).model_copy(update={"report": lines})
+        # What is decided is scored, whatever the answers that are missing would have been.
+        counted = [line for line in lines if line.counted]
+        answered = sum(line.answered for line in counted if line.applies)
+        unneeded = sum(not line.answered for line in counted)
+        counts = {"asked": answered, "answered": answered, "unneeded": unneeded}
+        return self._aggregated(self._known).model_copy(update={"report": lines, **counts})
+
+    def passed_report(self) -> EvaluationReport:
+        """The report as pass or fail: all that could be gained, or nothing."""
+        report = self.report()
+        if not self.decided:
+            return report.model_copy(update={"score": None, "raw_score": None})
+        passes = self._passes(report)
+        if passes is None:
+            return report
+        totals = share_of(float(passes), [c.weight for c in self.criteria if c.counts])
+        return report.model_copy(
+            update={
+                "score": float(passes),
+                "raw_score": float(passes) if self._scale == "raw" else totals.raw,
+                "llm_raw_score": None,
+                "gain": totals.gain,
+                "loss": totals.loss,
+            }
+        )
+
+    def _aggregated(self, known: Mapping[int, Score]) -> EvaluationReport:
+        """The report if every answer that is not known came out best."""
+        lines = [
+            line_of(criterion, known[place]) if place in known else self._ways[place][_BEST]
+            for place, criterion in enumerate(self.criteria)
+        ]
+        return aggregate(lines, self.criteria, scale=self._scale)
+
+    def _passes(self, report: EvaluationReport) -> bool | None:
+        """Whether a report reaches the threshold; None when it has no score."""
+        if report.score is None or self._threshold is None:
+            return None
+        return report.score >= self._threshold - 1e-9
+
+    def _is_decided(self, known: Mapping[int, Score]) -> bool:
+        """Whether no open answer can change the result. Values outside of 0 to 1 decide nothing."""
+        if any(not 0 <= (score.value or 0.0) <= 1 for score in known.values()):
+            return False
+        lines = {place: line_of(self.criteria[place], score) for place, score in known.items()}
+        return len({self._result(lines, case) for case in self._cases}) == 1
+
+    def _fewest(self, order: Sequence[int]) -> int:
+        """How many of the open ones, in this order, could decide the result by themselves."""
+        known = self._known
+
+        def could(count: int) -> bool:
+            asked = [(place, self.criteria[place].weight >= 0) for place in order[:count]]
+            best = {place: Score(float(wanted)) for place, wanted in asked}
+            worst = {place: Score(float(not wanted)) for place, wanted in asked}
+            return self._is_decided({**known, **best}) or self._is_decided({**known, **worst})
+
+        return 1 + bisect_left(range(1, len(order)), True, key=could)
+
+    def _result(self, known: Mapping[int, CriterionReport], case: _Case) -> Any:
+        """What decides whether two outcomes are the same, if all open lines come out in this case."""
+        lines: list[CriterionReport] = []
+        for place, criterion in enumerate(self.criteria):
+            own = case.wanted if criterion.weight > 0 else case.fault
+            way = own if criterion.allow_na else case.rest
+            lines.append(known[place] if place in known else self._ways[place][way])
+        report = aggregate(lines, self.criteria, scale=self._scale)
+        if self._threshold is not None:
+            return self._passes(report), report.scored
+        return (
+            None if report.score is None else round(report.score, 9),
+            None if report.raw_score is None else round(report.raw_score, 9),
+            bool(report.vetoed_by),
+        )
 
 
-def _settled(criterion: Criterion, steps: Sequence[Vote]) -> Score:
-    """What the last step says, with every step where there was more than one."""
-    score = steps[-1].score
-    if len(steps) == 1:
-        return score
-    return score._replace(lines=tuple(line_of_vote(criterion, step) for step in steps))
+def _ways(criterion: Criterion) -> tuple[CriterionReport, ...]:
+    best, worst = (1.0, 0.0) if criterion.weight >= 0 else (0.0, 1.0)
+    scores = (Score(best), Score(worst), Score.not_applicable())
+    return tuple(line_of(criterion, score) for score in scores)

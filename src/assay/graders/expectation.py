@@ -1,17 +1,34 @@
-"""Expectation: answers weighed by the probability that a model gave to each choice."""
+"""Weigh a judge's answers by the probability that the model gave to each choice.
 
+A verdict is the choice that was written; its expectation is the mean of what the choices are worth,
+each with its probability, as G-Eval does it. A reply without log-probabilities stays a verdict.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
 
 from assay.criterion import Criterion
-from assay.graders.base import Autograder
-from assay.graders.composite import Composite, scores_from
-from assay.graders.degenerate import degenerate
+from assay.graders.base import Autograder, Composite, scores_from
+from assay.graders.guard import degenerate
 from assay.graders.length import LengthPenalty
+from assay.models.base import Reply, Token
 from assay.redaction import logger_of
 from assay.report import Score
 from assay.types import OnError
 
 logger = logger_of("assay")
+
+UNSEEN = 0.05
+"""The most that a choice which no token led to may have, for the odds of the others to be told.
+
+Engines that hold a model to a grammar may list what it would rather have written."""
+
+_VERDICT = re.compile(r'(?<!\\)"(?:criterion_status|choice)"\s*:\s*"')
 
 
 class Expectation(Composite):
@@ -42,7 +59,7 @@ class Expectation(Composite):
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
         self._refuse(grader)
-        weighed = grader.asking(lambda manner: replace(manner, logprobs=alternatives))
+        weighed = grader.with_options(lambda options: replace(options, logprobs=alternatives))
         super().__init__([weighed], normalize=normalize, length_penalty=length_penalty)
         self._warned = False
 
@@ -59,3 +76,105 @@ class Expectation(Composite):
                 "%s gave no log-probabilities, so its verdicts count as they are", grader.title
             )
         return scores
+
+
+def value_of(reply: Reply) -> Any:
+    """What was read out of a reply; with log-probabilities, each verdict and its `tokens`."""
+    value = reply.value
+    if reply.logprobs is None or not isinstance(value, BaseModel):
+        return value
+    entries = getattr(value, "criteria_evaluations", None)
+    verdicts: Sequence[BaseModel] = [value] if entries is None else entries
+    text = "".join(token.text for token in reply.logprobs)
+    starts = [found.end() for found in _VERDICT.finditer(text)]
+    if entries is None:
+        # A thought, or a quotation, may come first: the last verdict is the one that counts.
+        starts = starts[-1:]
+    if len(starts) != len(verdicts):
+        return value
+    weighed = [
+        {**dict(verdict), "tokens": _from(reply.logprobs, start)}
+        for verdict, start in zip(verdicts, starts, strict=True)
+    ]
+    return weighed[0] if entries is None else {"criteria_evaluations": weighed}
+
+
+def _from(tokens: Sequence[Token], start: int) -> list[Token]:
+    """The tokens from a character on, the first cut so that it starts there.
+
+    An alternative to a token that is cut is cut alike; one that begins otherwise is left out.
+    """
+    end = 0
+    for place, token in enumerate(tokens):
+        end += len(token.text)
+        if end > start:
+            cut = len(token.text) - (end - start)
+            lead = token.text[:cut]
+            others = {t[cut:]: p for t, p in token.alternatives.items() if t.startswith(lead)}
+            return [Token(token.text[cut:], token.logprob, others), *tokens[place + 1 :]]
+    return []
+
+
+def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Score:
+    """The expectation over the choices; the score as it is where they cannot be told apart."""
+    if score.value is None or score.verdict is None:
+        return score
+    odds = choice_odds(criterion.choices, score.verdict, tokens)
+    if odds is None:
+        return score
+    values = criterion.values
+    mean = math.fsum(odds[choice] * values[choice] for choice in odds)
+    apart = math.fsum(
+        odds[one] * odds[other] * abs(values[one] - values[other]) for one in odds for other in odds
+    )
+    return score._replace(value=mean, disagreement=apart)
+
+
+def choice_odds(
+    choices: Sequence[str], written: str, tokens: Sequence[Token]
+) -> dict[str, float] | None:
+    """The probability of each choice, given that it is one of them; None when too little is known.
+
+    Walks along the written choice. Whatever leaves it at a token goes to the one choice that this
+    leads to; where it could lead to several, nobody knows, and it counts for none.
+
+    >>> met = Token("MET", math.log(0.9), {"MET": math.log(0.9), "UN": math.log(0.1)})
+    >>> odds = choice_odds(("UNMET", "MET"), "MET", [met])
+    >>> round(odds["UNMET"], 3), round(odds["MET"], 3)
+    (0.1, 0.9)
+    """
+    odds = dict.fromkeys(choices, 0.0)
+    unseen: dict[str, float] = {}
+    possible, path, mass = list(choices), "", 1.0
+    for token in tokens:
+        chances = {text: math.exp(min(0.0, p)) for text, p in token.alternatives.items()}
+        if not chances:
+            return None
+        for text, chance in chances.items():
+            led_to = [] if text == token.text else _leading(path + text, possible)
+            if len(led_to) == 1:
+                odds[led_to[0]] += mass * chance
+        path += token.text
+        left_behind = set(possible) - set(_leading(path, possible))
+        unseen |= {c: mass * _unlisted(chances) for c in left_behind if not odds[c]}
+        possible = [choice for choice in possible if choice not in left_behind]
+        mass *= math.exp(min(0.0, token.logprob))
+        if len(possible) <= 1:
+            break
+    odds[written] += mass
+    total = math.fsum(odds.values())
+    if not tokens or not total or any(p > UNSEEN * (total + p) for p in unseen.values()):
+        return None
+    return {choice: share / total for choice, share in odds.items()}
+
+
+def _leading(path: str, choices: Sequence[str]) -> list[str]:
+    """The choices that a text which starts like this is on the way to, or already past."""
+    start = path.casefold()
+    folded = {choice: choice.casefold() for choice in choices}
+    return [c for c in choices if folded[c].startswith(start) or start.startswith(f'{folded[c]}"')]
+
+
+def _unlisted(chances: Mapping[str, float]) -> float:
+    """The most that a token can have that is not among the listed ones."""
+    return min(min(chances.values()), max(0.0, 1.0 - math.fsum(chances.values())))

@@ -1,14 +1,14 @@
-"""RubricAsJudgeGrader: one number for the whole rubric."""
+"""Ask a model for one number for the whole rubric."""
 
 import math
 
 from assay.aggregation import normalise, share_of
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.generate import RubricAsJudgeGenerateFn
-from assay.graders.model import ModelGrader, field_of
+from assay.graders.base import as_whole
+from assay.graders.per_criterion import ModelGrader
 from assay.graders.prompting import all_criteria, opening
-from assay.graders.schemas import RubricAsJudgeOutput
+from assay.graders.verdicts import RubricAsJudgeGenerateFn, RubricAsJudgeOutput, field_of
 from assay.report import EvaluationReport
 from assay.types import OnError
 
@@ -39,8 +39,13 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
         """One report for the whole; no call is made when there are no criteria."""
         if not criteria:
             return EvaluationReport(scale=self.scale or "unit")
-        question = all_criteria(criteria, vetoes=True, reverse=self.manner.reverse)
-        reply = await self.asked(opening(to_grade, query), question, RubricAsJudgeOutput)
+        known = self._foregone(to_grade, criteria)
+        if len(known) == len(criteria):
+            # One number weighs the faults against the rest, so it is foregone for all criteria or for none.
+            return as_whole(EvaluationReport(0.0, reason=known[0].reason), criteria, self.scale)
+        question = all_criteria(criteria, vetoes=True, reverse=self.options.reverse)
+        opened = self.opened(opening(to_grade, query))
+        reply = await self.reply(opened, question, RubricAsJudgeOutput)
         number, reason = _number(reply), field_of(reply, "explanation")
         counted = [criterion.weight for criterion in criteria if criterion.counts]
         totals = share_of(min(1.0, max(0.0, number / 100)), counted)

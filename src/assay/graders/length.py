@@ -1,4 +1,4 @@
-"""LengthPenalty: what a long answer loses, and how its length is counted."""
+"""Take a penalty off the score of a long answer."""
 
 from collections.abc import Callable
 from typing import Literal, Self, TypeAlias
@@ -6,8 +6,7 @@ from typing import Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from assay.aggregation import sum_behind
-from assay.graders.sections import thinking_and_rest
-from assay.graders.views import ThinkingOutputDict
+from assay.graders.judge_input import ThinkingOutputDict, thinking_and_rest
 from assay.report import EvaluationReport
 
 CountFn: TypeAlias = Callable[[str], int]

@@ -1,31 +1,255 @@
-"""PerCriterionGrader: one call a criterion, side by side."""
+"""Ask a model about criteria: each in a call of its own, a few a call, or all in one."""
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from inspect import isawaitable
-from types import CoroutineType
-from typing import Any
+from itertools import pairwise
+from typing import Any, Generic, Self, TypeVar, cast, get_args
+
+from pydantic import BaseModel
 
 from assay.concurrency import FAILURES, is_stop, walk_together
-from assay.criterion import Criterion
-from assay.graders.asker import Asker, Opened, Recent
-from assay.graders.degenerate import Degenerate
-from assay.graders.generate import PerCriterionGenerateFn
+from assay.criterion import BINARY, Criterion
+from assay.errors import JudgeError
+from assay.graders.base import Grader, JudgeOptions, OptionsChange
+from assay.graders.guard import Degenerate, foregone
 from assay.graders.length import LengthPenalty
-from assay.graders.model import ModelGrader, read_verdict
-from assay.graders.prompting import one_criterion, opening
-from assay.graders.scoring import refuse_errors
-from assay.models.base import announce
+from assay.graders.prompting import all_criteria, labels, one_criterion, opening, prompt_version
+from assay.graders.prompting import system_prompt as shipped
+from assay.graders.verdicts import (
+    ChoiceOutput,
+    OneShotChoiceOutput,
+    OneShotGenerateFn,
+    OneShotOutput,
+    PerCriterionGenerateFn,
+    PerCriterionOutput,
+    TurnedOutput,
+    field_of,
+    read_verdict,
+    refuse_errors,
+)
+from assay.identity import name_of
+from assay.models.base import Model, Request, announce
+from assay.models.judge_log import ask_judge
 from assay.models.providers import keeps_prefixes
 from assay.report import UNASKED, Score
-from assay.types import OnError
+from assay.types import Message, OnError
 
 WORTH = 2000
 """Characters of query and response from which reading them once pays for waiting on one call."""
 
-_COROUTINE: Any = CoroutineType
+_REMEMBERED = 1024
+"""How many prompts are remembered by how they begin."""
+
+Generate = TypeVar("Generate")
 
 
-class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
+class ModelGrader(Grader, Generic[Generate]):
+    """A grader around a model, or around a `generate_fn`: two prompts in, one reply out.
+
+    `generate_fn` may be async or plain; a plain one runs in the event loop, so it should not wait.
+    Without it the grader asks `model`, and without that the configured default.
+    """
+
+    prompt: str
+    """The name of the system prompt in `prompts/`."""
+    size: int | None = None
+    """How many criteria a call asks about; None is all of them."""
+
+    def __init__(
+        self,
+        generate_fn: Generate | None = None,
+        *,
+        model: Any = None,
+        system_prompt: str | None = None,
+        normalize: bool = True,
+        length_penalty: LengthPenalty | None = None,
+        degenerate: Degenerate = "lowest",
+    ) -> None:
+        """`model` is what `model_of` takes; `system_prompt` replaces the shipped one.
+
+        A text that holds no answer at all (nothing, a lone colon, `Thought process:`) gets the lowest
+        choice of every wanted criterion, and nobody is asked; `degenerate="ask"` asks all the same.
+        """
+        super().__init__(normalize=normalize, length_penalty=length_penalty)
+        if degenerate not in get_args(Degenerate):
+            raise ValueError(f"degenerate is {degenerate!r}: give 'lowest' or 'ask'")
+        self.degenerate: Degenerate = degenerate
+        if generate_fn is not None and model is not None:
+            raise JudgeError("both generate_fn= and model= are given: say who is to be asked, once")
+        self.generate_fn = generate_fn
+        self._model = None if model is None else _model_of(model)
+        self.system_prompt = shipped(self.prompt) if system_prompt is None else system_prompt
+        self.options = JudgeOptions()
+        self._sent: dict[int, None] = {}
+
+    def with_options(self, change: OptionsChange) -> Self:
+        changed = copy(self)
+        changed.options = change(self.options)
+        return changed
+
+    @property
+    def wording(self) -> str:
+        """The name and version of the words it asks in."""
+        shipped_words = self.system_prompt == shipped(self.prompt)
+        return prompt_version(self.prompt) if shipped_words else f"{self.prompt}/own"
+
+    @property
+    def title(self) -> str:
+        """Who is asked: the model's id, or the function's name."""
+        if self.generate_fn is not None:
+            return name_of(self.generate_fn) or type(self).__name__
+        return "default" if self._model is None else self._model.id
+
+    @property
+    def model(self) -> Model:
+        """Who is asked when there is no `generate_fn`: the grader's own model, or the default."""
+        return self._model or _default_model(type(self).__name__)
+
+    def models(self) -> tuple[Model, ...]:
+        model = None if self.generate_fn is not None else self._model or _configured_model()
+        return () if model is None else (model,)
+
+    def opened(self, shared: str) -> tuple[Message, Message]:
+        """How a prompt begins: the system prompt, with examples where there are any, and what is shared."""
+        examples = self.options.examples
+        instructions = f"{self.system_prompt}\n\n{examples}" if examples else self.system_prompt
+        return {"role": "system", "content": instructions}, {"role": "user", "content": shared}
+
+    async def reply(
+        self,
+        opened: tuple[Message, Message],
+        question: str,
+        schema: type[BaseModel],
+        *,
+        check: Callable[[Any], str | None] | None = None,
+        question_hash: str = "",
+    ) -> Any:
+        """What the model, or the function, replies to one question after this opening."""
+        if self.generate_fn is not None:
+            function: Any = self.generate_fn
+            system, user = opened[0]["content"], opened[1]["content"] + question
+            by_name = self.size == 1
+            said: Any = (
+                function(system_prompt=system, user_prompt=user)
+                if by_name
+                else function(system, user)
+            )
+            return await said if isawaitable(said) else said
+        model, options, source = self.model, self.options, ""
+        request = Request(
+            (*opened, {"role": "user", "content": question}),
+            schema,
+            check,
+            shared=len(opened),
+            temperature=options.temperature,
+            logprobs=options.logprobs,
+            sample=options.sample,
+            question=question_hash,
+            prompt=self.wording,
+        )
+        try:
+            reply = await ask_judge(model, request)
+            source = reply.source
+        finally:
+            # What a cache answers has not reached the model.
+            if source != "cache":
+                self._sent[_opening_key(model, opened)] = None
+                if len(self._sent) > _REMEMBERED:
+                    del self._sent[next(iter(self._sent))]
+        if reply.logprobs is None:
+            return reply.value
+        # Imported late: few judges are asked for log-probabilities.
+        from assay.graders.expectation import value_of
+
+        return value_of(reply)
+
+    def _foregone(self, to_grade: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
+        """The scores, by place, that need no judge, since the text holds no answer at all."""
+        return foregone(to_grade, criteria) if self.degenerate == "lowest" else {}
+
+
+class _BatchGrader(ModelGrader[Generate]):
+    """Asks about `size` criteria a call, the calls side by side. A call that fails fails its batch."""
+
+    warm: bool | None = None
+
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score]:
+        """One score a criterion; the first failure is raised, and ends the rest, on request."""
+        known = self._foregone(to_grade, criteria)
+        scores = [known.get(place, UNASKED) for place in range(len(criteria))]
+        cut = [
+            [place for place in batch if place not in known]
+            for batch in batches(len(criteria), self.size)
+        ]
+        calls = [places for places in cut if places]
+        if not calls:
+            return scores
+        opened = self.opened(opening(to_grade, query))
+
+        async def walk(numbers: Iterator[int]) -> None:
+            for number in numbers:
+                places = calls[number]
+                batch = [criteria[place] for place in places]
+                try:
+                    found = await self._scores(opened, batch)
+                    if on_error == "raise":
+                        refuse_errors(batch, found)
+                except FAILURES as error:
+                    if on_error == "raise" or is_stop(error):
+                        raise
+                    found = [Score.failed(error)] * len(batch)
+                for place, score in zip(places, found, strict=True):
+                    scores[place] = score
+
+        ahead = 0
+        if self._warms(opened, len(calls)):
+            model, following = self.model, len(calls) - 1
+            begins = _opening_key(model, opened)
+            # Or so many texts would be begun meanwhile that those calls come all at once.
+            announce(model, following)
+            try:
+                # What a cache answers warms nothing, so the next one goes ahead too.
+                while ahead < len(calls) and begins not in self._sent:
+                    await walk(iter((ahead,)))
+                    ahead += 1
+            finally:
+                announce(model, -following)
+        await walk_together(lambda numbers: walk(ahead + n for n in numbers), len(calls) - ahead)
+        return scores
+
+    def _warms(self, opened: tuple[Message, Message], calls: int) -> bool:
+        """Whether one call goes ahead of the rest, so that the endpoint has read the response when those come."""
+        if self.size != 1 or self.generate_fn is not None or calls < 2 or self.warm is False:
+            return False
+        long = len(opened[1]["content"]) >= WORTH
+        return self.warm or (long and keeps_prefixes(self.model.id))
+
+    async def _scores(
+        self, opened: tuple[Message, Message], batch: Sequence[Criterion]
+    ) -> list[Score]:
+        """What one call says about its criteria."""
+        reverse = self.options.reverse
+        if self.size == 1:
+            [criterion] = batch
+            reply = await self.reply(
+                opened,
+                one_criterion(criterion, reverse=reverse),
+                reply_model(criterion, reverse=reverse),
+                check=off_menu(criterion, reverse=reverse),
+                question_hash=question_of(criterion),
+            )
+            return [read_verdict(criterion, reply)]
+        plain = not any(labels(criterion, reverse=reverse) for criterion in batch)
+        schema = OneShotOutput if plain else OneShotChoiceOutput
+        reply = await self.reply(opened, all_criteria(batch, reverse=reverse), schema)
+        return _matched(batch, _entries(reply))
+
+
+class PerCriterionGrader(_BatchGrader[PerCriterionGenerateFn]):
     """Asks about each criterion in a call of its own. A call that fails fails its criterion alone.
 
     >>> from assay import PerCriterionOutput, Rubric
@@ -41,6 +265,7 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
     """
 
     prompt = "per_criterion"
+    size = 1
 
     def __init__(
         self,
@@ -68,58 +293,178 @@ class PerCriterionGrader(ModelGrader[PerCriterionGenerateFn]):
             degenerate=degenerate,
         )
         self.warm = warm
-        self._recent = Recent()
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score]:
-        """One score a criterion; the first failure is raised, and ends the rest, on request."""
-        shared = opening(to_grade, query)
-        ask = self._asker(shared)
-        scores: list[Score] = [UNASKED] * len(criteria)
 
-        async def walk(places: Iterator[int]) -> None:
-            for place in places:
-                criterion = criteria[place]
-                try:
-                    reply: Any = ask(criterion)
-                    if type(reply) is _COROUTINE or isawaitable(reply):
-                        reply = await reply
-                    scores[place] = score = read_verdict(criterion, reply)
-                    if score.error is not None and on_error == "raise":
-                        refuse_errors([criterion], [score])
-                except FAILURES as error:
-                    if on_error == "raise" or is_stop(error):
-                        raise
-                    scores[place] = Score.failed(error)
+class PerCriterionOneShotGrader(_BatchGrader[OneShotGenerateFn]):
+    """Asks about all criteria in one call, and matches the replies by their number.
 
-        ahead = 0
-        if isinstance(ask, Asker) and self._warms(shared, len(criteria)):
-            model, following = self.model, len(criteria) - 1
-            # Or so many texts would be begun meanwhile that those calls come all at once.
-            announce(model, following)
-            try:
-                # What a cache answers warms nothing, so the next one goes ahead too.
-                while ahead < len(criteria) and not ask.reached:
-                    await walk(iter((ahead,)))
-                    ahead += 1
-            finally:
-                announce(model, -following)
-        await walk_together(lambda places: walk(ahead + n for n in places), len(criteria) - ahead)
-        return scores
+    A criterion without a reply, or with two, has no answer. A reply to a number that is not in the
+    list means that the numbering cannot be trusted (a judge that counts from 0 is off by one
+    everywhere), so then no criterion has one.
 
-    def _warms(self, shared: str, calls: int) -> bool:
-        if self.warm is None:
-            return calls > 1 and len(shared) >= WORTH and keeps_prefixes(self.model.id)
-        return self.warm and calls > 1
+    >>> from assay import OneShotOutput, Rubric
+    >>> async def ask(system_prompt, user_prompt):
+    ...     return OneShotOutput.model_validate({"criteria_evaluations": [
+    ...         {"criterion_number": 2, "explanation": "", "criterion_status": "UNMET"},
+    ...         {"criterion_number": 1, "explanation": "", "criterion_status": "MET"},
+    ...     ]})
+    >>> rubric = Rubric.from_dict([
+    ...     {"requirement": "Names a date", "weight": 3}, {"requirement": "Is short", "weight": 1}
+    ... ])
+    >>> rubric.grade_sync("In 1789.", autograder=PerCriterionOneShotGrader(generate_fn=ask)).score
+    0.75
+    """
 
-    def _asker(self, shared: str) -> Callable[[Criterion], Any]:
-        """A function that asks about one criterion, in a prompt that opens with `shared`."""
-        generate, system_prompt, reverse = self.generate_fn, self.instructions, self.manner.reverse
-        if generate is None:
-            opened = Opened(self.model, system_prompt, shared, self._recent)
-            return Asker(opened, self.manner, self.wording)
-        return lambda criterion: generate(
+    prompt = "one_shot"
+
+
+class PerBatchGrader(_BatchGrader[Any]):
+    """Asks about `size` criteria a call, the calls side by side. A call that fails fails its batch.
+
+    With 1 it asks as `PerCriterionGrader` does, with None as `PerCriterionOneShotGrader`. In between
+    a judge reads the response less often, and minds more than one thing at a time.
+
+    >>> from assay import Rubric
+    >>> from assay.testing import FakeModel
+    >>> model = FakeModel(("MET", "MET"))
+    >>> rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
+    >>> rubric.grade_sync("a text", PerBatchGrader(model, size=2)).score, len(model.calls)
+    (1.0, 2)
+    """
+
+    def __init__(
+        self,
+        generate_fn: Any = None,
+        *,
+        size: int | None,
+        model: Any = None,
+        system_prompt: str | None = None,
+        normalize: bool = True,
+        length_penalty: LengthPenalty | None = None,
+        degenerate: Degenerate = "lowest",
+    ) -> None:
+        """`generate_fn` returns a `PerCriterionOutput` for a size of 1, else a `OneShotOutput`."""
+        if size is not None and size < 1:
+            raise ValueError(f"size is {size}: ask about at least 1 at a time, or None for all")
+        self.size = size
+        self.prompt = "per_criterion" if size == 1 else "one_shot"
+        super().__init__(
+            generate_fn,
+            model=model,
             system_prompt=system_prompt,
-            user_prompt=shared + one_criterion(criterion, reverse=reverse),
+            normalize=normalize,
+            length_penalty=length_penalty,
+            degenerate=degenerate,
         )
+
+
+def batches(count: int, size: int | None) -> list[range]:
+    """The places of so many criteria, in as few batches of at most `size` as there can be, evenly filled.
+
+    >>> [len(batch) for batch in batches(7, 3)]
+    [3, 2, 2]
+    """
+    number = -(-count // (size or count)) if count else 0
+    least, more = divmod(count, number) if number else (0, 0)
+    starts = [n * least + min(n, more) for n in range(number + 1)]
+    return [range(start, end) for start, end in pairwise(starts)]
+
+
+def _opening_key(model: Model, opened: tuple[Message, Message]) -> int:
+    return hash((model.id, opened[0]["content"], opened[1]["content"]))
+
+
+# Imported late: a rubric that asks no model does without all that is behind one.
+
+
+def _model_of(source: Any) -> Model:
+    from assay.models.resolve import model_of
+
+    return model_of(source)
+
+
+def _configured_model() -> Model | None:
+    from assay.models.resolve import configured_model
+
+    return configured_model()
+
+
+def _default_model(grader: str) -> Model:
+    from assay.models.resolve import what_to_set
+
+    model = _configured_model()
+    if model is None:
+        raise JudgeError(
+            f"{grader} has no model to ask: {what_to_set()}; or pass it model=, or generate_fn=, a "
+            "function of (system_prompt, user_prompt)"
+        )
+    return model
+
+
+def reply_model(criterion: Criterion, *, reverse: bool = False) -> type[BaseModel]:
+    """What a reply to one criterion is read as. One of few, so that no endpoint compiles more."""
+    listed = labels(criterion, reverse=reverse)
+    if listed == BINARY:
+        return TurnedOutput
+    return ChoiceOutput if listed else PerCriterionOutput
+
+
+def question_of(criterion: Criterion) -> str:
+    """The hash of the question, worked out once."""
+    known = criterion.memo.get("question_hash")
+    if known is None:
+        known = criterion.memo["question_hash"] = criterion.question_hash
+    return known
+
+
+def off_menu(criterion: Criterion, *, reverse: bool = False) -> Callable[[Any], str | None] | None:
+    """What is wrong with the verdict in a reply, where its schema cannot tell."""
+    if not labels(criterion, reverse=reverse):
+        return None
+
+    def complaint(reply: Any) -> str | None:
+        return read_verdict(criterion, reply).error
+
+    return complaint
+
+
+def _entries(reply: object) -> Sequence[Any]:
+    entries = field_of(reply, "criteria_evaluations")
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise JudgeError(
+            f"the reply {reply!r:.200} of type {type(reply).__name__} holds no list of verdicts: "
+            "return a OneShotOutput"
+        )
+    return cast("Sequence[Any]", entries)
+
+
+def _matched(criteria: Sequence[Criterion], entries: Sequence[Any]) -> list[Score]:
+    replies: defaultdict[int, list[Any]] = defaultdict(list)
+    for entry in entries:
+        number = _number(entry)
+        if number is None or not 1 <= number <= len(criteria):
+            named = "no number" if number is None else f"number {number}"
+            error = JudgeError(
+                f"a verdict has {named}, and the criteria go from 1 to {len(criteria)}: "
+                "none of the numbers can be trusted"
+            )
+            return [Score.failed(error)] * len(criteria)
+        replies[number].append(entry)
+    return [_only(criterion, replies[n]) for n, criterion in enumerate(criteria, start=1)]
+
+
+def _number(entry: object) -> int | None:
+    """The number of a reply, from 1; None when it has none, or two that differ."""
+    number, index = field_of(entry, "criterion_number"), field_of(entry, "criterion_idx")
+    given = [value for value in (number, index) if value is not None]
+    if not given or not all(type(value) is int for value in given):
+        return None
+    found = {*([] if number is None else [number]), *([] if index is None else [index + 1])}
+    return found.pop() if len(found) == 1 else None
+
+
+def _only(criterion: Criterion, replies: Sequence[Any]) -> Score:
+    if len(replies) == 1:
+        return read_verdict(criterion, replies[0])
+    said = "no verdict" if not replies else f"{len(replies)} verdicts"
+    return Score.failed(JudgeError(f"the judge gave {said} on this criterion, where one is needed"))

@@ -1,4 +1,4 @@
-"""Tournament: the responses of a group compared two by two, for a score each."""
+"""Compare the responses of a group two by two, and give each a score by its games."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,13 +8,11 @@ from typing import Any
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder
-from assay.graders.composite import gives_whole, scores_from
-from assay.graders.degenerate import REASON, degenerate
+from assay.graders.base import Autograder, scores_from
+from assay.graders.guard import DEGENERATE, degenerate
+from assay.graders.judge_input import Neutraliser, view_of
+from assay.graders.panel import Vote, line_of_vote, outcome
 from assay.graders.prompting import system_prompt
-from assay.graders.tags import Neutraliser
-from assay.graders.views import view_of
-from assay.graders.votes import Vote, line_of_vote, outcome
 from assay.messages import question_text
 from assay.report import Score
 from assay.types import Messages
@@ -64,15 +62,15 @@ class Tournament:
         of n then has about n · opponents / 2 games in place of n · (n - 1) / 2, each of two calls, or
         of one without `swap`.
         """
-        if gives_whole(grader):
+        if grader.gives_whole:
             raise ValueError(
                 f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
             )
         if opponents is not None and opponents < 1:
             raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
         words = system_prompt("pairwise")
-        self.grader = grader.asking(
-            lambda m: replace(m, examples="\n\n".join(part for part in (words, m.examples) if part))
+        self.grader = grader.with_options(
+            lambda o: replace(o, examples="\n\n".join(part for part in (words, o.examples) if part))
         )
         self.criterion = Criterion(
             requirement=f"The first response does this better than the second: {requirement}",
@@ -202,7 +200,7 @@ def _foregone(first: str, second: str) -> Score | None:
     if lost is None and won is None:
         return None
     value = 0.5 if lost and won else float(lost is None)
-    why = f"{REASON}: {lost or won}; nobody was asked"
+    why = f"{DEGENERATE}: {lost or won}; nobody was asked"
     return Score(value, why, CHOICES[int(2 * value)])
 
 

@@ -1,11 +1,146 @@
-"""Verdicts: what a judge said, read as a `Score`. Only a verdict on offer counts."""
+"""Describe what a judge may reply, and read each reply as a `Score`. Only a verdict on offer counts.
 
-from typing import Any
+The reply models are pydantic models whose JSON schema can be handed to a provider. The reason stands before the
+verdict in each, so that a model writes it first.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from pydantic import BaseModel, Field, model_validator
 
 from assay.criterion import BINARY, LARGEST, Criterion
 from assay.errors import JudgeError
 from assay.report import CriterionReport, Score
 from assay.wording import short_repr
+
+Status: TypeAlias = Literal["MET", "UNMET"]
+
+_REASON = "Why, in one to three sentences that point at the response."
+_STATUS = "MET when what the criterion describes is present in the response, else UNMET."
+_CHOICE = "One of the labels that were offered, spelled as they are."
+
+
+class PerCriterionOutput(BaseModel):
+    """The reply to one criterion.
+
+    >>> PerCriterionOutput(criterion_status="MET", explanation="It names Paris.").criterion_status
+    'MET'
+    """
+
+    explanation: str = Field(description=_REASON)
+    criterion_status: Status = Field(description=_STATUS)
+
+
+class ChoiceOutput(BaseModel):
+    """The reply to one criterion that offers other labels than MET and UNMET."""
+
+    explanation: str = Field(description=_REASON)
+    choice: str = Field(description=_CHOICE)
+
+
+class TurnedOutput(BaseModel):
+    """The reply to one criterion where MET and UNMET are listed, UNMET first."""
+
+    explanation: str = Field(description=_REASON)
+    choice: Literal["UNMET", "MET"] = Field(description=_CHOICE)
+
+
+class _Numbered(BaseModel):
+    criterion_number: int = Field(description="The number of the criterion in the list, from 1.")
+
+    @property
+    def criterion_idx(self) -> int:
+        """The place of the criterion in the list, from 0."""
+        return self.criterion_number - 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_index(cls, data: object) -> object:
+        """`criterion_idx` counts from 0 and says the same as `criterion_number`."""
+        if not isinstance(data, Mapping) or "criterion_idx" not in data:
+            return cast("object", data)
+        fields = dict(cast("Mapping[str, Any]", data))
+        index, number = fields.pop("criterion_idx"), fields.get("criterion_number")
+        if not isinstance(index, int):
+            raise ValueError(f"criterion_idx is {index!r}: give a whole number, from 0")
+        if number is not None and number != index + 1:
+            raise ValueError(
+                f"criterion_idx {index} and criterion_number {number} are two different criteria: "
+                "give one of them"
+            )
+        return fields | {"criterion_number": index + 1}
+
+
+class CriterionEvaluation(_Numbered):
+    """The reply to one criterion of a list: `criterion_number` from 1, or `criterion_idx` from 0.
+
+    >>> CriterionEvaluation(criterion_idx=0, explanation="", criterion_status="MET").criterion_number
+    1
+    """
+
+    explanation: str = Field(description=_REASON)
+    criterion_status: Status = Field(description=_STATUS)
+
+
+class ChoiceEvaluation(_Numbered):
+    """The reply to one criterion of a list in which some offer other labels."""
+
+    explanation: str = Field(description=_REASON)
+    choice: str = Field(description=_CHOICE)
+
+
+class OneShotOutput(BaseModel):
+    """The replies to every criterion of a list."""
+
+    criteria_evaluations: list[CriterionEvaluation] = Field(
+        description="One entry for every criterion.", min_length=1
+    )
+
+
+class OneShotChoiceOutput(BaseModel):
+    """The replies to every criterion of a list in which some offer other labels."""
+
+    criteria_evaluations: list[ChoiceEvaluation] = Field(
+        description="One entry for every criterion.", min_length=1
+    )
+
+
+class RubricAsJudgeOutput(BaseModel):
+    """One number for a whole rubric."""
+
+    explanation: str = Field(description=_REASON)
+    overall_score: float = Field(
+        description="How far the response satisfies the whole rubric, from 0 to 100.",
+        allow_inf_nan=False,
+    )
+
+
+# A mapping with the same keys does as well as the model.
+Verdict: TypeAlias = PerCriterionOutput | ChoiceOutput | Mapping[str, Any]
+Verdicts: TypeAlias = OneShotOutput | OneShotChoiceOutput | Mapping[str, Any]
+Number: TypeAlias = RubricAsJudgeOutput | Mapping[str, Any]
+
+
+class PerCriterionGenerateFn(Protocol):
+    """Asks a model about one criterion. Called by keyword."""
+
+    def __call__(self, *, system_prompt: str, user_prompt: str) -> Awaitable[Verdict] | Verdict: ...
+
+
+class OneShotGenerateFn(Protocol):
+    """Asks a model about all criteria at once."""
+
+    def __call__(
+        self, system_prompt: str, user_prompt: str, /
+    ) -> Awaitable[Verdicts] | Verdicts: ...
+
+
+class RubricAsJudgeGenerateFn(Protocol):
+    """Asks a model for one number from 0 to 100."""
+
+    def __call__(self, system_prompt: str, user_prompt: str, /) -> Awaitable[Number] | Number: ...
+
 
 _NOT_APPLICABLE = ("n/a", "na", "not applicable")
 
@@ -26,6 +161,42 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
     return Score.failed(error, reason)
 
 
+def field_of(reply: object, name: str) -> Any:
+    """A field of a reply: an attribute, or a mapping's key; None when it has neither."""
+    value = getattr(reply, name, None)
+    if value is None and isinstance(reply, Mapping):
+        return cast("Mapping[str, Any]", reply).get(name)
+    return value
+
+
+def read_verdict(criterion: Criterion, reply: object) -> Score:
+    """The score in a reply: `criterion_status` or `choice`, and `explanation`."""
+    if type(reply) is PerCriterionOutput:
+        verdict = reply.criterion_status
+        value = criterion.values.get(verdict)
+        if value is not None:
+            return Score.given(value, reply.explanation, verdict)
+    verdict = field_of(reply, "criterion_status")
+    if verdict is None:
+        verdict = field_of(reply, "choice")
+    if not isinstance(verdict, str):
+        return Score.failed(
+            JudgeError(
+                f"the reply {reply!r:.200} of type {type(reply).__name__} holds no verdict: return "
+                "a PerCriterionOutput, or a ChoiceOutput where labels are offered"
+            )
+        )
+    reason = field_of(reply, "explanation")
+    score = verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
+    tokens = field_of(reply, "tokens")
+    if tokens is None:
+        return score
+    # Imported late: only a judge that is asked for log-probabilities needs it.
+    from assay.graders.expectation import expected
+
+    return expected(criterion, score, tokens)
+
+
 def score_of(criterion: Criterion, answer: object) -> Score:
     """One answer of a judge as a `Score`: a verdict on offer, a number, a score or a report line."""
     if isinstance(answer, Score):
@@ -35,17 +206,8 @@ def score_of(criterion: Criterion, answer: object) -> Score:
     if isinstance(answer, CriterionReport):
         if answer.value is None and answer.error is None and answer.verdict is not None:
             return verdict_score(criterion, answer.verdict, answer.reason)
-        return finite(
-            criterion,
-            Score(
-                answer.value,
-                answer.reason,
-                answer.verdict,
-                answer.error,
-                answer.lines,
-                answer.disagreement,
-            ),
-        )
+        said = (answer.value, answer.reason, answer.verdict, answer.error, answer.lines)
+        return finite(criterion, Score(*said, answer.disagreement))
     if isinstance(answer, bool):
         return verdict_score(criterion, criterion.choices[-1 if answer else 0])
     if isinstance(answer, int | float):
@@ -91,3 +253,10 @@ def with_value(line: CriterionReport) -> CriterionReport:
         return line
     met = line.verdict == BINARY[-1]
     return line.model_copy(update={"value": float(met), "passed": met is (line.weight >= 0)})
+
+
+def refuse_errors(criteria: Sequence[Criterion], scores: Sequence[Score]) -> None:
+    """Raise the first error among these scores."""
+    for criterion, score in zip(criteria, scores, strict=True):
+        if score.error is not None:
+            raise JudgeError(f"criterion {criterion.name!r} has no answer: {score.error}")

@@ -5,11 +5,10 @@ from typing import Any, cast
 
 from assay.concurrency import side_by_side
 from assay.errors import RubricError
-from assay.graders.fence import fenced
-from assay.graders.prompting import prompt_version, system_prompt
-from assay.graders.templates import Template
+from assay.graders.prompting import fenced, prompt_version, system_prompt
 from assay.models import Model, Request, default_model, model_of
 from assay.models.judge_log import ask_judge
+from assay.presets.templates import Template
 from assay.types import Message
 from assay.wording import short_repr
 

@@ -9,13 +9,13 @@ from typing import Any
 from assay.criterion import Criterion, Scorer
 from assay.engine import Plan
 from assay.errors import RubricError
-from assay.graders.degenerate import REASON, degenerate
+from assay.graders.guard import DEGENERATE, degenerate
+from assay.graders.judge_input import view_of
 from assay.graders.prompting import system_prompt
-from assay.graders.ratings import Points, points_in
-from assay.graders.views import view_of
 from assay.messages import question_text
 from assay.parsers import Parser
 from assay.presets.asking import Judge, models_of, settings_of
+from assay.presets.ratings import Points, points_in
 from assay.presets.replies import form_of, rated
 from assay.report import Score
 from assay.rubric import Rubric
@@ -139,7 +139,7 @@ class JudgeRubric(Rubric):
         why = degenerate(values["response"]) if self._hardened else None
         known = values["answer"].strip()
         if why is not None and (not known or values["response"].strip() != known):
-            return Score(0.0, f"{REASON}: {why}; nobody was asked")
+            return Score(0.0, f"{DEGENERATE}: {why}; nobody was asked")
         if len(self._judge.models) == 1:
             return self._rated(await self.judge(prompt, completion, answer, state))
         replies = await self._judge.replies(values, state)

@@ -4,9 +4,9 @@ from typing import Any
 
 from assay.errors import JudgeError
 from assay.graders.prompting import system_prompt
-from assay.graders.ratings import SHOWN, Points, read_rating
 from assay.models.structured import without_thoughts
 from assay.parsers import Parser, XMLParser
+from assay.presets.ratings import SHOWN, Points, read_rating
 from assay.report import Score
 from assay.wording import short_repr
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
-from assay.graders.guard import SWAYS
+from assay.graders.guard import INJECTION
 from assay.runs.spending import NOTHING, Spending
 from assay.trust.estimate import Estimate, Record, clustered_wilson
 
@@ -136,7 +136,7 @@ class ProbeReport:
         said = {
             trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error
         }
-        return sum(reason.startswith(SWAYS) for reason in said.values()), len(said)
+        return sum(reason.startswith(INJECTION) for reason in said.values()), len(said)
 
     @cached_property
     def unprobed(self) -> list[Unprobed]:

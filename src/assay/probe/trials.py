@@ -16,10 +16,11 @@ from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders import Autograder, PerCriterionGrader
-from assay.graders.composite import gives_whole, scores_from
-from assay.graders.model import ModelGrader, read_verdict, reply_model
+from assay.graders.base import scores_from
+from assay.graders.judge_input import JudgeInput, view_of
+from assay.graders.per_criterion import ModelGrader, reply_model
 from assay.graders.prompting import labels, system_prompt
-from assay.graders.views import View, view_of
+from assay.graders.verdicts import read_verdict
 from assay.loading.golden_examples import Golden
 from assay.messages import question_text
 from assay.models import Ledger, budget
@@ -132,7 +133,7 @@ async def _attack(
 
 def refuse_whole(grader: Autograder) -> None:
     """Raise for a grader that does not answer criteria one by one."""
-    if gives_whole(grader) or grader.length_penalty is not None:
+    if grader.gives_whole or grader.length_penalty is not None:
         raise TrustError(
             f"{grader.title} gives one number for the whole, and an answer to each criterion is needed: "
             "use PerCriterionGrader or PerCriterionOneShotGrader"
@@ -281,7 +282,7 @@ class _Judge:
             return []
         first = group[0][1]
         criteria = [attempt.target.criterion for _, attempt in group]
-        view = View(first.text, first.bait.fields)
+        view = JudgeInput(first.text, first.bait.fields)
         scores = await scores_from(self.grader, view, criteria, first.bait.query)
         trials = [
             (place, _trial(attempt, score))
@@ -362,14 +363,14 @@ class Bare(PerCriterionGrader):
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
     ) -> list[Score]:
         asked = f"Question:\n{query}\n\n" if query else ""
-        opening = f"{asked}Text:\n{to_grade}\n\n"
+        opened = self.opened(f"{asked}Text:\n{to_grade}\n\n")
 
         async def one(criterion: Criterion) -> Score:
             offered = labels(criterion)
             listed = f"\nLabels: {', '.join(offered)}" if offered else ""
             question = f"Criterion: {criterion.requirement}{listed}"
             try:
-                reply = await self.asked(opening, question, reply_model(criterion))
+                reply = await self.reply(opened, question, reply_model(criterion))
             except FAILURES as error:
                 if on_error == "raise" or is_stop(error):
                     raise

@@ -11,8 +11,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from assay.criterion import is_scorer
-from assay.graders.base import Autograder
-from assay.graders.manner import Manner
+from assay.graders.base import Autograder, JudgeOptions
 from assay.identity import hash_of, path_of
 from assay.redaction import redacted_settings
 from assay.runs.plain import plain
@@ -178,10 +177,10 @@ def _settings(grader: Autograder) -> Iterator[str]:
             told = repr(value)
             is_plain = len(told) <= 60 and not _ADDRESS.search(told)
             yield f"{name}={told}" if is_plain else f"{name} {_identity(value)}"
-    manner = held.get("manner")
-    if isinstance(manner, Manner):
-        for each in fields(manner):
-            value = getattr(manner, each.name)
+    options = held.get("options")
+    if isinstance(options, JudgeOptions):
+        for each in fields(options):
+            value = getattr(options, each.name)
             # Which of several answers to one question it gives is no setting.
             if each.name != "sample" and value != each.default:
                 yield f"{each.name}={value!r}" if each.name != "examples" else "with examples"

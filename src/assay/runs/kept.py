@@ -6,10 +6,9 @@ from typing import Any
 
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder
-from assay.graders.composite import gives_whole
-from assay.graders.model import question_of
-from assay.graders.views import View
+from assay.graders.base import Autograder, Grader, JudgeAnswer
+from assay.graders.judge_input import JudgeInput
+from assay.graders.per_criterion import question_of
 from assay.models import Model
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.rubric import Rubric, RubricGroup
@@ -30,7 +29,7 @@ class Recalled(dict[str, Any]):
         return Recalled(self, self.answers)
 
 
-class Kept(Autograder):
+class Kept(Grader):
     """Gives the saved answer where there is one, and asks another grader the rest."""
 
     def __init__(self, inner: Autograder | None) -> None:
@@ -44,17 +43,9 @@ class Kept(Autograder):
     def models(self) -> tuple[Model, ...]:
         return () if self._inner is None else self._inner.models()
 
-    async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
-        return await self.answer(to_grade, rubric, query, on_error="raise")
-
-    async def answer(
-        self,
-        to_grade: str,
-        criteria: list[Criterion],
-        query: str | None = None,
-        *,
-        on_error: OnError = "record",
-    ) -> list[Score] | EvaluationReport:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         saved = _answers_of(to_grade)
         known = {c.name: saved[q] for c in criteria if (q := question_of(c)) in saved}
         rest = [criterion for criterion in criteria if criterion.name not in known]
@@ -97,13 +88,13 @@ def _keeping_child(child: Rubric, outer: Autograder | None) -> Rubric:
 
 
 def _kept(grader: Autograder | None) -> Autograder:
-    if grader is not None and (gives_whole(grader) or grader.length_penalty is not None):
+    if grader is not None and (grader.gives_whole or grader.length_penalty is not None):
         return grader
     return Kept(grader)
 
 
 def _answers_of(to_grade: str) -> Mapping[str, Score]:
-    fields = View.of(to_grade).fields
+    fields = JudgeInput.of(to_grade).fields
     return fields.answers if isinstance(fields, Recalled) else {}
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
-from assay.graders.views import view_of
+from assay.graders.judge_input import view_of
 from assay.rollout import Batch
 from assay.wording import short_repr
 

@@ -9,8 +9,8 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
-from assay.graders.composite import scores_from
-from assay.graders.views import View
+from assay.graders.base import scores_from
+from assay.graders.judge_input import JudgeInput
 from assay.lint.findings import Finding
 from assay.lint.linter import lint
 from assay.loading import as_yaml
@@ -221,7 +221,7 @@ async def _verdicts(
 
     async def one(item: Text) -> None:
         text, prompt = item
-        scores = await scores_from(grader, View(text), [*criteria], prompt or None)
+        scores = await scores_from(grader, JudgeInput(text), [*criteria], prompt or None)
         for criterion, score in zip(criteria, scores, strict=True):
             value = score.value
             found[item, criterion.name] = None if value is None else criterion.passes(value)

@@ -5,13 +5,13 @@ from typing import TypeAlias
 from pydantic import ConfigDict, Field
 
 import assay
-from assay.graders.generate import (
+from assay.graders.judge_input import ThinkingOutputDict
+from assay.graders.length import CountFn, LengthPenalty, PenaltyType
+from assay.graders.verdicts import (
     OneShotGenerateFn,
     PerCriterionGenerateFn,
     RubricAsJudgeGenerateFn,
 )
-from assay.graders.length import CountFn, LengthPenalty, PenaltyType
-from assay.graders.views import ThinkingOutputDict
 from assay.report import CriterionReport, EvaluationReport
 
 __all__ = [

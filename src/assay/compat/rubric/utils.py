@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from assay.errors import JudgeError
+from assay.graders.judge_input import normalize_to_grade_input, parse_thinking_output
 from assay.graders.length import compute_length_penalty, word_count
-from assay.graders.schemas import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
-from assay.graders.sections import normalize_to_grade_input, parse_thinking_output
+from assay.graders.verdicts import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.models.base import Request
 from assay.models.resolve import configured_model, model_by_key, what_to_set
 

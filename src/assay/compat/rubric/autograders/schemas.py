@@ -1,6 +1,6 @@
 """`rubric.autograders.schemas`."""
 
-from assay.graders.schemas import (
+from assay.graders.verdicts import (
     CriterionEvaluation,
     OneShotOutput,
     PerCriterionOutput,

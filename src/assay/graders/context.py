@@ -1,4 +1,4 @@
-"""Anchored: a grader that is shown judged examples before it judges."""
+"""Show a judge more than the reply: a reference answer, the whole conversation, or judged examples."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,20 +7,110 @@ from typing import Any
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder
-from assay.graders.composite import Composite
+from assay.graders.base import Autograder, Composite, JudgeAnswer, JudgeOptions
+from assay.graders.judge_input import JudgeInput, transcript, without_prompt_tags
 from assay.graders.length import LengthPenalty
 from assay.graders.prompting import system_prompt
-from assay.graders.tags import without_prompt_tags
 from assay.graders.verdicts import verdict_score
-from assay.report import EvaluationReport, Score
 from assay.types import OnError
 from assay.wording import short_repr
 
 
+class Referenced(Composite):
+    """Shows a grader an answer known to be good: the rollout's, or one for all.
+
+    A rollout without one is judged without one.
+
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> from assay.testing import FakeModel
+    >>> model = FakeModel("MET")
+    >>> rubric = Rubric.from_dict([{"requirement": "Says the same as the reference"}])
+    >>> report = rubric.grade_sync("4", Referenced(PerCriterionGrader(model)), answer="four")
+    >>> "<reference>\\nfour\\n</reference>" in model.calls[0][1]
+    True
+    """
+
+    takes_wholes = True
+
+    def __init__(
+        self,
+        grader: Autograder,
+        reference: str | None = None,
+        *,
+        field: str = "answer",
+        normalize: bool | None = None,
+        length_penalty: LengthPenalty | None = None,
+    ) -> None:
+        """`reference` is for every text; without it the rollout's field of that name is shown."""
+        super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
+        self.reference = reference
+        self.field = field
+
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
+        text = JudgeInput.of(to_grade)
+        with_it = JudgeInput(text, text.fields, self._reference(text))
+        return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
+
+    def _reference(self, text: JudgeInput) -> str:
+        if self.reference is not None:
+            return self.reference
+        found: Any = text.fields.get(self.field)
+        if found is None or isinstance(found, str):
+            return found or ""
+        if isinstance(found, int | float):
+            return str(found)
+        raise JudgeError(
+            f"the reference in {self.field!r} is {short_repr(found)}: give a text, or name another field="
+        )
+
+
+class Transcript(Composite):
+    """Shows a grader all turns of a conversation, the prompt's first, in place of the last reply.
+
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> from assay.testing import FakeModel
+    >>> model = FakeModel("MET")
+    >>> rubric = Rubric.from_dict([{"requirement": "Never asks twice"}])
+    >>> chat = [
+    ...     {"role": "assistant", "content": "When?"},
+    ...     {"role": "user", "content": "On Monday."},
+    ...     {"role": "assistant", "content": "Booked."},
+    ... ]
+    >>> report = rubric.grade_sync(chat, Transcript(PerCriterionGrader(model)), query="Book it.")
+    >>> [words in model.calls[0][1] for words in ("Book it.", "When?", "On Monday.", "Booked.")]
+    [True, True, True, True]
+    """
+
+    takes_wholes = True
+
+    def __init__(
+        self,
+        grader: Autograder,
+        *,
+        normalize: bool | None = None,
+        length_penalty: LengthPenalty | None = None,
+    ) -> None:
+        super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
+
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
+        text = JudgeInput.of(to_grade)
+        chat = text.fields.get("completion")
+        if chat is None or isinstance(chat, str):
+            # A text has no other turns, and `text` may show more of it, such as its thinking.
+            return await self.inner[0].answer(text, criteria, query, on_error=on_error)
+        asked: Any = text.fields.get("prompt") or ()
+        asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+        whole = JudgeInput(transcript(asked, chat), text.fields, text.reference)
+        return await self.inner[0].answer(whole, criteria, None, on_error=on_error)
+
+
 @dataclass(frozen=True)
 class Anchor:
-    """A judged example: what somebody trusted said about one criterion of one response.
+    """A judged example: what a trusted person said about one criterion of one response.
 
     >>> Anchor("Names a date", "It fell in 1789.", "MET", "1789 is a date.").verdict
     'MET'
@@ -97,18 +187,18 @@ class Anchored(Composite):
 
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score] | EvaluationReport:
+    ) -> JudgeAnswer:
         text = to_grade.strip()
         others = [anchor for anchor in self.anchors if anchor.response.strip() != text]
-        shown = self._all if len(others) == len(self.anchors) else examples(others)
-        return await self._with(shown).answer(to_grade, criteria, query, on_error=on_error)
+        words = self._all if len(others) == len(self.anchors) else examples(others)
+        return await self._with(words).answer(to_grade, criteria, query, on_error=on_error)
 
     def _with(self, words: str) -> Autograder:
-        def change(manner: Any) -> Any:
-            together = [part for part in (manner.examples, words) if part]
-            return replace(manner, examples="\n\n".join(together))
+        def change(options: JudgeOptions) -> JudgeOptions:
+            together = [part for part in (options.examples, words) if part]
+            return replace(options, examples="\n\n".join(together))
 
-        return self.inner[0].asking(change)
+        return self.inner[0].with_options(change)
 
 
 def balanced(anchors: Sequence[Anchor], each: int) -> tuple[Anchor, ...]:
