@@ -10,7 +10,7 @@ import pytest
 
 from assay import Rubric
 from assay.cli import main
-from assay.loading.file_schema import schema_text
+from assay.loading import SCHEMA_FILE
 from assay.local.weights import KNOWN
 
 PYTHON = """
@@ -167,7 +167,7 @@ def test_the_schema_is_that_of_rubric_files(capsys: Any) -> None:
     """The very one that is saved beside the loader."""
     assert main(["rubric", "schema"]) == 0
     out = capsys.readouterr().out
-    assert out == schema_text()
+    assert out == SCHEMA_FILE.read_text(encoding="utf-8")
     assert json.loads(out)["$id"] == "urn:assay:rubric-file"
 
 

@@ -1,10 +1,12 @@
 """Golden examples in rubric files: read strictly, written back, and no part of what a rubric is."""
 
+import json
+
 import jsonschema
 import pytest
 
 from assay import Rubric, RubricFileError, RubricGroup
-from assay.loading.file_schema import rubric_schema
+from assay.loading import SCHEMA_FILE
 
 CRITERIA = [
     {"requirement": "Greets the reader"},
@@ -114,7 +116,7 @@ def test_the_line_is_named():
 
 def test_the_schema_knows_them():
     """All but the names of criteria and their verdicts, which no schema can."""
-    validator = jsonschema.Draft202012Validator(rubric_schema())
+    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text("utf-8")))
     assert validator.is_valid({"criteria": CRITERIA, "golden": [EXAMPLE]})
     shapes = [data for data, _ in BAD[:13]]
     assert not any(validator.is_valid({"criteria": CRITERIA, **data}) for data in shapes)

@@ -78,9 +78,9 @@ def convert(rubric: str, output: str, allow_code: bool) -> None:
 @command.command("schema", example="assay rubric schema > rubric.schema.json")
 def schema() -> None:
     """Print the JSON Schema of rubric files, for editors."""
-    from assay.loading.file_schema import schema_text
+    from assay.loading import SCHEMA_FILE
 
-    sys.stdout.write(schema_text())
+    sys.stdout.write(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
 def _counted(rubric: "Rubric") -> str:

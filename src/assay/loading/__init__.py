@@ -3,13 +3,14 @@
 document          JSON, YAML and TOML as data that knows its lines
 rubric_reader     the data of a file to criteria
 golden_examples   examples with known verdicts, which a rubric carries to be tested by
-file_schema       the JSON Schema of rubric files, for editors
+
+`rubric.schema.json` is the JSON Schema of rubric files; `tools/rubric_schema.py` makes it from the models.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Self, cast
+from typing import IO, Any, Final, Self, cast
 
 from assay.aggregation import AGGREGATIONS, Aggregation
 from assay.criterion import Criterion
@@ -19,7 +20,10 @@ from assay.loading.document import Node, dump_yaml, read_file, read_text
 from assay.loading.golden_examples import Golden
 from assay.loading.rubric_reader import CriterionEntry, RubricReader
 
-__all__ = ["Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options"]
+__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options"]
+
+SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
+"""The JSON Schema of rubric files, for editors."""
 
 _OUTER = ("weights", "autograder", "aggregation", "name")
 """Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""

@@ -1,11 +1,13 @@
-"""Make the JSON Schema of rubric files from the models. `rubric.schema.json` is a saved copy."""
+"""Make the JSON Schema of rubric files from the models, and save it where the package ships it.
+
+python tools/rubric_schema.py
+"""
 
 import ast
 import inspect
 import json
 from dataclasses import MISSING, fields
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
@@ -13,10 +15,8 @@ from pydantic import TypeAdapter
 from assay.aggregation import AGGREGATIONS
 from assay.checks import BUILTIN, BuiltinCheck
 from assay.criterion import LARGEST, TIMEOUT, Criterion
+from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
-
-SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
-"""The saved schema, for editors."""
 
 _NUMBER_TEXT: Final = {
     "type": "string",
@@ -204,3 +204,7 @@ def _said_about(model: type[Any]) -> dict[str, str]:
             field = cast("ast.Name", statement.target).id
             said[field] = str(cast("ast.Constant", following.value).value)
     return said
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
