@@ -132,6 +132,21 @@ class TestRedundant:
         (finding,) = lint(rubric, run=run)
         assert "the opposite verdicts of 'c0'" in finding.message
 
+    def test_criteria_that_are_never_asked_together_are_not_compared(self, make_run):
+        """Their conditions exclude each other, so that no row has both verdicts."""
+        rubric = rubric_of(2, allow_na=True)
+        rows = [
+            (
+                n,
+                {"c0": verdict(n % 4 == 1), "c1": "N/A"}
+                if n % 2
+                else {"c0": "N/A", "c1": verdict(n % 4)},
+            )
+            for n in range(120)
+        ]
+        run = make_run("run", rubric, rows)
+        assert found(rubric, run) == []
+
     def test_four_rare_verdicts_prove_nothing(self, make_run):
         """Five of the rarer verdict are needed."""
         rubric = rubric_of(2)

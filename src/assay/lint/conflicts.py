@@ -21,22 +21,6 @@ _WORD = re.compile(r"\d[\d.,:/]*\d|\d|[^\W\d_][\w'’+#-]*[\w+#]|[^\W\d_]")
 _SAYING: Final = "say"
 _SAME: Final = {word: group.split()[0] for group in word_lists()["same"] for word in group.split()}
 _ORDERED = pattern(r"\b<ordering>\b")
-_ENDINGS: Final = (
-    ("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ied", "y"), ("ings", ""),
-    ("ing", ""), ("ed", ""), ("ss", "ss"), ("us", "us"), ("is", "is"), ("es", "e"), ("s", ""),
-)  # fmt: skip
-_SPELLINGS: Final = tuple(
-    (re.compile(british), american)
-    for british, american in (
-        (r"is(?=(?:e|es|ed|ing|ation|ations)$)", "iz"),
-        (r"ys(?=(?:e|es|ed|ing)$)", "yz"),
-        (r"our(?=(?:s|ed|ing|al|able|ful|less)?$)", "or"),
-        (r"(?<=\w)[ao]e(?=[a-z]{2})", "e"),
-        (r"ll(?=(?:ed|ing|er|ers)$)", "l"),
-        (r"ogue(?=s?$)", "og"),
-    )
-)
-"""One spelling for words that have two; never for two words that look alike, as hyper- and hypo- do."""
 
 
 class Claim(NamedTuple):
@@ -81,9 +65,9 @@ def _stem(word: str) -> str:
         return _SAME[word]
     if word.isupper() or not word.isalpha() or len(word) < 4:
         return word
-    for spelling, instead in _SPELLINGS:
-        word = spelling.sub(instead, word)
-    for ending, instead in _ENDINGS:
+    for spelling, instead in word_lists()["spellings"]:
+        word = re.sub(spelling, instead, word)
+    for ending, instead in word_lists()["endings"]:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             stem = word[: -len(ending)] + instead
             return _SAME.get(stem, _SAME.get(f"{stem}e", stem.removesuffix("e")))
@@ -184,15 +168,11 @@ def _against_limits(
     for first, other in before:
         least, most = (limit, other) if limit.is_least else (other, limit)
         if limit.is_least != other.is_least and least.number > most.number:
-            yield (
-                index,
-                Hit(
-                    "R008",
-                    f"no response has at least {least.number} {limit.unit}s, and at most {most.number} as "
-                    f"well, as this one and '{criteria[first].name}' ask",
-                    "keep one of the two, or let them meet",
-                ),
+            message = (
+                f"no response has at least {least.number} {limit.unit}s, and at most {most.number} as "
+                f"well, as this one and '{criteria[first].name}' ask"
             )
+            yield index, Hit("R008", message, "keep one of the two, or let them meet")
             break
     before.append((index, limit))
 
@@ -206,20 +186,11 @@ def unreachable(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
     for index, criterion in enumerate(criteria):
         reason = _why_never(criterion, by_name)
         if reason:
-            yield (
-                index,
-                Hit("R009", f"it is never asked: {reason}", "mend or drop its `when`", "when"),
-            )
+            message = f"it is never asked: {reason}"
+            yield index, Hit("R009", message, "mend or drop its `when`", "when")
         if criterion.judged and criterion.pass_at > 1 and criterion.weight >= 0:
-            yield (
-                index,
-                Hit(
-                    "R009",
-                    f"its pass_at is {criterion.pass_at:g}, and no verdict is worth more than 1",
-                    "give a pass_at of at most 1",
-                    "pass_at",
-                ),
-            )
+            message = f"its pass_at is {criterion.pass_at:g}, and no verdict is worth more than 1"
+            yield index, Hit("R009", message, "give a pass_at of at most 1", "pass_at")
 
 
 def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:

@@ -6,7 +6,7 @@ Values are changed where they stand in the text, so that every comment, blank li
 import codecs
 import difflib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,14 +154,11 @@ def _certain(item: PlacedCriterion, hits: Sequence[Hit]) -> Iterator[Change]:
     criterion = item.criterion
     if "R006" in rules and criterion.requirement is not None:
         said = said_once(criterion.requirement)
-        if said and not _says_no_twice(criterion.with_fields(requirement=said)):
+        mended = criterion.with_fields(requirement=said or criterion.requirement)
+        if all(hit.rule != "R006" for hit in hits_of_criterion(mended)):
             yield Change(item, (said,))
     if "R011" in rules and tuple(c.casefold() for c in criterion.choices) in _SURELY_REVERSED:
         yield Change(item, choices=criterion.choices[::-1])
-
-
-def _says_no_twice(criterion: Criterion) -> bool:
-    return any(hit.rule == "R006" for hit in hits_of_criterion(criterion))
 
 
 def said_once(requirement: str) -> str:
@@ -256,21 +253,13 @@ class EditError(RubricError):
     """A change cannot be made in place; the message says why."""
 
 
-class _Edit(NamedTuple):
-    """Characters that others take the place of."""
-
-    start: int
-    end: int
-    text: str
-
-
 class _Editor:
-    """A file that is edited in place."""
+    """A file that is edited in place. An edit is what begins and ends where, and what comes instead."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.text = node.document.text
-        self.format = node.document.format
+        self.is_json = node.document.format == "json"
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
 
     def edited(self, changes: Sequence[Change]) -> str:
@@ -279,92 +268,95 @@ class _Editor:
         It is read back, and holds what it should, or it is not handed out.
         """
         text = self.text
-        for edit in sorted((e for change in changes for e in self.edits(change)), reverse=True):
-            text = text[: edit.start] + edit.text + text[edit.end :]
-        read_back = read_text(text, self.format, self.node.document.path)
-        if read_back.data != _expected(self.node.data, changes):
+        edits = [edit for change in changes for edit in self.edits(change)]
+        for start, end, instead in sorted(edits, reverse=True):
+            text = text[:start] + instead + text[end:]
+        document = self.node.document
+        if read_text(text, document.format, document.path).data != self._expected(changes):
             raise EditError("it is written in a way that cannot be edited in place: do it by hand")
         return text
 
-    def edits(self, change: Change) -> list[_Edit]:
-        """What one change puts where."""
-        if self.format == "toml":
-            raise EditError(f"{self.format.upper()} is not edited in place: do it by hand")
-        entry: Mapping[str, Any] = _at(self.node.data, change.item.path)
-        edits = self._reordered(change, entry) if change.choices else []
-        if not change.requirements:
-            return edits
-        parts = _parts(entry, change)
-        edits += self._rewritten(change.item.path, entry, parts[0])
-        if len(parts) > 1:
-            edits.append(self._added(change.item.path, parts[1:]))
-        return edits
+    def _expected(self, changes: Sequence[Change]) -> Any:
+        """What the file should hold afterwards."""
+        data = deepcopy(self.node.data)
+        # From the last to the first: a split moves only what comes after it.
+        for change in sorted(changes, key=_order, reverse=True):
+            *around, index = change.item.path
+            entries = _at(data, around)
+            if change.choices:
+                entries[index]["choices"] = list(change.choices)
+            if change.requirements:
+                assert isinstance(index, int)
+                entries[index : index + 1] = _parts(entries[index], change)
+        return data
 
-    def _reordered(self, change: Change, entry: Mapping[str, Any]) -> list[_Edit]:
-        """Each choice with the words of the one that comes to its place, quotation marks and all."""
-        here = [
-            self._position((*change.item.path, "choices", n)) for n in range(len(change.choices))
-        ]
-        words = {
-            label: self.text[position.start : position.end]
-            for label, position in zip(entry["choices"], here, strict=True)
-        }
-        return [
-            _Edit(position.start, position.end, words[label])
-            for label, position in zip(change.choices, here, strict=True)
-        ]
+    def edits(self, change: Change) -> list[tuple[int, int, str]]:
+        """What one change puts where."""
+        if self.node.document.format == "toml":
+            raise EditError("TOML is not edited in place: do it by hand")
+        path = change.item.path
+        entry: dict[str, Any] = _at(self.node.data, path)
+        edits: list[tuple[int, int, str]] = []
+        if change.choices:  # each goes with its quotation marks
+            here = [self._position((*path, "choices", n)) for n in range(len(change.choices))]
+            written = [self.text[each.start : each.end] for each in here]
+            label_of = dict(zip(entry["choices"], written, strict=True))
+            for each, label in zip(here, change.choices, strict=True):
+                edits.append((each.start, each.end, label_of[label]))
+        if change.requirements:
+            first, *others = _parts(entry, change)
+            edits += self._rewritten(path, entry, first)
+            if others:
+                edits.append(self._added(path, others))
+        return edits
 
     def _rewritten(
         self, path: KeyPath, before: Mapping[str, Any], after: Mapping[str, Any]
-    ) -> list[_Edit]:
+    ) -> Iterator[tuple[int, int, str]]:
         """The requirement in its place, fields that are new after it, and a new weight."""
-        position = self._position((*path, "requirement"))
-        new = "".join(
-            self._field(key, value, position) for key, value in after.items() if key not in before
+        here = self._position((*path, "requirement"))
+        words = self._scalar(after["requirement"], here)
+        words += "".join(
+            self._field(key, value, here) for key, value in after.items() if key not in before
         )
-        ending = self.newline if self.text[position.end - 1] == "\n" else ""
-        words = self._scalar(after["requirement"], position)
-        edits = [_Edit(position.start, position.end, f"{words}{new}{ending}")]
+        # A block ends with its line.
+        yield here.start, here.end, words + self.newline * (self.text[here.end - 1] == "\n")
         if "weight" in before and after["weight"] != before["weight"]:
             weight = self._position((*path, "weight"))
-            edits.append(_Edit(weight.start, weight.end, json.dumps(after["weight"])))
-        return edits
+            yield weight.start, weight.end, json.dumps(after["weight"])
 
     def _field(self, key: str, value: Any, beside: Position) -> str:
-        if beside.in_brackets:
-            name = f'"{key}"' if self.format == "json" else key
+        if beside.key_start is None or beside.in_brackets:
+            name = f'"{key}"' if self.is_json else key
             return f", {name}: {json.dumps(value, ensure_ascii=False)}"
-        assert beside.key_start is not None
         return f"{self.newline}{' ' * self._column(beside.key_start)}{key}: {_yaml_scalar(value)}"
 
-    def _added(self, path: KeyPath, entries: Sequence[Mapping[str, Any]]) -> _Edit:
+    def _added(self, path: KeyPath, entries: Sequence[dict[str, Any]]) -> tuple[int, int, str]:
         """Further entries of the list, after the one that stands there."""
-        position = self._position(path)
-        if position.in_brackets:
-            return _Edit(
-                position.end, position.end, "".join(self._flow_entry(e, position) for e in entries)
-            )
-        dash = self.text.rfind("-", 0, position.start)
+        here = self._position(path)
+        if here.in_brackets:
+            text = "".join(self._in_brackets(entry, here) for entry in entries)
+            return here.end, here.end, text
+        dash = self.text.rfind("-", 0, here.start)
         indent = self._column(dash)
-        if self.text[dash - indent : dash].strip() or self.text[dash + 1 : position.start].strip():
+        if self.text[dash - indent : dash].strip() or self.text[dash + 1 : here.start].strip():
             raise EditError("its list is written in a way that cannot be edited: do it by hand")
-        rows = dump_yaml([dict(entry) for entry in entries]).rstrip("\n").split("\n")
+        rows = dump_yaml(entries).rstrip("\n").split("\n")
         block = self.newline.join(f"{' ' * indent}{row}" for row in rows)
-        if self.text[position.end - 1] == "\n":
-            return _Edit(position.end, position.end, f"{block}{self.newline}")
-        end = self.text.find("\n", position.end)
+        if self.text[here.end - 1] == "\n":
+            return here.end, here.end, f"{block}{self.newline}"
+        end = self.text.find("\n", here.end)
         end = len(self.text) if end < 0 else end - (self.text[end - 1] == "\r")
-        return _Edit(end, end, f"{self.newline}{block}")
+        return end, end, f"{self.newline}{block}"
 
-    def _flow_entry(self, entry: Mapping[str, Any], beside: Position) -> str:
+    def _in_brackets(self, entry: dict[str, Any], beside: Position) -> str:
         """An entry in brackets, on lines of its own where the one before it is."""
         column = self._column(beside.start)
         if self.text[beside.start - column : beside.start].strip() or not column:
             return f", {json.dumps(entry, ensure_ascii=False)}"
-        inner = "\n" in self.text[beside.start : beside.end]
-        rows = json.dumps(entry, ensure_ascii=False, indent=column if inner else None).split("\n")
-        start = f",{self.newline}{' ' * column}"
-        return start + f"{self.newline}{' ' * column}".join(rows)
+        indent = column if "\n" in self.text[beside.start : beside.end] else None
+        rows = json.dumps(entry, ensure_ascii=False, indent=indent).split("\n")
+        return "," + "".join(f"{self.newline}{' ' * column}{row}" for row in rows)
 
     def _position(self, path: KeyPath) -> Position:
         position = self.node.document.positions.get(path)
@@ -372,13 +364,13 @@ class _Editor:
             raise EditError("it is written with an anchor or an alias: do it by hand")
         return position
 
-    def _scalar(self, value: str, position: Position) -> str:
+    def _scalar(self, value: str, here: Position) -> str:
         """A text as the one it replaces is written, where that can hold it."""
-        if self.format == "json" or position.style == '"':
+        if self.is_json or here.style == '"':
             return json.dumps(value, ensure_ascii=False)
-        if position.style == "'":
+        if here.style == "'":
             return "'" + value.replace("'", "''") + "'"
-        return _yaml_scalar(value, in_brackets=position.in_brackets)
+        return _yaml_scalar(value, in_brackets=here.in_brackets)
 
     def _column(self, place: int) -> int:
         return place - (self.text.rfind("\n", 0, place) + 1)
@@ -412,24 +404,9 @@ def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
     return parts
 
 
-def _at(data: Any, path: KeyPath) -> Any:
+def _at(data: Any, path: Iterable[str | int]) -> Any:
     for step in path:
         data = data[step]
-    return data
-
-
-def _expected(data: Any, changes: Sequence[Change]) -> Any:
-    """What the file should hold afterwards."""
-    data = deepcopy(data)
-    # From the last to the first: a split moves only what comes after it.
-    for change in sorted(changes, key=_order, reverse=True):
-        entry: dict[str, Any] = _at(data, change.item.path)
-        if change.choices:
-            entry["choices"] = list(change.choices)
-        if change.requirements:
-            *around, index = change.item.path
-            assert isinstance(index, int)
-            _at(data, tuple(around))[index : index + 1] = _parts(entry, change)
     return data
 
 

@@ -471,42 +471,7 @@ def negation(_: Criterion, text: RequirementText) -> Iterator[Hit]:
 
 # R010: a judge has the query, perhaps a reference, the response, and the criterion, and nothing else.
 
-_PART = r"<part>\s*~?\(?(?:\d|[A-Z]\b|[IVX]+\b)[\w.()-]*"
-_UNSEEN = tuple(
-    pattern(text)
-    for text in (
-        # A numbered part of some document.
-        rf"\b(?:as )?<said> (?:in|by|at|on|under|per) (?:the )?(?P<what>{_PART})",
-        rf"\b<follows> (?:the )?(?:\w+ )?(?P<what>{_PART})",
-        r"\b(?P<what>as (?:<said> )?in the (?:[\w-]+ )?<book>)\b",
-        # What stands above, below or beside.
-        r"\b(?P<what><thing>s? (?:(?:shown|given|provided|pasted|listed) )?(?:above|below))\b(?! \d)",
-        r"\b(?P<what>ones? (?:shown|given|listed|described) (?:above|below))\b",
-        r"\b(?P<what>(?:as|was|were|is|are) <said> (?:above|below|earlier|previously|before))\b",
-        r"\b(?P<what>see (?:above|below))\b",
-        r"\b(?P<what>(?:the|an?|our|your) (?:attached|enclosed|accompanying) [\w-]+)",
-        r"\b(?P<what>in the attachments?)\b",
-        # Pictures and recordings.
-        r"(?<!includes\s)(?<!include\s)(?<!adds\s)(?<!contains\s)(?<!has\s)"
-        r"\b(?P<what>the (?:[\w-]+ )?(?:screenshot|photo|photograph|recording))s?\b",
-        r"\b(?:match(?:es)?|describes?|(?:shown|visible|seen|depicted|given|provided) in) "
-        r"(?P<what>the (?:[\w-]+ )?<picture>)\b",
-        r"\b(?P<what>the (?:uploaded|provided|shared) <picture>)\b",
-        # What people said to each other.
-        r"\b(?P<what>as (?:we )?(?:discussed|agreed|decided|arranged)(?! (?:in|by|at)\b)|as usual)\b",
-        r"\b(?P<what>(?:that )?we (?:discussed|agreed|talked about|decided))\b",
-        r"\b(?P<what>(?:discussed|agreed|decided|presented|mentioned) (?:upon )?(?:in|at|with|during|on) "
-        r"(?:the|our|last|yesterday['’]s|today['’]s|an?) (?:[\w'’]+ ){0,2}<talk>)\b",
-        r"\b(?P<what>(?:last|this|yesterday['’]s) (?:(?:week|month)['’]s )?(?:meeting|call|workshop|briefing))\b",
-        # Rules of a house, and what came before.
-        r"\b(?P<what>our (?:[\w-]+ ){0,3}(?:<rules>|knowledge base|brand voice|tone of voice|database|system))\b",
-        r"\b(?P<what><house>(?:['’]s)? (?:[\w-]+ )?(?:<rules>|style))\b",
-        r"\b(?P<what>the (?:style ?guide|playbook|wiki|intranet|knowledge base|ticketing system))\b",
-        r"\b(?P<what>(?:the|an?|our|its) (?:previous|prior|earlier|last|old) <version>)\b"
-        r"(?! of (?:python|java|node|windows|the (?:software|library|api)))",
-        r"\b(?P<what>the (?:original )?(?:email thread|slack thread|chat log|ticket history))\b",
-    )
-)
+_UNSEEN = tuple(map(pattern, word_lists()["unseen"]))
 _QUOTES = pattern(r"\b(?:quot|cit)(?:es?|ing)\b[^.;]{0,80}$")
 _SAYS_ITSELF = pattern(r"\bi\.e\.|\b(?:namely|that is|specifically|which includes)\b|: \S+ \S+")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s)\]}>,;]+", re.IGNORECASE)

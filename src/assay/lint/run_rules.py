@@ -82,27 +82,13 @@ def columns_of(rows: Iterable[Row]) -> RunColumns:
         lengths.append(len(text))
         for line in () if row.error is not None else row.report.lines:
             column = found.setdefault(line.name, array("d"))
-            _fill(column, place)
+            column.extend([np.nan] * (place - len(column)))  # rows that had nothing to say
             if len(column) == place:  # a name that stands twice in a group is read once
                 column.append(np.nan if line.value is None else line.value)
     for column in found.values():
-        _fill(column, len(examples))
-    return RunColumns(
-        _numbers(examples),
-        _numbers(texts),
-        _numbers(lengths),
-        {name: _numbers(column) for name, column in found.items()},
-    )
-
-
-def _fill(column: "array[float]", size: int) -> None:
-    """Note a gap for each row that had nothing to say."""
-    if len(column) < size:
-        column.extend([np.nan] * (size - len(column)))
-
-
-def _numbers(column: "array[float]") -> Array:
-    return np.array(column, dtype=np.float64)
+        column.extend([np.nan] * (len(examples) - len(column)))
+    values = {name: np.array(column) for name, column in found.items()}
+    return RunColumns(np.array(examples), np.array(texts), np.array(lengths), values)
 
 
 def findings_of_run(
@@ -144,15 +130,9 @@ def hits_of_run(
     known = {name: c for name, c in criteria.items() if name in columns.values}
     yield from unstable(columns, known)
     if columns.example_count < FEWEST_EXAMPLES:
-        yield (
-            "",
-            Hit(
-                "R100",
-                f"the run has {counted(columns.example_count, 'example')}, and R101, R102, R103 and "
-                f"R105 need {FEWEST_EXAMPLES}",
-                "score more examples",
-            ),
-        )
+        has = counted(columns.example_count, "example")
+        message = f"the run has {has}, and R101, R102, R103 and R105 need {FEWEST_EXAMPLES}"
+        yield "", Hit("R100", message, "score more examples")
         return
     plenty = {name: c for name, c in known.items() if _examples(columns, name) >= FEWEST_EXAMPLES}
     varied = {name: c for name, c in plenty.items() if np.ptp(_given(columns, name)) > 0}
@@ -168,17 +148,14 @@ def constant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
         value = float(_given(columns, name)[0])
         count = _examples(columns, name)
         # With none in n, less than 3/n may be otherwise (the rule of three).
-        rest = f"at most {300 / count:.0f} % of responses may come out otherwise"
-        guards = (criterion.weight < 0 or criterion.required) and criterion.passes(value)
-        yield (
-            name,
-            Hit(
-                "R101",
-                f"all {counted(count, 'example')} have the verdict {_verdict(criterion, value)}; {rest}",
-                "drop it, ask for more, or keep it as a guard",
-                severity="note" if guards else None,
-            ),
+        message = (
+            f"all {counted(count, 'example')} have the verdict {_verdict(criterion, value)}; "
+            f"at most {300 / count:.0f} % of responses may come out otherwise"
         )
+        guards = (criterion.weight < 0 or criterion.required) and criterion.passes(value)
+        severity = "note" if guards else None
+        advice = "drop it, ask for more, or keep it as a guard"
+        yield name, Hit("R101", message, advice, severity=severity)
 
 
 def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
@@ -197,26 +174,13 @@ def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
         if found.low is None or found.high is None:
             continue
         if found.high < 0.5:
-            yield name, _against(found)
+            message = f"responses that do well on the rest do badly here (separation {found})"
+            advice = "see whether its weight has the right sign, and whether it asks what it should"
+            yield name, Hit("R102", message, advice)
         elif found.low >= CHANCE[0] and found.high <= CHANCE[1]:
-            yield name, _by_chance(found)
-
-
-def _against(found: Estimate) -> Hit:
-    return Hit(
-        "R102",
-        f"responses that do well on the rest do badly here (separation {found})",
-        "see whether its weight has the right sign, and whether it asks what it should",
-    )
-
-
-def _by_chance(found: Estimate) -> Hit:
-    return Hit(
-        "R102",
-        f"responses that pass it do no better on the rest than those that fail (separation {found})",
-        "keep it if it is a matter of its own, else drop it or ask more exactly",
-        severity="note",
-    )
+            message = f"responses that pass it do no better on the rest than those that fail (separation {found})"
+            advice = "keep it if it is a matter of its own, else drop it or ask more exactly"
+            yield name, Hit("R102", message, advice, severity="note")
 
 
 def redundant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
@@ -234,14 +198,8 @@ def redundant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
             continue
         told.add(second)
         says = "the same verdicts as" if found.low > 0 else "the opposite verdicts of"
-        yield (
-            second,
-            Hit(
-                "R103",
-                f"it has {says} '{first}' (correlation {found})",
-                "drop one of the two, or make them ask different things",
-            ),
-        )
+        message = f"it has {says} '{first}' (correlation {found})"
+        yield second, Hit("R103", message, "drop one of the two, or make them ask different things")
 
 
 def unstable(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
@@ -260,15 +218,11 @@ def unstable(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
         changed = int((highest > lowest)[repeated].sum())
         found = wilson(changed, len(repeated))
         if found.low is not None and found.low > UNSTABLE:
-            yield (
-                name,
-                Hit(
-                    "R104",
-                    f"{changed} of {len(repeated)} texts that were judged again got another verdict "
-                    f"(share {found})",
-                    "ask more exactly, or let several judges vote",
-                ),
+            message = (
+                f"{changed} of {len(repeated)} texts that were judged again got another verdict "
+                f"(share {found})"
             )
+            yield name, Hit("R104", message, "ask more exactly, or let several judges vote")
 
 
 def led_by_length(
@@ -285,14 +239,10 @@ def led_by_length(
         if found.low is None or found.high is None or max(found.low, -found.high) < LONG:
             continue
         which = "longer" if found.low > 0 else "shorter"
-        yield (
-            name,
-            Hit(
-                "R105",
-                f"the {which} a response, the more it is met (rank correlation with length {found})",
-                "ask for something that length alone does not bring",
-            ),
+        message = (
+            f"the {which} a response, the more it is met (rank correlation with length {found})"
         )
+        yield name, Hit("R105", message, "ask for something that length alone does not bring")
 
 
 def _given(columns: RunColumns, name: str) -> Array:
@@ -309,8 +259,8 @@ def _credit(values: Array, criterion: Criterion) -> Array:
 
 
 def _rarer(values: Array) -> int:
-    """How many rows have another value than the most common one."""
-    return len(values) - int(np.unique(values, return_counts=True)[1].max())
+    """How many rows have another value than the most common one; none of no rows."""
+    return len(values) - int(np.unique(values, return_counts=True)[1].max(initial=0))
 
 
 def _verdict(criterion: Criterion, value: float) -> str:
