@@ -80,6 +80,28 @@ async def test_a_number_close_enough_is_right_and_another_is_not():
     assert (result.expected, result.got, result.right) == (0.25, 0.0, False)
 
 
+async def test_verdicts_on_a_scale_are_compared_as_they_were_given():
+    """The middle of three is neither the best nor the worst."""
+    data = {
+        "criteria": [
+            {"requirement": "Is clear", "name": "clear", "choices": ["poor", "fair", "good"]}
+        ],
+        "golden": [{"completion": "x", "expect": {"clear": "fair"}}],
+    }
+    fair = PerCriterionGrader(FakeModel(lambda s, u: {"explanation": "so-so", "choice": "fair"}))
+    [result] = (await run_golden(Rubric.from_dict(data), fair)).results
+    assert (result.got, result.right) == ("fair", True)
+
+
+@pytest.mark.parametrize(("pass_at", "verdict"), [(0.2, "MET"), (0.5, "UNMET")])
+async def test_a_number_of_code_is_a_verdict_by_where_it_passes(pass_at, verdict):
+    """Six letters are alike, of 26 on both sides: 12/26 is MET from 0.2 on, and UNMET below 0.5."""
+    check = {"check": {"similarity": "It is Paris"}, "name": "similar", "pass_at": pass_at}
+    golden = [{"completion": "It is Rome then", "expect": {"similar": verdict}}]
+    [result] = (await run_golden(Rubric.from_dict({"criteria": [check], "golden": golden}))).results
+    assert (result.got, result.right) == (verdict, True)
+
+
 async def test_a_condition_that_does_not_hold_is_not_applicable():
     """As it would be in use: the rubric is scored whole."""
     data = {

@@ -103,3 +103,22 @@ def test_repeated_rollouts_widen_the_interval():
     found = clustered_rogan_gladen(together).half_width
     assert found > 1.8 * clustered_rogan_gladen(apart).half_width
     assert found == pytest.approx(clustered_rogan_gladen(once).half_width, rel=0.1)
+
+
+@pytest.mark.parametrize("by_example", ["misses", "alarms"])
+def test_errors_that_come_by_whole_examples_widen_the_interval(by_example):
+    """As much as the rate spreads when whole examples are drawn anew: the judge errs in all eight of one, or none."""
+    draw = np.random.default_rng(4)
+    examples, each = 300, 8
+    people = np.repeat(np.arange(examples) < 200, each)
+    together, apart = np.repeat(draw.random(examples) < 0.2, each), draw.random(2400) < 0.2
+    errs = np.where(people == (by_example == "misses"), together, apart)
+    known = np.where(np.repeat(draw.random(examples) < 0.3, each), people, np.nan)
+    columns = (people ^ errs).astype(float), known, np.repeat(np.arange(float(examples)), each)
+    rates: list[float] = []
+    for _ in range(1000):
+        rows = (draw.integers(examples, size=examples)[:, None] * each + np.arange(each)).ravel()
+        drawn = Observed(*(column[rows] for column in columns))
+        rates.append(rogan_gladen(ErrorRates.of(drawn)).value)
+    found = clustered_rogan_gladen(Observed(*columns)).half_width / 1.96
+    assert found == pytest.approx(np.std(rates), rel=0.05)
