@@ -34,9 +34,8 @@ ENDS = ["", "x1!\n"]
 def parsers() -> list[Callable[[str], Any]]:
     """The parsers, and what finds answers in free text."""
     from assay import parsers as p
-    from assay.presets.smola_steps import names_called
-    from assay.presets.tool_parser import ToolParser
-    from assay.presets.tool_uses import tool_uses
+    from assay.presets.smolagents import names_called
+    from assay.presets.tools import ToolParser, tool_uses
 
     xml = p.XMLParser(["think", ("tool", "answer")])
     results = p.XMLParser(["result"])
@@ -88,7 +87,7 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.prompting import opening
     from assay.models.base import Request
     from assay.models.structured import read
-    from assay.presets.asking import Judge
+    from assay.presets.judge import Judge
     from assay.presets.ratings import Points, read_rating
     from assay.redaction import redacted
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.presets import SmolaToolRubric
-from assay.presets.smola_steps import is_run, names_called, transcript_of, turns_read
+from assay.presets.smolagents import is_run, names_called, transcript_of, turns_read
 from assay.testing import make_state
 from assay.tools import calculator
 

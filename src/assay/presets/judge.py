@@ -1,25 +1,29 @@
-"""JudgeRubric: a model judges, in your words; its score is the reward, or your functions ask it."""
+"""Score by a judge that is asked in words of your own: its score is the reward, or your functions ask it."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import combinations
 from statistics import fmean
-from typing import Any
+from string import Formatter
+from typing import Any, TypeAlias, cast
 
+from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
 from assay.engine import Plan
-from assay.errors import RubricError
+from assay.errors import JudgeError, RubricError
 from assay.graders.guard import DEGENERATE, degenerate
 from assay.graders.judge_input import view_of
-from assay.graders.prompting import system_prompt
+from assay.graders.prompting import fenced, prompt_version, system_prompt
 from assay.messages import question_text
-from assay.parsers import Parser
-from assay.presets.asking import Judge, models_of, settings_of
-from assay.presets.ratings import Points, points_in
-from assay.presets.replies import form_of, rated
+from assay.models import Model, Request, default_model, model_of
+from assay.models.judge_log import ask_judge
+from assay.models.structured import without_thoughts
+from assay.parsers import Parser, XMLParser
+from assay.presets.ratings import SHOWN, Points, points_in, read_rating
 from assay.report import Score
 from assay.rubric import Rubric
-from assay.types import Messages, RewardFunc
+from assay.types import Message, Messages, RewardFunc
 from assay.wording import short_repr
 
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
@@ -191,3 +195,264 @@ def _mean(names: Sequence[str], scores: Sequence[Score]) -> Score:
     apart = [abs(one - other) for one, other in combinations(values, 2)]
     said = (f"{n} {v:.3g}: {s.reason}" for n, v, s in zip(names, values, scores, strict=True))
     return Score(fmean(values), "\n".join(said), disagreement=fmean(apart))
+
+
+USUAL_MODEL = "gpt-4.1-nano"
+"""Asked of a client when nobody names a model: what people who come from verifiers expect."""
+
+KEPT = "judge_response"
+"""The field of a state in which replies are kept, by judge and prompt."""
+
+WRITTEN = ("completion", "response")
+"""The places for what the model under test wrote; one of them must be in a template."""
+
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+class Judge:
+    """Asks models in the words of a template. What is asked of one state twice is asked once."""
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        template: str,
+        *,
+        form: str = "",
+        settings: Mapping[str, Any] | None = None,
+        hardened: bool = True,
+    ) -> None:
+        """`models` may be empty: then the configured default is asked. `form` is how to reply.
+
+        `settings` are fields of the request. Without `hardened` the words are sent alone and as they are.
+        """
+        self.template = Template(template)
+        if not self.template.places & set(WRITTEN):
+            raise RubricError(
+                f"the template {short_repr(template)} does not show the judge what it is to judge: put "
+                "{completion} or {response} in it"
+            )
+        self._models = tuple(models)
+        self._settings = dict(settings or {})
+        self._hardened = hardened
+        self._system = "\n\n".join(part for part in (system_prompt("judge"), form) if part)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Who is asked: those that were named, or the configured default."""
+        return self._models or (default_model(),)
+
+    async def replies(
+        self, values: Mapping[str, str], state: object = None, *, count: int | None = None
+    ) -> list[str]:
+        """What the models, or the first `count` of them, reply to the template with these values."""
+        words = self.words(values)
+
+        async def ask(model: Model) -> str:
+            return await self._reply(model, words, state)
+
+        return await side_by_side(ask, self.models[:count])
+
+    def words(self, values: Mapping[str, str]) -> str:
+        """The template with these values in it; what the model under test wrote in a fence."""
+        if self._hardened:
+            written = {name: fenced(values[name]) for name in WRITTEN if name in values}
+            values = {**values, **written}
+        return self.template.filled(values)
+
+    async def _reply(self, model: Model, words: str, state: object) -> str:
+        kept, key = _kept(state), f"{model.id}\n\n{words}"
+        if kept is not None and key in kept:
+            return kept[key]
+        reply = await ask_judge(model, self._request(words))
+        if kept is not None:
+            kept[key] = reply.text
+        return reply.text
+
+    def _request(self, words: str) -> Request:
+        asked: tuple[Message, ...] = ({"role": "user", "content": words},)
+        if self._hardened:
+            asked = ({"role": "system", "content": self._system}, *asked)
+        return Request(asked, prompt=prompt_version("judge"), **self._settings)
+
+
+def _kept(state: object) -> dict[str, str] | None:
+    """Where the replies of a state are kept; None when it cannot hold them."""
+    if not isinstance(state, MutableMapping):
+        return None
+    fields = cast("MutableMapping[str, Any]", state)
+    kept: object = fields.setdefault(KEPT, {})
+    return cast("dict[str, str]", kept) if isinstance(kept, dict) else None
+
+
+def settings_of(sampling: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sampling arguments as fields of a request, and the rest, which goes into every call.
+
+    >>> settings_of({"temperature": 0.7, "max_completion_tokens": 9, "top_p": 0.9, "n": None})
+    ({'temperature': 0.7, 'max_tokens': 9}, {'top_p': 0.9})
+    """
+    settings: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for name, value in (sampling or {}).items():
+        if name == "temperature":
+            settings[name] = value
+        elif value is None:
+            continue
+        elif name == "seed" or name in _LIMITS:
+            settings["max_tokens" if name in _LIMITS else name] = value
+        else:
+            extra[name] = value
+    return settings, extra
+
+
+def models_of(
+    client: Any, names: Sequence[Any] | None, extra: Mapping[str, Any]
+) -> tuple[Model, ...]:
+    """The models that a client and names stand for; none when nobody is named at all."""
+    if isinstance(names, str):
+        names = (names,)
+    if names is None and client is None:
+        _refuse_extra(extra, "the configured default model")
+        return ()
+    if names is None:
+        names = (client,) if isinstance(client, Model) else (USUAL_MODEL,)
+        client = None if isinstance(client, Model) else client
+    if not names:
+        raise RubricError("judge_models is empty: name at least one model")
+    return tuple(_model(client, name, extra) for name in names)
+
+
+def _model(client: Any, name: Any, extra: Mapping[str, Any]) -> Model:
+    if not isinstance(name, str):
+        _refuse_extra(extra, short_repr(name))
+        return model_of(name)
+    if client is not None:
+        return model_of(client, name, **extra)
+    is_bare = not set("/:#") & set(name) and name not in ("local", "smoke")
+    return model_of(f"openai/{name}" if is_bare else name, **extra)
+
+
+def _refuse_extra(extra: Mapping[str, Any], whom: str) -> None:
+    if extra:
+        raise RubricError(
+            f"judge_sampling_args hold {', '.join(extra)}, which {whom} cannot be given any more: "
+            "give them to model_of(...)"
+        )
+
+
+SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
+"""What a field with the score is called, most likely first; else the parser's answer, or its first."""
+
+
+def form_of(parser: Parser) -> str:
+    """How a judge is told to reply, for this parser to read it; nothing for one without a form."""
+    if not isinstance(parser, XMLParser):
+        return ""
+    return f"{system_prompt('judge_form')}\n\n{parser.get_format_str()}"
+
+
+def rated(reply: str, parser: Parser, points: Points | None) -> Score:
+    """The score in a reply, 0 to 1, with its reason. Raises `JudgeError` when there is none."""
+    answer = without_thoughts(reply)
+    if isinstance(parser, XMLParser):
+        return _of_fields(answer, parser, points)
+    found: Any = parser.parse(answer)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        found = f"{found:f}"
+    if not isinstance(found, str):
+        raise JudgeError(f"the parser reads {short_repr(found)} out of the reply {reply[:SHOWN]!r}")
+    return Score(read_rating(found, points), answer.strip())
+
+
+def _of_fields(answer: str, parser: XMLParser, points: Points | None) -> Score:
+    names = [name for names in parser.fields for name in names]
+    parsed = vars(parser.parse(answer))
+    wanted = [*SCORES, parser.answer_field, names[0]]
+    offered = [name for name in wanted if parsed.get(name)]
+    if not offered:
+        if any(f"<{name}>" in answer for name in names):
+            raise JudgeError(
+                f"the reply has no {_first(wanted, names)!r} in its tags: {answer[:SHOWN]!r}"
+            )
+        # A judge that leaves every tag out may still have said something clear.
+        return Score(read_rating(answer, points), answer.strip())
+    value = read_rating(parsed[offered[0]], points)
+    for other in getattr(parser.parse_all(answer), offered[0]):
+        _refuse_another(other, value, answer, points)
+    reasons = [text for name, text in parsed.items() if text and name != offered[0]]
+    return Score(value, "\n".join(reasons))
+
+
+def _refuse_another(other: str, value: float, answer: str, points: Points | None) -> None:
+    """Raise `JudgeError` when another tag of the same name gives another score."""
+    try:
+        found = read_rating(other, points)
+    except JudgeError:
+        return
+    if found != value:
+        raise JudgeError(f"the reply gives two different verdicts: {answer[:SHOWN]!r}")
+
+
+def _first(wanted: list[str], names: list[str]) -> str:
+    return next(name for name in wanted if name in names)
+
+
+Piece: TypeAlias = tuple[str, str | None]
+"""Words, and the name of the place after them; None when there is none."""
+
+_PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+class Template:
+    """Words with places such as `{completion}`. What is put in is never looked at again.
+
+    Other braces stay as they are. Where the whole could also be filled by `str.format`, doubled
+    braces mean single ones, as there.
+
+    >>> Template('Answer: {completion}. Reply as {"score": 7}').filled({"completion": "{answer}"})
+    'Answer: {answer}. Reply as {"score": 7}'
+    >>> Template('Answer: {completion}. Reply as {{"score": 7}}').filled({"completion": "4"})
+    'Answer: 4. Reply as {"score": 7}'
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._pieces = _formatted(text) or _literal(text)
+        self.places = frozenset(name for _, name in self._pieces if name is not None)
+        """The names in braces."""
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """The words with these values in their places; a place without a value stays as written."""
+        parts: list[str] = []
+        for words, name in self._pieces:
+            parts.append(words)
+            if name is not None:
+                parts.append(values.get(name, f"{{{name}}}"))
+        return "".join(parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Template) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Template({self.text!r})"
+
+
+def _formatted(text: str) -> list[Piece] | None:
+    """The pieces as `str.format` sees them; None when it would refuse, or do more than fill."""
+    pieces: list[Piece] = []
+    try:
+        for words, name, form, conversion in Formatter().parse(text):
+            if form or conversion or not (name is None or name.isidentifier()):
+                return None
+            pieces.append((words, name))
+    except ValueError:
+        return None
+    return pieces
+
+
+def _literal(text: str) -> list[Piece]:
+    """The pieces when only names alone in braces are places."""
+    parts: list[str | None] = [*_PLACE.split(text), None]
+    return [(str(words), name) for words, name in zip(parts[::2], parts[1::2], strict=True)]

@@ -1,20 +1,22 @@
-"""MathRubric: whether the final answer is right, as mathematics."""
+"""Score whether the final answer is right, as mathematics."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from assay.checks.math_equal import MathEqual, strictly_boxed
 from assay.criterion import Criterion, Scorer
 from assay.errors import GradingError, RubricError
 from assay.math import MathOptions
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
-from assay.presets.executor import WorkerExecutor
 from assay.rubric import Rubric
 from assay.types import Messages, RewardFunc
 from assay.wording import short_repr
+
+Result = TypeVar("Result")
 
 
 class MathRubric(Rubric):
@@ -84,7 +86,7 @@ class MathRubric(Rubric):
         return MaybeThinkParser(strictly_boxed if self._strict else extract_boxed_answer)
 
     @cached_property
-    def executor(self) -> WorkerExecutor:
+    def executor(self) -> "WorkerExecutor":
         """The worker processes that all rubrics share, for functions of your own.
 
         At most `max_workers` of them run at once, each for `timeout_seconds` of work.
@@ -111,3 +113,43 @@ def _refuse_bad_limits(max_workers: Any, timeout_seconds: Any) -> None:
         raise RubricError(
             f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0"
         )
+
+
+class WorkerExecutor(ThreadPoolExecutor):
+    """Runs functions in the shared worker processes, so many at once, each for so many seconds.
+
+    A function must be one that a worker can import, and so must what it takes; what it returns must be
+    plain data. One that is still working after `timeout` seconds is stopped, and its future raises
+    `TimeoutError`. The worker processes stay after `shutdown()`: other rubrics use them too.
+
+    >>> WorkerExecutor(max_workers=2, timeout=5.0).submit(math.sqrt, 16.0).result()
+    4.0
+    """
+
+    def __init__(self, max_workers: int, timeout: float) -> None:
+        super().__init__(max_workers, thread_name_prefix="assay-executor")
+        self._timeout = timeout
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
+        """The future result of a call."""
+        return super().submit(_in_worker, fn, args, kwargs, self._timeout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has calls of its own, and threads cannot be copied.
+        return type(self), (self._max_workers, self._timeout)
+
+
+def _in_worker(
+    function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], timeout: float
+) -> Any:
+    # Imported late: few rubrics have functions for it.
+    from assay.isolation import shared_pool
+
+    task = shared_pool().submit(function, *args, timeout=timeout, keywords=keywords)
+    outcome = task.result()
+    if outcome.ok:
+        return outcome.value
+    raise _ERRORS.get(outcome.kind, RuntimeError)(outcome.message)
+
+
+_ERRORS: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}

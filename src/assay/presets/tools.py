@@ -1,24 +1,39 @@
-"""ToolRubric: whether the answer is right, whether tools were called well, and which ones."""
+"""Score rollouts with tools: whether the answer is right, whether tools were called well, and which ones."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.checks.expected import exact, required
 from assay.criterion import Criterion
 from assay.errors import RubricError
 from assay.identity import name_of
+from assay.messages import ToolCall, chat_of, message_text, role_of, tool_calls
 from assay.parsers import Parser, XMLParser
-from assay.presets.tool_parser import ToolParser, format_of
-from assay.presets.tool_uses import RESULT, ToolUse, tool_uses
+from assay.parsers.xml import every_span
 from assay.report import Score
 from assay.rubric import Rubric
-from assay.types import Messages
+from assay.tools import is_failure
+from assay.types import Message, Messages
 from assay.wording import short_repr
 
 USUAL_WEIGHTS = (1.0, 0.2, 0.2)
 """Of the answer, the calls and the format, when nobody says: what people from verifiers expect."""
 
 Measure: TypeAlias = Literal["reward", "count", "attempt"]
+
+
+class ToolUse(NamedTuple):
+    """One call of a tool."""
+
+    name: str
+    """Empty when the call cannot be read, so that nobody knows which tool was meant."""
+    arguments: str
+    """As the model wrote them."""
+    succeeded: bool | None
+    """None when nobody replied."""
 
 
 class ToolRubric(Rubric):
@@ -188,3 +203,160 @@ def _is_same(found: Any, expected: Any) -> bool:
         return exact(found) == exact(expected)
     except ValueError:  # one of them is no number
         return False
+
+
+class ToolParser(XMLParser):
+    """Reads `<reasoning>` and then `<tool>` or `<answer>`; native calls ask for no tags.
+
+    Where tools are called natively, the answer is the last message, unless it has an `<answer>`.
+
+    >>> call = {"id": "1", "function": {"name": "calculator", "arguments": "{}"}}
+    >>> chat = [
+    ...     {"role": "assistant", "tool_calls": [call]},
+    ...     {"role": "tool", "tool_call_id": "1", "content": "42"},
+    ...     {"role": "assistant", "content": "42"},
+    ... ]
+    >>> ToolParser().parse_answer(chat), ToolParser().format_score(chat)
+    ('42', 1.0)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(["reasoning", ("tool", "answer")])
+
+    def parse_answer(self, completion: Messages | None) -> Any:
+        """The last `<answer>`; else the last message after native calls; else None."""
+        found = super().parse_answer(completion)
+        said = [m for m in chat_of(completion) if role_of(m) == "assistant"]
+        if found is not None or not any(map(tool_calls, said)) or tool_calls(said[-1]):
+            return found
+        return message_text(said[-1]).strip() or None
+
+    def format_score(self, completion: Messages | None) -> float:
+        """As for an `XMLParser`, over messages without native calls, which have no tags to keep.
+
+        Where there are native calls, other messages need none either.
+        """
+        chat = chat_of(completion)
+        if not any(map(tool_calls, chat)):
+            return super().format_score(completion)
+        scores = [self._spoken_score(m) for m in without_calls(chat) if role_of(m) == "assistant"]
+        return sum(scores) / len(scores) if scores else 0.0
+
+    def _spoken_score(self, message: Message) -> float:
+        text = message_text(message)
+        return super().format_score(text) if self._tag.search(text) else float(bool(text.strip()))
+
+    def _settings(self) -> list[str]:
+        return []
+
+
+def without_calls(chat: Sequence[Any]) -> list[Any]:
+    """The messages that call no tool natively."""
+    return [message for message in chat if not tool_calls(message)]
+
+
+def format_of(completion: Messages, parser: Parser) -> float:
+    """How well a completion keeps a parser's format, as far as it is made of words."""
+    if isinstance(completion, str) or isinstance(parser, ToolParser):
+        return parser.format_score(completion)
+    return parser.format_score(without_calls(chat_of(completion)))
+
+
+TAG = "tool"
+"""The tag in which a model writes a call, where it has no other way to call."""
+RESULT = "result"
+"""The tag in which the environment replies to such a call."""
+_REPLIES = ("tool", "user")
+
+
+def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
+    """The calls in a completion, in order: native `tool_calls`, or JSON in `<tool>` tags.
+
+    A call has succeeded when the reply to it does not begin with `Error:`; one in tags, when the
+    reply has a `<result>` that does not.
+
+    >>> chat = [
+    ...     {"role": "assistant", "content": '<tool>{"name": "add", "args": {"to": 4}}</tool>'},
+    ...     {"role": "user", "content": "<result>Error: add needs two numbers</result>"},
+    ... ]
+    >>> tool_uses(chat, XMLParser(["result"]))
+    [ToolUse(name='add', arguments='{"to": 4}', succeeded=False)]
+    """
+    uses: list[ToolUse] = []
+    for said, replies in _turns(completion):
+        calls = tool_calls(said)
+        uses += _native(calls, replies) if calls else _tagged(said, replies, env_parser)
+    return uses
+
+
+def _turns(completion: Messages) -> Iterator[tuple[object, list[object]]]:
+    """What the model said each time, and the messages up to the next time."""
+    if isinstance(completion, str):
+        yield completion, []
+        return
+    said: object = None
+    replies: list[object] = []
+    for message in chat_of(completion):
+        if role_of(message) == "assistant":
+            if said is not None:
+                yield said, replies
+            said, replies = message, []
+        elif role_of(message) in _REPLIES:
+            replies.append(message)
+    if said is not None:
+        yield said, replies
+
+
+def _native(calls: Sequence[ToolCall], replies: Sequence[object]) -> Iterator[ToolUse]:
+    """Calls with the replies to them: by their id, and in order where there is none that fits."""
+    left = dict(enumerate(reply for reply in replies if role_of(reply) == "tool"))
+    by_id: dict[str, deque[int]] = defaultdict(deque)
+    for number, reply in left.items():
+        by_id[str(field_of(reply, "tool_call_id"))].append(number)
+    # Each is looked up, since a model can write thousands of calls.
+    answers: dict[int, object] = {}
+    for place, call in enumerate(calls):
+        if call.id and by_id.get(call.id):
+            answers[place] = left.pop(by_id[call.id].popleft())
+    others = iter(left.values())
+    for place, call in enumerate(calls):
+        reply = answers[place] if place in answers else next(others, None)
+        succeeded = None if reply is None else not is_failure(message_text(reply))
+        yield ToolUse(call.name, call.arguments, succeeded)
+
+
+def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Sequence[ToolUse]:
+    """Calls in tags, with the results that answer the last of them."""
+    text = message_text(said)
+    calls = [text[span.start : span.end] for span in every_span(text, TAG)]
+    if not calls:
+        return ()
+    results = [
+        result
+        for reply in replies
+        for result in cast("list[str]", getattr(env_parser.parse_all(message_text(reply)), RESULT))
+    ]
+    outcomes = [not is_failure(result) for result in results[-len(calls) :]]
+    # A reply without a result says that something went wrong; no reply says nothing.
+    unknown = False if replies else None
+    pairs = zip_longest(reversed(calls), reversed(outcomes), fillvalue=unknown)
+    uses = [_read(cast("str", call), outcome) for call, outcome in pairs]
+    return uses[::-1]
+
+
+def _read(call: str, succeeded: Any) -> ToolUse:
+    try:
+        asked: Any = json.loads(call)
+    except (ValueError, RecursionError):
+        asked = None
+    name = field_of(asked, "name")
+    if not isinstance(name, str):
+        return ToolUse("", call.strip(), succeeded)
+    return ToolUse(name, json.dumps(field_of(asked, "args") or {}), succeeded)
+
+
+def field_of(thing: object, name: str) -> Any:
+    """A field of a mapping, or an attribute of anything else; None when there is none."""
+    if isinstance(thing, Mapping):
+        return cast("Mapping[str, Any]", thing).get(name)
+    return getattr(thing, name, None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.presets.templates import Template
+from assay.presets.judge import Template
 
 
 @pytest.mark.parametrize(

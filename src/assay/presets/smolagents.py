@@ -1,17 +1,68 @@
-"""Steps of a smolagents run, turned into the chat that they stand for.
+"""Score runs of smolagents: their steps, read by the names of their fields, stand for a chat with tools.
 
-Steps are read by the names of their fields, so they may be the agent's own objects, the dicts it saves,
-or the messages it writes for its model.
+Steps may be the agent's own objects, the dicts it saves, or the messages it writes for its model.
 """
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from assay.messages import ToolCall, message_text, role_of, text_of, tool_calls
-from assay.presets.tool_uses import field_of
+from assay.messages import ToolCall, completion_text, message_text, role_of, text_of, tool_calls
+from assay.presets.tools import ToolRubric, ToolUse, field_of
 from assay.tools import failure
-from assay.types import Message
+from assay.types import Message, Messages
+
+
+class SmolaToolRubric(ToolRubric):
+    """Scores runs of smolagents, and any rollout in which its tools are called.
+
+    A completion is the agent's memory, its steps (as objects, or as dicts that were saved), the
+    messages it writes for its model, or a chat as for `ToolRubric`. The answer of a run is what
+    the agent returned. In code, every place that calls a tool counts as one call, and all of them
+    succeed when the code does. The format of a run is the share of turns that could be read.
+    smolagents itself need not be installed.
+
+    >>> rubric = SmolaToolRubric(tools=["calculator"])
+    >>> call = {"id": "1", "function": {"name": "calculator", "arguments": {"expression": "6 * 7"}}}
+    >>> final = {"id": "2", "function": {"name": "final_answer", "arguments": {"answer": "42"}}}
+    >>> steps = [
+    ...     {"step_number": 1, "tool_calls": [call], "observations": "42"},
+    ...     {"step_number": 2, "tool_calls": [final], "observations": "42", "is_final_answer": True},
+    ... ]
+    >>> rubric.score_rollout_sync(completion=steps, answer="42")["reward"]
+    1.4
+    """
+
+    def _read_completion(self, completion: object) -> Any:
+        return completion if is_run(completion) else super()._read_completion(completion)
+
+    def tool_uses(self, completion: Messages) -> list[ToolUse]:
+        """The calls of tools in a completion, in order, and how each went."""
+        if not is_run(completion):
+            return super().tool_uses(completion)
+        uses: list[ToolUse] = []
+        for use in super().tool_uses(transcript_of(completion)):
+            uses.append(use)
+            if use.name == CODE:
+                called = [name for name in names_called(use.arguments) if name in self.tools]
+                uses += [ToolUse(name, "", use.succeeded) for name in called]
+        return uses
+
+    def format_reward_func(self, completion: Messages, **kwargs: Any) -> float:
+        """The share of turns that could be read; for another chat, how well it keeps the format."""
+        if not is_run(completion):
+            return super().format_reward_func(completion)
+        read, turns = turns_read(completion)
+        return read / turns if turns else 0.0
+
+    def _answer(self, completion: Messages) -> Any:
+        """What the parser reads in the answer of a run, or the whole of it."""
+        if not is_run(completion):
+            return super()._answer(completion)
+        chat = transcript_of(completion)
+        found = super()._answer(chat)
+        return completion_text(chat) if found is None else found
+
 
 FINAL = "final_answer"
 """The tool by which an agent gives its answer."""
