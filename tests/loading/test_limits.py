@@ -43,6 +43,14 @@ def test_json_bombs_are_refused(text):
         Rubric.from_json(text)
 
 
+def test_a_line_is_told_whatever_is_nested_beside_it():
+    """JSON may be nested deeper than YAML, and deeper than positions are noted."""
+    text = '[{"requirement": "A",\n"wieght": ' + "[" * 300 + "]" * 300 + ',\n"weight": 1}]'
+    with pytest.raises(RubricFileError, match="'wieght' is no field") as caught:
+        Rubric.from_json(text)
+    assert caught.value.line == 2
+
+
 def test_toml_bombs_are_refused():
     """With a sentence."""
     with pytest.raises(RubricFileError, match="Failed to parse TOML: it is nested too deep"):

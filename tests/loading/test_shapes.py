@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from assay import Criterion, Parser, Rubric, RubricGroup
+from assay import Criterion, Parser, Rubric, RubricFileError, RubricGroup
 from assay.checks import Contains, JsonValid, MaxWords, Regex
 from assay.criterion import Condition
 from assay.testing import make_rollout
@@ -225,6 +225,13 @@ def test_a_merge_fills_in_what_is_missing():
         - {weight: 2, <<: *base, name: c}
     """)
     assert summary(rubric) == [("A", 5.0, ("x",)), ("B", 5.0, ("x",)), ("A", 2.0, ("x",))]
+
+
+@pytest.mark.parametrize("key", ["'<<'", '"<<"', "!!str <<"])
+def test_a_key_that_only_looks_like_a_merge_is_a_key(key):
+    """With quotation marks or a tag it is a text, and no field."""
+    with pytest.raises(RubricFileError, match="'<<' is no field"):
+        Rubric.from_yaml(f"- requirement: A\n  {key}: {{weight: 2}}\n")
 
 
 TOML = """

@@ -71,11 +71,6 @@ class Document:
             path = path[:-1]
         return self.positions[path].line if path else None
 
-    def unreadable(self, said: str, line: int | None = None) -> RubricFileError:
-        """An error about the text itself."""
-        message = f"Failed to parse {self.format.upper()}: {said}"
-        return RubricFileError(message, path=self.path, line=line)
-
 
 _NOWHERE: Final = Document()
 
@@ -107,9 +102,12 @@ def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
     name = path or f"<{format}>"
     document = Document(format, _decoded(text, name), name)
     try:
-        return Node(_READERS[format](document), document)
+        return Node(_LOADERS[format](document.text), document)
+    except DocumentError as error:
+        said, line = str(error), error.line
     except RecursionError:
-        raise document.unreadable("it is nested too deep") from None
+        said, line = "it is nested too deep", None
+    raise RubricFileError(f"Failed to parse {format.upper()}: {said}", path=name, line=line)
 
 
 def read_file(file: Any) -> Node:
@@ -156,59 +154,55 @@ def _decoded(text: str | bytes, name: str) -> str:
         raise RubricFileError(said, path=name, line=line) from None
 
 
-def _read_json(document: Document) -> Any:
-    repeated = False
-
-    def note_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal repeated
-        mapping = dict(pairs)
-        repeated = repeated or len(mapping) < len(pairs)
-        return mapping
-
-    try:
-        data = json.loads(document.text, object_pairs_hook=note_repeated)
-        if repeated:
-            _walk(_json_pieces(document.text))  # which raises, and knows the line
-    except json.JSONDecodeError as error:
-        raise document.unreadable(f"{error.msg} (column {error.colno})", error.lineno) from None
-    except DocumentError as error:
-        raise document.unreadable(str(error), error.line) from None
-    except ValueError as error:
-        raise document.unreadable(str(error)) from None
-    return data
-
-
-def _read_yaml(document: Document) -> Any:
-    try:
-        return load_yaml(document.text)
-    except DocumentError as error:
-        raise document.unreadable(str(error), error.line) from None
-
-
-def _read_toml(document: Document) -> Any:
-    import tomllib
-
-    try:
-        return tomllib.loads(document.text)
-    except tomllib.TOMLDecodeError as error:
-        where = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        said = str(error) if where is None else str(error)[: where.start()]
-        raise document.unreadable(said, int(where[1]) if where else None) from None
-
-
-_READERS: Final[dict[str, Callable[[Document], Any]]] = {
-    "json": _read_json,
-    "yaml": _read_yaml,
-    "toml": _read_toml,
-}
-
-
 class DocumentError(RubricError):
     """A text that we cannot take, and the line where that shows."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
         self.line = line
+
+
+def _load_json(text: str) -> Any:
+    repeated: list[object] = []
+
+    def note_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
+            repeated.append(mapping)
+        return mapping
+
+    try:
+        data = json.loads(text, object_pairs_hook=note_repeated)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"{error.msg} (column {error.colno})", error.lineno) from None
+    except ValueError as error:
+        raise DocumentError(str(error)) from None
+    if repeated:
+        _walk(_json_pieces(text))  # which raises, and knows the line
+    return data
+
+
+def load_yaml(text: str) -> Any:
+    """The data of a YAML text; raises `DocumentError`."""
+    return _walk(_yaml_pieces(text)).root
+
+
+def _load_toml(text: str) -> Any:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        where = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        said = str(error) if where is None else str(error)[: where.start()]
+        raise DocumentError(said, int(where[1]) if where else None) from None
+
+
+_LOADERS: Final[dict[str, Callable[[str], Any]]] = {
+    "json": _load_json,
+    "yaml": load_yaml,
+    "toml": _load_toml,
+}
 
 
 class _Piece(NamedTuple):
@@ -305,9 +299,11 @@ _TAGS: Final = (None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "ma
 
 def _scalar(event: Any, line: int) -> Any:
     """What a value stands for: with quotes, or the tag `!!str`, a text."""
-    _refuse_tag(event, line)
     text: str = event.value
-    if event.tag is not None or not event.implicit[0]:
+    if event.tag is not None:
+        _refuse_tag(event, line)
+        return text
+    if not event.implicit[0]:
         return text
     if text in _WORDS:
         return _WORDS[text]
@@ -493,11 +489,6 @@ def _table_path(header: re.Match[str], counts: dict[KeyPath, int]) -> KeyPath:
         counts[name] = counts.get(name, -1) + 1
         path = (*name, counts[name])
     return path
-
-
-def load_yaml(text: str) -> Any:
-    """The data of a YAML text; raises `DocumentError`."""
-    return _walk(_yaml_pieces(text)).root
 
 
 def dump_yaml(data: object) -> str:
