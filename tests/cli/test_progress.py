@@ -13,7 +13,7 @@ import pytest
 
 from assay.cli.progress import shown_progress
 from assay.cli.stopping import stoppable
-from assay.runs.progress import Progress
+from assay.runs.pipeline import Progress
 
 HALF = Progress(
     done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=20, eta=65

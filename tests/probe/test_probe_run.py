@@ -15,7 +15,7 @@ from assay import (
 )
 from assay.models import rehearsal
 from assay.probe import Attack, Bare, ProbeReport, attacks_of, probe
-from assay.runs import intervals
+from assay.runs import stats
 from assay.testing import FakeModel, Fault, ModelServer
 from assay.trust import TrustError, wilson
 
@@ -120,7 +120,7 @@ class TestFooled:
         rubric = Rubric.from_dict([PARIS, {"requirement": "Names the river of Paris"}])
         report = await probe(rubric, judged_by(by_words()), attacks=FEW)
         assert (report.overall.fooled, report.overall.trials, report.overall.attacks) == (2, 6, 3)
-        _, high = intervals.wilson_bounds(1 / 3, 2, intervals.student(2))
+        _, high = stats.wilson_bounds(1 / 3, 2, stats.student(2))
         assert report.overall.share.high == pytest.approx(high)
         assert [rate.fooled for rate in report.criteria.values()] == [1, 1]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assay import Criterion, EvaluationReport, GradingError, Rollout, Rubric, RubricGroup, Score
 from assay.integrations.step import Step
 from assay.runs import score_rows
-from assay.runs.compact import Compact
+from assay.runs.row import Compact
 
 WEIGHTS = st.sampled_from([-3.7, -1.0, -0.1, 0.0, 0.1, 0.2, 0.3, 0.7, 1.0, 2.5, 1e-3, 1e6])
 ANSWERS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, True, False, "N/A", "error"])

@@ -3,7 +3,7 @@
 from assay import PerCriterionGrader, Rubric
 from assay.envs import SingleTurnEnv
 from assay.runs import Run, score_rows
-from assay.runs.exchanges import whole_exchanges
+from assay.runs.row import whole_exchanges
 from assay.testing import FakeModel
 
 RUBRIC = Rubric.from_dict([{"requirement": "Is polite"}, {"requirement": "Is short"}])

@@ -19,8 +19,8 @@ from assay import (
 )
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError
-from assay.runs.form import RowForm, opening_of
-from assay.runs.plain import holdable
+from assay.runs.jsonable import holdable
+from assay.runs.row import RowForm, opening_of
 from assay.testing import FakeModel, make_rollout
 
 

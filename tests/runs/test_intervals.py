@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from assay.runs.intervals import Spread, student, wilson_bounds
-from assay.runs.means import Mean
+from assay.runs.stats import Mean, Spread, student, wilson_bounds
 
 
 class TestByHand:

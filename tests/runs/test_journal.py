@@ -206,7 +206,7 @@ class TestWithoutLocks:
 
     @pytest.fixture(autouse=True)
     def _no_flock(self, monkeypatch):
-        monkeypatch.setattr("assay.runs.lock.fcntl", None)
+        monkeypatch.setattr("assay.runs.folder.fcntl", None)
 
     def lock(self, folder, pid, host=None):
         holder = {"pid": pid, "host": host or socket.gethostname()}

@@ -4,10 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.report import CriterionReport, aggregate
-from assay.runs.means import Mean
-from assay.runs.passes import Passes, PassRates
 from assay.runs.row import Row
-from assay.runs.tally import Tally
+from assay.runs.stats import Mean, Passes, PassRates
+from assay.runs.summary import Tally
 
 EXAMPLES = st.lists(
     st.lists(st.sampled_from([0.0, 0.25, 1.0, None]), min_size=1, max_size=3),

@@ -7,8 +7,7 @@ import pytest
 
 from assay import Criterion, PerCriterionGrader, Rubric, Score
 from assay.runs import Row, Spending, Summary, summarize
-from assay.runs.intervals import student, wilson_bounds
-from assay.runs.means import Mean
+from assay.runs.stats import Mean, student, wilson_bounds
 from assay.testing import FakeModel, make_rollout
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from assay.backends.shards import LINES, Shard
-from assay.runs.data import data_about
-from assay.runs.errors import RunRefused
+from assay.runs.folder import RunRefused
+from assay.runs.metadata import data_about
 from assay.tables.columns import parquet_file
 
 ROWS = 10_000

@@ -27,12 +27,9 @@ from assay.backends.shared import take_in
 from assay.backends.watch import ShardWatch
 from assay.backends.work import Scored
 from assay.models.ledger import Ledger
-from assay.runs.about import RunAbout
-from assay.runs.errors import RunError, RunRefused
-from assay.runs.folder import Folder
-from assay.runs.lock import Lock
-from assay.runs.progress import OnProgress
-from assay.runs.scoring import MOST_AT_ONCE, refuse_too_few
+from assay.runs.folder import Folder, Lock, RunError, RunRefused
+from assay.runs.metadata import RunAbout
+from assay.runs.pipeline import MOST_AT_ONCE, OnProgress, refuse_too_few
 from assay.runs.spending import SpendingLog
 from assay.runs.summary import Summary
 

@@ -17,10 +17,8 @@ from typing import IO
 
 from assay.backends.manifest import Done
 from assay.backends.shards import fingerprint
-from assay.runs.errors import RunError, RunRefused
-from assay.runs.folder import Folder
-from assay.runs.form import opening_of
-from assay.runs.row import Key
+from assay.runs.folder import Folder, RunError, RunRefused
+from assay.runs.row import Key, opening_of
 
 _SLICES = 256
 """Turns that it takes to look for examples that come again, each with so small a share in memory."""

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.runs.errors import RunError
-from assay.runs.reading import numbered_lines, whole_lines
+from assay.runs.folder import RunError, numbered_lines, whole_lines
 
 FORMAT = "assay.shards/1"
 

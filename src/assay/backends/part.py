@@ -9,15 +9,10 @@ from pathlib import Path
 from typing import Self
 
 from assay.criterion import Criterion
-from assay.runs.errors import RunError
-from assay.runs.folder import Folder
-from assay.runs.form import RowForm, data_of, opening_of
-from assay.runs.lock import Lock
-from assay.runs.progress import Watch
-from assay.runs.reading import numbered_lines, whole_lines
-from assay.runs.row import Row
-from assay.runs.sink import Sink, Texts
-from assay.runs.tally import Tally
+from assay.runs.folder import Folder, Lock, RunError, numbered_lines, whole_lines
+from assay.runs.pipeline import Sink, Texts, Watch
+from assay.runs.row import Row, RowForm, data_of, opening_of
+from assay.runs.summary import Tally
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from assay.models.base import NOTHING, Usage
 from assay.models.ledger import Ledger, RolloutSpending, counting_in
 from assay.models.limiter import Limiter, Limits, Outcome
 from assay.redaction import logger_of
-from assay.runs.progress import Progress
+from assay.runs.pipeline import Progress
 
 logger = logger_of(__name__)
 

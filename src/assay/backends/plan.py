@@ -10,10 +10,8 @@ from assay.backends.cutting import files_about, files_of, shards_of
 from assay.backends.job import Make
 from assay.backends.shards import Shard
 from assay.identity import hash_of
-from assay.runs.about import RunAbout, judge_of
-from assay.runs.row_rubrics import RowRubrics
-from assay.runs.rubrics import RubricAbout
-from assay.runs.ways import Way
+from assay.runs.metadata import RubricAbout, RunAbout, judge_of
+from assay.runs.row_rubrics import RowRubrics, Way
 
 
 @dataclass(frozen=True)

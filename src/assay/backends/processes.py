@@ -23,7 +23,7 @@ from assay.backends.permits import HOST
 from assay.backends.shards import Shard
 from assay.backends.work import Scored, score_shard
 from assay.errors import RubricError
-from assay.runs.errors import RunError
+from assay.runs.folder import RunError
 from assay.wording import described
 
 FAREWELL_SECONDS = 10.0

@@ -9,13 +9,11 @@ from assay.backends.manifest import Done, Manifest
 from assay.backends.plan import Plan
 from assay.backends.shards import Shard
 from assay.backends.work import Scored
-from assay.runs.errors import RunRefused
-from assay.runs.folder import Folder
-from assay.runs.form import RowForm
-from assay.runs.reading import Run, numbered_lines
+from assay.runs.folder import Folder, RunRefused, numbered_lines
+from assay.runs.row import RowForm
+from assay.runs.saved_run import Run
 from assay.runs.spending import larger, spent_by
-from assay.runs.summary import Summary
-from assay.runs.tally import Tally
+from assay.runs.summary import Summary, Tally
 
 
 def size_of(path: Path) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from assay.runs.errors import RunRefused
-from assay.runs.keys import Numbering
+from assay.runs.folder import RunRefused
+from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
 from assay.tables.columns import parquet_file, refuse_repeated

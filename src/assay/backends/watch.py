@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from assay.runs.progress import EVERY_SECONDS, OnProgress, Progress
+from assay.runs.pipeline import EVERY_SECONDS, OnProgress, Progress
 
 _SUMMED = ("done", "errors", "unscored", "hits", "calls", "tokens", "cost", "unpriced")
 

@@ -18,12 +18,10 @@ from assay.backends.shards import Shard, ShardNumbering
 from assay.backends.shared import Sharing, counts_of, sharing
 from assay.concurrency import run_sync
 from assay.engine import logging_once
-from assay.runs.errors import RunRefused
-from assay.runs.feed import Feed
-from assay.runs.progress import Progress, Watch
+from assay.runs.folder import RunRefused
+from assay.runs.pipeline import Feed, Progress, Scoring, Watch
 from assay.runs.row_rubrics import RowRubrics
-from assay.runs.scoring import Scoring
-from assay.runs.tally import Tally
+from assay.runs.summary import Tally
 
 TELL_SECONDS = 1.0
 """How often the driver is told how far a shard is."""

@@ -12,8 +12,8 @@ from assay.cli.rows import json_text, row_data
 from assay.cli.showing import printable
 from assay.cli.table import RowText, Table
 from assay.runs import Row, Summary
-from assay.runs.criteria_tally import names_of
 from assay.runs.row_rubrics import own_rubric
+from assay.runs.summary import names_of
 from assay.runs.thresholds import NO_THRESHOLDS, Thresholds
 
 

@@ -23,7 +23,7 @@ from assay.models.ledger import rollout_spending
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import Row, Spending, Summary
-from assay.runs.tally import Tally
+from assay.runs.summary import Tally
 
 
 def grade(rubric: Rubric, texts: Sequence[Text], judging: Judging, showing: Showing) -> int:

@@ -20,7 +20,7 @@ from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
 from assay.models.resolve import BY_KEY, what_to_set
 from assay.rubric import Rubric
-from assay.runs.ways import Way
+from assay.runs.row_rubrics import Way
 
 LOCAL = "local"
 """Asked when nobody is named: it costs nothing and sends nothing away."""

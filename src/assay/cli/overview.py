@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from assay.cli.showing import counted, shown_spending
 from assay.runs import Summary
-from assay.runs.means import MeanEstimate
+from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
 
 

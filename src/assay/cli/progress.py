@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from assay.cli.showing import counted
 
 if TYPE_CHECKING:
-    from assay.runs.progress import Progress
+    from assay.runs.pipeline import Progress
 
 EVERY = 15.0
 """Seconds between two lines where nobody watches."""

@@ -22,9 +22,9 @@ from assay.errors import AssayError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, rehearsal
 from assay.runs import Row, Run, Summary
-from assay.runs.about import judge_name
 from assay.runs.folder import Folder
-from assay.runs.tally import Tally
+from assay.runs.metadata import judge_name
+from assay.runs.summary import Tally
 
 
 @dataclass(frozen=True)

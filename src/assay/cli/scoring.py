@@ -18,8 +18,8 @@ from assay.cli.viewing import opened
 from assay.rubric import Rubric
 from assay.runs import RunAbout, Summary, rescore, score_rows
 from assay.runs.folder import Folder
+from assay.runs.pipeline import MOST_AT_ONCE
 from assay.runs.row_rubrics import COLUMN
-from assay.runs.scoring import MOST_AT_ONCE
 from assay.tables import TableError, rows_of
 
 

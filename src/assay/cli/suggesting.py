@@ -23,7 +23,7 @@ from assay.cli.texts import texts_of
 from assay.concurrency import run_sync
 from assay.graders.judge_input import view_of
 from assay.models import budget, rehearsal
-from assay.runs.progress import OnProgress
+from assay.runs.pipeline import OnProgress
 from assay.suggest.drafts import read_pairs
 from assay.suggest.suggestion import (
     UNJUDGED,

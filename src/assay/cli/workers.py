@@ -20,7 +20,7 @@ from assay.cli.sources import rubric_of
 from assay.graders import Autograder
 from assay.rubric import Rubric
 from assay.runs import RunAbout, Summary
-from assay.runs.ways import Way
+from assay.runs.row_rubrics import Way
 
 
 @dataclass(frozen=True)

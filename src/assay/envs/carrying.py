@@ -18,7 +18,7 @@ from assay.envs.work import Job, jobs_of
 from assay.models import budget
 from assay.rubric import Rubric
 from assay.runs import RunAbout, Summary
-from assay.runs.about import judge_of
+from assay.runs.metadata import judge_of
 from assay.types import State
 
 

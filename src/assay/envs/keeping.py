@@ -10,9 +10,8 @@ from assay.envs.rows import state_of
 from assay.envs.work import Job
 from assay.models import Ledger
 from assay.runs import Row, Run, RunAbout, Summary
-from assay.runs.plain import as_text, holdable, plain
-from assay.runs.progress import Watch
-from assay.runs.sink import Sink, opened_sink
+from assay.runs.jsonable import as_text, holdable, plain
+from assay.runs.pipeline import Sink, Watch, opened_sink
 
 
 class Keeping:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from assay.graders.base import Autograder
-from assay.runs.progress import OnProgress
-from assay.runs.sink import OnRow
+from assay.runs.pipeline import OnProgress, OnRow
 from assay.wording import did_you_mean
 
 SIDE_BY_SIDE = 256

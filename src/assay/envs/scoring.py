@@ -14,10 +14,9 @@ from assay.models.judge_log import judge_log
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import Row
-from assay.runs.exchanges import exchanges_told
-from assay.runs.row import Key
-from assay.runs.row_rubrics import COLUMN, RowRubrics, unreadable_report
-from assay.runs.ways import Way, reports_on
+from assay.runs.pipeline import reports_on
+from assay.runs.row import Key, exchanges_told
+from assay.runs.row_rubrics import COLUMN, RowRubrics, Way, unreadable_report
 
 
 class Scoring:

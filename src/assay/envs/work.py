@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from assay.envs.examples import Example
 from assay.models.ledger import RolloutSpending
-from assay.runs.keys import Numbering
+from assay.runs.pipeline import Numbering
 from assay.runs.row import Key, Row
 from assay.runs.spending import NOTHING, Spending
 from assay.types import State

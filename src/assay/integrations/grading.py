@@ -10,7 +10,7 @@ from assay.graders.base import Autograder
 from assay.integrations.step import RubricSource, rubric_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
-from assay.runs.means import Mean, MeanEstimate
+from assay.runs.stats import Mean, MeanEstimate
 from assay.runs.thresholds import Thresholds
 
 

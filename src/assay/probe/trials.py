@@ -30,7 +30,7 @@ from assay.probe.attacks import Attack, attacks_of
 from assay.probe.probe_report import MOST, Origin, ProbeReport, Trial
 from assay.report import Score
 from assay.rubric import Rubric
-from assay.runs.progress import OnProgress, Watch
+from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import Spending
 from assay.trust.evidence import evidence_of
 from assay.trust.golden_run import rubrics_inside

@@ -1,12 +1,12 @@
-"""A run is a folder: what was run, a line a finished rollout, and a summary.
+"""A run is a folder: what was run, a line for each finished rollout, and a summary.
 
-about      RunAbout: what was run; rubrics, the rubric as it is remembered
-row        Row: one finished rollout; form and compact, how it stands on a line; plain, what JSON holds
-journal    Journal: the one writer; lock, one process at a time; keys, what rows go by
-reading    Run: a folder opened for reading
-summary    Summary: what a run comes to; tally, one pass over its rows; means, intervals and passes, the numbers
-scoring    score_rows: rows in, a run out; rescoring, a saved run by another rubric
+pipeline     score_rows: rows in, scored rows out, with progress and resume; rescorer, a saved run by another rubric
+metadata     RunAbout: what was run, with the rubric and the data as the run knows them
+row          Row: one finished rollout, and how it stands on a line; jsonable, what JSON can hold
 row_rubrics  RowRubrics: rows that bring their own rubric
+folder       Folder: the files of a run and their lock; journal, the one writer; saved_run, the reader
+summary      Summary: what a run comes to; stats, means and intervals; thresholds, what passes
+spending     Spending: calls, tokens and dollars over all sittings of a run
 
 The names load when first used.
 """

@@ -10,18 +10,13 @@ from types import TracebackType
 from typing import Self
 
 from assay.models.ledger import Ledger
-from assay.runs.about import RunAbout
-from assay.runs.errors import RunError, RunRefused
-from assay.runs.folder import Folder
-from assay.runs.form import RowForm, data_of
-from assay.runs.keys import Keys
-from assay.runs.lock import Lock
-from assay.runs.plain import holdable
-from assay.runs.reading import Run, numbered_lines, whole_lines
-from assay.runs.row import Row
+from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.jsonable import holdable
+from assay.runs.metadata import RunAbout
+from assay.runs.row import Row, RowForm, Seen, data_of
+from assay.runs.saved_run import Run
 from assay.runs.spending import SpendingLog, larger, spent_by
-from assay.runs.summary import Summary
-from assay.runs.tally import Tally
+from assay.runs.summary import Summary, Tally
 
 SYNC_SECONDS = 1.0
 """How long a written row may wait for the disk; a power cut can take that much, a kill nothing."""
@@ -59,7 +54,7 @@ class Journal:
     def __init__(self, folder: Folder, about: RunAbout, lock: Lock, *, resume: bool) -> None:
         """Use `Journal.open`."""
         self.path = folder.path
-        self.done = Keys()
+        self.done = Seen()
         """Keys of rows that are finished without an error: not to be done again."""
         self._folder = folder
         self._lock = lock

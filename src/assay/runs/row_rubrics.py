@@ -1,18 +1,61 @@
-"""RowRubrics: rows that bring their own rubric."""
+"""RowRubrics scores rows that bring their own rubric; Way says what has to be known of a rubric before its rows are handed out."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
+from assay.call import Call
 from assay.concurrency import side_by_side
+from assay.criterion import Criterion, is_scorer
 from assay.errors import AssayError, RubricError
 from assay.graders.base import Autograder
 from assay.identity import hash_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
-from assay.runs.ways import Way
 from assay.wording import described, short_repr
+
+
+@dataclass(frozen=True)
+class Way:
+    """What has to be known of a rubric before its rows are handed out."""
+
+    waits: bool = False
+    """Whether a model, another process or a network is waited for, so that rows go side by side."""
+    asks: bool = False
+    """Whether a model answers anything, here or in a rubric inside."""
+    compares: str = ""
+    """The criterion that weighs the rollouts of an example against each other; empty when none does."""
+
+    @classmethod
+    def of(cls, scorer: Any) -> "Way":
+        """The way of a rubric. Of anything else with a `score` nothing is known, so its rows go alone."""
+        criteria: Sequence[Criterion] | None = getattr(scorer, "criteria", None)
+        if criteria is None:
+            return cls(waits=True)
+        ways = [_way_of(criterion) for criterion in criteria]
+        own: frozenset[str] = getattr(scorer, "own_methods", frozenset())
+        if "score_group" in own:
+            ways.append(cls(compares="score_group"))
+        return cls(
+            waits=bool(own) or any(way.waits for way in ways),
+            asks=any(way.asks for way in ways),
+            compares=next((way.compares for way in ways if way.compares), ""),
+        )
+
+
+def _way_of(criterion: Criterion) -> Way:
+    check = criterion.check
+    if check is None:
+        return Way(waits=True, asks=True)
+    if is_scorer(check):
+        return Way.of(check)
+    call = Call(check, criterion.name)
+    # What takes many at a time is better off in a chunk, also when it is awaited.
+    waits = criterion.isolate or (call.is_async and not call.is_group)
+    return Way(waits=waits, compares=criterion.name if call.compares else "")
+
 
 COLUMN = "rubric"
 """The column that holds a row's own rubric, as a rubric file would."""

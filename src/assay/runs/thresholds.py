@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from assay.runs.means import MeanEstimate
+    from assay.runs.stats import MeanEstimate
 
 _NAMED = 3
 """Rollouts below their threshold that are named; the others are counted."""

@@ -17,7 +17,7 @@ from assay.graders import (
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_group, is_reference
 from assay.rubric import Rubric, RubricGroup
-from assay.runs.ways import Way
+from assay.runs.row_rubrics import Way
 from assay.server.settings import Judge
 from assay.wording import short_repr
 

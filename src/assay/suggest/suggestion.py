@@ -20,7 +20,7 @@ from assay.models.base import has_room
 from assay.models.ledger import refuse_unpriced
 from assay.probe.trials import off_topic, refuse_whole
 from assay.rubric import Rubric
-from assay.runs.progress import OnProgress, Watch
+from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.suggest.drafts import (
     Draft,

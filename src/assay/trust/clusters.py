@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from assay.runs.intervals import Spread
+from assay.runs.stats import Spread
 from assay.trust.estimate import (
     ALONE,
     LEVEL,

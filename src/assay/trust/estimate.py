@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, TypeAlias, cast
 
 from assay.errors import MissingExtraError
-from assay.runs.intervals import Spread, wilson_bounds
+from assay.runs.stats import Spread, wilson_bounds
 
 try:
     import numpy as np

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from assay.errors import AssayError
-from assay.runs.plain import as_utf_8
+from assay.runs.jsonable import as_utf_8
 from assay.viewer.files import KINDS, page_file
 from assay.viewer.shelf import GLANCE, NotFoundError, Shelf
 

@@ -18,10 +18,10 @@ from assay.criterion import Criterion
 from assay.messages import completion_text, question_text
 from assay.report import Lines, Score, answer_said
 from assay.runs import Row, Run
-from assay.runs.criteria_tally import names_of
-from assay.runs.plain import encodable
+from assay.runs.jsonable import encodable
 from assay.runs.row import LARGEST_SAMPLE
 from assay.runs.row_rubrics import own_rubric
+from assay.runs.summary import names_of
 from assay.viewer.base import COLUMNS, opened_base
 from assay.viewer.filters import terms_of, where
 

@@ -15,8 +15,8 @@ from typing import IO, Any, Final
 
 from assay.errors import AssayError
 from assay.models import Ledger
-from assay.runs.plain import as_utf_8
-from assay.runs.progress import OnProgress, Watch
+from assay.runs.jsonable import as_utf_8
+from assay.runs.pipeline import OnProgress, Watch
 from assay.viewer.files import BUNDLE, page_file
 from assay.viewer.shelf import Book, Shelf
 

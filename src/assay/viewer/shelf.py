@@ -14,7 +14,7 @@ from typing import Any, Final
 from assay.errors import AssayError, LabelError
 from assay.redaction import logger_of
 from assay.runs import Run, RunError
-from assay.runs.lock import Lock, is_held
+from assay.runs.folder import Lock, is_held
 from assay.runs.row_rubrics import own_rubric
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import shown

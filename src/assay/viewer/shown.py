@@ -8,10 +8,10 @@ from assay.messages import completion_text
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import CriterionReport
 from assay.runs import Row, RunAbout, Summary
-from assay.runs.exchanges import whole_exchanges
-from assay.runs.means import MeanEstimate
-from assay.runs.plain import encodable
-from assay.runs.rubrics import CriterionAbout, RubricAbout
+from assay.runs.jsonable import encodable
+from assay.runs.metadata import CriterionAbout, RubricAbout
+from assay.runs.row import whole_exchanges
+from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
 from assay.trust.labels import Label

@@ -1,4 +1,4 @@
-"""Plain values: what JSON can hold, and what is written in place of anything else."""
+"""Turn values into what JSON can hold, and write them as JSON."""
 
 import json
 import math
@@ -15,8 +15,6 @@ MOST_LEVELS = 100
 """How deep a value may be nested before the rest is only shown."""
 
 _UNHOLDABLE = (TypeError, ValueError, RecursionError)
-quoted = json.encoder.encode_basestring
-"""A text as JSON writes it."""
 
 _readable = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode

@@ -1,4 +1,4 @@
-"""Run: a run's folder, open for reading, also while it is still being written."""
+"""Run reads a run's folder, also while it is still being written."""
 
 import os
 from array import array
@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from assay.rubric import Rubric, RubricGroup
-from assay.runs.about import RunAbout
-from assay.runs.errors import RunError
-from assay.runs.folder import Folder
-from assay.runs.form import RowForm, opening_of
-from assay.runs.keys import Hashes
-from assay.runs.row import Key, Row
+from assay.runs.folder import Folder, numbered_lines, whole_lines
+from assay.runs.metadata import RunAbout
+from assay.runs.row import Key, Row, RowForm, Seen, opening_of
 from assay.runs.spending import NOTHING, Spending, larger, spent_by
-from assay.runs.summary import Summary
-from assay.runs.tally import Tally
-
-_BLOCK = 1 << 16
+from assay.runs.summary import Summary, Tally
 
 
 class Run:
@@ -25,7 +19,7 @@ class Run:
 
     >>> Run.open("no/such/folder")
     Traceback (most recent call last):
-    assay.runs.errors.RunError: there is no folder no/such/folder: name the folder of a run
+    assay.runs.folder.RunError: there is no folder no/such/folder: name the folder of a run
     """
 
     def __init__(self, folder: Folder, about: RunAbout) -> None:
@@ -138,7 +132,7 @@ class Run:
         if logged.calls or logged.hits:
             return logged
         # A journal that another program wrote has no log; of a line that is there twice one counts.
-        end, seen, total = whole_lines(self._folder.rollouts), Hashes(), NOTHING
+        end, seen, total = whole_lines(self._folder.rollouts), Seen(), NOTHING
         for where, _, line in numbered_lines(self._folder.rollouts, end):
             if b'"spent":' in line and seen.add(line.decode(errors="replace")):
                 total += self._form.read(line, where).spent
@@ -204,7 +198,7 @@ class Run:
 
     def _is_in_order(self, end: int) -> bool:
         """Whether the rows stand in the order of the data, and none of them twice."""
-        last, seen = -1, Hashes()
+        last, seen = -1, Seen()
         for where, _, line in numbered_lines(self._folder.rollouts, end):
             key, number, _ = opening_of(line, where)
             if number is None:
@@ -215,42 +209,3 @@ class Run:
             else:
                 last = number
         return True
-
-
-def whole_lines(path: Path) -> int:
-    """The bytes of a file up to the end of its last whole line."""
-    try:
-        with path.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            while end > 0:
-                start = max(0, end - _BLOCK)
-                file.seek(start)
-                found = file.read(end - start).rfind(b"\n")
-                if found >= 0:
-                    return start + found + 1
-                end = start
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror})") from None
-    return 0
-
-
-def numbered_lines(
-    path: Path, end: int, *, start: int = 0, number: int = 0
-) -> Iterator[tuple[str, int, bytes]]:
-    """The lines up to a byte: `file:line` for errors, the byte where each begins, and itself.
-
-    `start` is where to begin, after so many lines as `number` says.
-    """
-    if end <= start:
-        return
-    with path.open("rb") as file:
-        file.seek(start)
-        place = start
-        for line in file:
-            number += 1
-            yield f"{path}:{number}", place, line
-            place += len(line)
-            if place >= end:
-                return
