@@ -95,6 +95,16 @@ def test_unscored_rollouts_are_counted_and_not_compared(make_run):
     assert flip.changes[0].reason_after == "TimeoutError: no reply"
 
 
+def test_a_criterion_without_answers_has_no_difference(make_run):
+    """Neither a figure, nor a p-value, nor examples that rose or fell; and the criterion beside it keeps its own."""
+    first, second = make_run("a", RUBRIC, rows("EEE")), make_run("b", RUBRIC, rows("MUM", "MMU"))
+    polite, short = compare(first, second).criteria
+    assert polite.difference.reason == "no example has a value in both runs"
+    assert (polite.first, polite.p, polite.examples) == (None, None, 0)
+    assert (polite.better, polite.worse, polite.unanswered) == (0, 0, (3, 0))
+    assert (short.better, short.worse, short.p) == (0, 1, 1.0)
+
+
 def test_examples_of_one_run_alone_are_counted(make_run):
     """Three here, five there, three in both."""
     found = compare(make_run("a", RUBRIC, rows("MUM")), make_run("b", RUBRIC, rows("MUMMM")))
