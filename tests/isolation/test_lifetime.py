@@ -85,7 +85,10 @@ class TestExit:
     def test_and_while_a_module_is_being_loaded(self, run, tmp_path):
         """It does not wait for that."""
         (tmp_path / "loads_for_ever.py").write_text("import time\ntime.sleep(1000)\n")
-        run(HEAD + "pool = Pool(max_workers=1, preload=['loads_for_ever'])\npool.start()\n")
+        run(
+            HEAD
+            + "pool = Pool(max_workers=1, preload=['loads_for_ever'])\npool.submit('math:sqrt', 4, timeout=60)\n"
+        )
 
     @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
     def test_a_killed_process_leaves_no_orphans(self, name, gone):
@@ -125,23 +128,6 @@ class TestInterrupt:
             "print(pool.call('os:getppid', timeout=60).value == before)\n"
         )
         assert out == ["interrupted", "True"]
-
-    def test_ctrl_c_ends_the_wait_for_room(self, run):
-        """And leaves the queue as it was."""
-        out = run(
-            HEAD + "pool = Pool(max_workers=1, queue_size=1)\n"
-            "running = pool.submit('time:sleep', 1000, timeout=2000)\n"
-            "while not pool.stats().running: pass\n"
-            "queued = pool.submit('math:sqrt', 4, timeout=60)\n"
-            "threading.Thread(target=lambda: (\n"
-            "    [None for _ in iter(lambda: pool.stats().waiting, 1)],\n"
-            "    os.kill(os.getpid(), signal.SIGINT))).start()\n"
-            "try:\n"
-            "    pool.submit('math:sqrt', 4, timeout=60)\n"
-            "except KeyboardInterrupt:\n"
-            "    print('interrupted', pool.stats().waiting, pool.stats().queued)\n"
-        )
-        assert out == ["interrupted", "0", "1"]
 
 
 class TestFork:

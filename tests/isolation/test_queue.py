@@ -1,4 +1,4 @@
-"""The queue: bounded, fair, and open to threads, event loops and changes of mind."""
+"""The queue: fair, and open to threads, event loops and changes of mind."""
 
 import asyncio
 import threading
@@ -11,8 +11,8 @@ from assay.isolation import Pool
 
 @pytest.fixture
 def narrow():
-    """One worker, and room for one task that waits for it."""
-    with Pool(max_workers=1, queue_size=1) as made:
+    """One worker, so that tasks wait for it."""
+    with Pool(max_workers=1) as made:
         yield made
 
 
@@ -23,17 +23,8 @@ class TestThreads:
             outcomes = threads.map(lambda x: pool.call("math:sqrt", x * x, timeout=60), range(200))
             assert [outcome.value for outcome in outcomes] == [*range(200)]
 
-    def test_who_finds_the_queue_full_waits(self, narrow, whisper, say_and_hang):
-        """Until a task leaves it."""
-        running = narrow.submit(say_and_hang, whisper.path, timeout=0.5)
-        whisper.heard()
-        queued = narrow.submit("math:sqrt", 4, timeout=60)
-        late = narrow.submit("math:sqrt", 9, timeout=60)
-        assert running.done()  # or there would have been no room
-        assert (queued.result().value, late.result().value) == (2, 3)
-
     def test_a_callback_may_submit_more(self, narrow):
-        """It runs in the one thread that makes room, so it need not wait for any."""
+        """Though it runs in the one thread that does tasks."""
         more = []
         first = narrow.submit("math:sqrt", 4, timeout=60)
         submit_three = threading.Event()
@@ -75,17 +66,17 @@ class TestCancellation:
         assert gone(worker)
 
     async def test_a_caller_in_the_queue_is_cancelled(self, narrow, whisper, say_and_hang):
-        """And so is one who waits for room: neither takes a place along."""
+        """Its task is done by no worker."""
         running = asyncio.create_task(narrow.run(say_and_hang, whisper.path, timeout=600))
         await asyncio.to_thread(whisper.heard)
         others = [asyncio.create_task(narrow.run("math:sqrt", 4, timeout=60)) for _ in range(5)]
-        while narrow.stats().waiting < 4:  # noqa: ASYNC110 - nobody rings a bell when they wait
+        while narrow.stats().queued < 5:  # noqa: ASYNC110 - nothing tells when they wait
             await asyncio.sleep(0)
         for call in others:
             call.cancel()
         await asyncio.wait(others)
         assert all(call.cancelled() for call in others)
-        assert (narrow.stats().queued, narrow.stats().waiting) == (0, 0)
+        assert narrow.stats().queued == 0
         running.cancel()
         calls = [narrow.run("math:sqrt", x * x, timeout=60) for x in range(5)]
         assert [outcome.value for outcome in await asyncio.gather(*calls)] == [0, 1, 2, 3, 4]
@@ -123,12 +114,6 @@ class TestEventLoops:
         heart.cancel()
         assert [outcome.kind for outcome in outcomes] == ["timeout"] * 4
         assert beats > 3
-
-    async def test_more_calls_than_the_queue_holds(self):
-        """They wait for room without blocking anybody."""
-        with Pool(max_workers=2, queue_size=3) as pool:
-            calls = [pool.run("math:sqrt", x * x, timeout=60) for x in range(100)]
-            assert [outcome.value for outcome in await asyncio.gather(*calls)] == [*range(100)]
 
     def test_several_loops_share_a_pool(self, pool):
         """One after another, and at the same time."""
@@ -170,17 +155,12 @@ class TestClosing:
             pool.submit("math:sqrt", 4, timeout=60)
 
     def test_what_is_not_done_is_lost(self, whisper, say_and_hang):
-        """Under way, in the queue, or before it: nobody waits for ever."""
-        pool = Pool(max_workers=1, queue_size=1)
+        """Under way or in the queue: no caller waits for ever."""
+        pool = Pool(max_workers=1)
         tasks = [pool.submit(say_and_hang, whisper.path, timeout=600)]
         whisper.heard()
-        tasks.append(pool.submit("math:sqrt", 4, timeout=60))
-        with ThreadPoolExecutor(1) as threads:
-            late = threads.submit(pool.submit, "math:sqrt", 4, timeout=60)
-            while not pool.stats().waiting:
-                pass
-            pool.close()
-            tasks.append(late.result())
+        tasks += [pool.submit("math:sqrt", 4, timeout=60) for _ in range(2)]
+        pool.close()
         assert [task.result().kind for task in tasks] == ["lost"] * 3
 
     def test_a_block_waits_for_its_tasks(self):

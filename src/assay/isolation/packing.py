@@ -1,12 +1,11 @@
-"""Packing: functions and arguments as bytes that a worker can read."""
+"""Pack functions and arguments as bytes that a worker can read."""
 
 import pickle
 import re
 import sys
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
@@ -21,8 +20,6 @@ Function: TypeAlias = Callable[..., Any] | str
 """A function, or where it is: `package.module:function`."""
 
 REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-KEPT: Final = 64
-"""How many functions are kept alive of those that cannot be known again otherwise."""
 
 _numbers = count(1)
 
@@ -45,8 +42,7 @@ class Functions:
 
     def __init__(self) -> None:
         self._named: dict[str, Packed] = {}
-        self._packed: dict[int, tuple[Callable[[], Any], Packed]] = {}
-        self._kept: deque[int] = deque()
+        self._packed: dict[int, tuple[weakref.ref[Any], Packed]] = {}
 
     def packed(self, function: Function) -> Packed:
         """The function packed; the same each time, so that a worker knows it again."""
@@ -57,21 +53,12 @@ class Functions:
         known = self._packed.get(id(function))
         if known is not None and known[0]() is function:
             return known[1]
-        made = packed(function)
-        # Nothing is locked, since a function may end at any moment, also while we are here.
-        self._packed[id(function)] = self._reference(function), made
+        made, key = packed(function), id(function)
+        with suppress(TypeError):  # what cannot be referred to weakly is packed anew each time
+            # Nothing is locked, since a function may end at any moment, also while we are here.
+            reference = weakref.ref(function, lambda _: self._packed.pop(key, None))
+            self._packed[key] = reference, made
         return made
-
-    def _reference(self, function: Callable[..., Any]) -> Callable[[], Any]:
-        """How to know a function again without keeping it alive."""
-        key = id(function)
-        try:
-            return weakref.ref(function, lambda _: self._packed.pop(key, None))
-        except TypeError:
-            self._kept.append(key)
-            if len(self._kept) > KEPT:
-                self._packed.pop(self._kept.popleft(), None)
-            return lambda: function
 
 
 def packed(function: Function) -> Packed:
@@ -115,7 +102,7 @@ def _whats_wrong(args: Sequence[Any], keywords: Mapping[str, Any], name: str) ->
     for where, value in [*places, *((f"argument {key!r}", v) for key, v in keywords.items())]:
         try:
             (_cloudpickle() or pickle).dumps(value)
-        except Exception as error:  # noqa: BLE001 - somebody else's __reduce__
+        except Exception as error:  # noqa: BLE001 - the value's own __reduce__
             return (
                 f"{where} of {name}, {short_repr(value)}, cannot be sent to a worker ({error}): "
                 "pass plain data"

@@ -9,13 +9,15 @@ import atexit
 import os
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
+from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
 from assay.isolation import process
 from assay.isolation.packing import Function, Functions, packed_arguments
@@ -28,23 +30,22 @@ from assay.isolation.process import (
     Work,
     WorkerProcess,
 )
-from assay.isolation.protocol import ClockKind, Settings
+from assay.isolation.protocol import ClockKind, WorkerSettings
 from assay.redaction import logger_of
 from assay.wording import described, short_repr
 
 logger = logger_of("assay")
 
-Result = TypeVar("Result")
-
 MEMORY: Final = 1 << 30
 """Bytes that a worker may take, unless said otherwise: 1 GiB."""
+IDLE: Final = 60.0
+"""Seconds that a worker stays without work."""
 ATTEMPTS: Final = 2
 """How many workers a task may lose that need not be its own fault."""
 STARTS: Final = 3
 """How often in a row a worker or a template may fail to start before its task is lost."""
 LOOK_UP: Final = 0.5
 """Seconds after which a caller that waits looks up: Python does not see a signal that comes just before it waits."""
-CLOSED: Final = "the pool is closed: make a new one"
 UNDONE: Final = "RuntimeError: the pool was closed before this was done"
 
 
@@ -58,8 +59,6 @@ class PoolStats:
     """Tasks being worked on."""
     queued: int
     """Tasks waiting for a worker."""
-    waiting: int
-    """Tasks that wait because the queue is full."""
     started: int
     """Workers started, all told."""
     killed: int
@@ -68,14 +67,24 @@ class PoolStats:
     """Workers replaced after many tasks, or because of what a task left behind."""
 
 
+class CallOptions(TypedDict):
+    """How a function is called."""
+
+    timeout: float
+    """Seconds that it may work."""
+    hard_timeout: NotRequired[float | None]
+    """Seconds from its start after which it ends in any case."""
+    keywords: NotRequired[Mapping[str, Any]]
+    """Its arguments by name."""
+
+
 class Pool:
     """Runs functions in worker processes, each call with a deadline that holds.
 
     The deadline counts work: not the wait for a worker, nor for a processor. At the deadline the
     worker is killed and replaced. Workers start when there is work, at most `max_workers` (as many
     as there are processors), and go when there is none. `preload` names modules that workers have
-    from birth. `memory` is what a worker may take, in bytes. When `queue_size` tasks wait for a worker,
-    the next `submit` waits too.
+    from birth. `memory` is what a worker may take, in bytes. After `recycle_after` tasks it is replaced.
 
     >>> with Pool(max_workers=1) as pool:
     ...     pool.call("math:sqrt", 16.0, timeout=5).value
@@ -88,120 +97,125 @@ class Pool:
         max_workers: int | None = None,
         preload: Iterable[str] = (),
         memory: int | None = MEMORY,
-        queue_size: int = 1024,
         recycle_after: int = 5000,
-        idle_seconds: float = 60.0,
     ) -> None:
-        workers = processors() if max_workers is None else max_workers
-        _refuse_below(1, max_workers=workers, queue_size=queue_size, recycle_after=recycle_after)
-        _refuse_below(0, idle_seconds=idle_seconds)
-        if memory is not None:
-            _refuse_below(1, memory=memory)
-        self._settings = Settings(tuple(dict.fromkeys(preload)), memory, clock_kind())
-        self._limits = _Limits(workers, queue_size, recycle_after, idle_seconds)
-        self._closed = False
+        self._max_workers = processors() if max_workers is None else max_workers
+        self._recycle_after = recycle_after
+        for name, value in (
+            ("max_workers", self._max_workers),
+            ("memory", MEMORY if memory is None else memory),
+            ("recycle_after", recycle_after),
+        ):
+            if not value >= 1:
+                raise ValueError(f"{name} is {short_repr(value)}: give 1 or more")
+        self._settings = WorkerSettings(tuple(dict.fromkeys(preload)), memory, clock_kind())
+        self.closed = False
+        """Whether it takes no more calls."""
         self.begin_anew()
         _pools.add(self)
 
+    def begin_anew(self) -> None:
+        """Have no workers and no threads, and get them when they are needed."""
+        self._lock = threading.Lock()
+        self._functions = Functions()
+        self._crews: list[_Crew] = []
+        """The one that takes tasks, and before it those that still do tasks without newly preloaded modules."""
+        self._counts = Counter[str]()
+        self.unfinished: set[_Task] = set()
+
     def submit(
-        self,
-        function: Function,
-        *args: Any,
-        timeout: float,
-        hard_timeout: float | None = None,
-        keywords: Mapping[str, Any] | None = None,
+        self, function: Function, *args: Any, **options: Unpack[CallOptions]
     ) -> Future[Outcome]:
-        """The future outcome of a call. Waits while the queue is full.
+        """The future outcome of a call.
 
         `function` is a function, or names one as `package.module:function`. A lambda, or what is
         defined in `__main__`, needs the package cloudpickle. An async function is awaited in the
         worker. `timeout` is how many seconds it may work; `hard_timeout` is when it ends in any
-        case, in seconds from its start. Raises `TypeError` for what cannot be sent to a worker.
+        case, in seconds from its start; `keywords` are arguments by name. Raises `TypeError` for what
+        cannot be sent to a worker.
         """
-        crew = self._crew_now()
-        task = self._task(crew, function, args, keywords, timeout, hard_timeout)
+        return self._begun(function, args, options)
+
+    def call(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
+        """The outcome of a call, as `submit` makes it; waits for it."""
+        task = self._begun(function, args, options)
         try:
-            crew.put(task)
-            crew.await_room(task)
+            while True:
+                with suppress(TimeoutError):
+                    return task.result(LOOK_UP)
+        except BaseException:
+            task.abandon()
+            raise
+
+    async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
+        """The outcome of a call, as `submit` makes it. The event loop goes on meanwhile.
+
+        When the caller is cancelled, the call is given up and its worker killed.
+        """
+        task = self._begun(function, args, options)
+        try:
+            return await asyncio.wrap_future(task)
+        except BaseException:
+            task.abandon()
+            raise
+
+    def _begun(self, function: Function, args: tuple[Any, ...], options: CallOptions) -> "_Task":
+        timeout, hard_timeout = options["timeout"], options.get("hard_timeout")
+        for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
+        packed = self._functions.packed(function)
+        arguments = packed_arguments(args, options.get("keywords", {}), packed.name)
+        task = _Task(Work(packed, arguments, timeout, hard_timeout), self)
+        try:
+            while not self._crew().put(task):
+                pass  # another thread had more modules preloaded just now
         except BaseException:
             task.abandon()
             raise
         return task
 
-    def call(
-        self,
-        function: Function,
-        *args: Any,
-        timeout: float,
-        hard_timeout: float | None = None,
-        keywords: Mapping[str, Any] | None = None,
-    ) -> Outcome:
-        """The outcome of a call, as `submit` makes it; waits for it."""
-        crew = self._crew_now()
-        task = self._task(crew, function, args, keywords, timeout, hard_timeout)
-        try:
-            done = _Bell()
-            task.add_done_callback(lambda _: done.ring())
-            crew.put(task)
-            while not task.done():
-                done.wait(LOOK_UP)
-            return task.result()
-        except BaseException:
-            task.abandon()
-            raise
-
-    async def run(
-        self,
-        function: Function,
-        *args: Any,
-        timeout: float,  # noqa: ASYNC109 - not how long to wait, but how long it may work
-        hard_timeout: float | None = None,
-        keywords: Mapping[str, Any] | None = None,
-    ) -> Outcome:
-        """The outcome of a call, as `submit` makes it. The event loop goes on meanwhile.
-
-        When the caller is cancelled, the call is given up and its worker killed.
-        """
-        crew = self._crew_now()
-        task = self._task(crew, function, args, keywords, timeout, hard_timeout)
-        try:
-            crew.put(task)
-            return await _awaited(task)
-        except BaseException:
-            task.abandon()
-            raise
+    def _crew(self) -> "_Crew":
+        with self._lock:
+            if self.closed:
+                raise RuntimeError("the pool is closed: make a new one")
+            if not self._crews or self._crews[-1].is_ending:
+                limits = self._max_workers, self._recycle_after
+                crew = _Crew(self._settings, *limits, self._counts)
+                self._crews = [*(crew for crew in self._crews if crew.threads), crew]
+                _crews.add(crew)
+                weakref.finalize(self, crew.dismiss).atexit = False
+            return self._crews[-1]
 
     def preload(self, *modules: str) -> None:
-        """Let workers have these modules from birth too. Those that are there go on without."""
+        """Let workers have these modules from birth too. Those that are busy end their tasks without."""
         with self._lock:
-            known = self._settings.preload
-            wanted = tuple(dict.fromkeys((*known, *modules)))
-            if wanted == known:
+            wanted = tuple(dict.fromkeys((*self._settings.preload, *modules)))
+            if wanted == self._settings.preload:
                 return
             self._settings = self._settings._replace(preload=wanted)
-            if self._crew is not None:
-                self._crew.preload(wanted[len(known) :])
-
-    def start(self) -> None:
-        """Load what is to be preloaded now, so that the first call need not wait for it."""
-        with suppress(OSError):  # the first task will say what is wrong
-            self._crew_now().template()
+            crews = [*self._crews]
+        for crew in crews:
+            crew.dismiss()
 
     def stats(self) -> PoolStats:
         """How many workers and tasks there are, and what became of workers so far."""
-        crew = self._crew
-        return PoolStats(0, 0, 0, 0, 0, 0, 0) if crew is None else crew.stats()
+        threads = [thread for crew in self._crews for thread in [*crew.threads]]
+        running = sum(thread.task is not None for thread in threads)
+        return PoolStats(
+            workers=sum(thread.worker is not None for thread in threads),
+            running=running,
+            queued=max(len(self.unfinished) - running, 0),
+            started=self._counts["started"],
+            killed=self._counts["killed"],
+            recycled=self._counts["recycled"],
+        )
 
     def close(self) -> None:
         """End all workers. What is not done comes back as lost."""
-        self._closed = True
-        if self._crew is not None:
-            self._crew.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it takes no more calls."""
-        return self._closed
+        self.closed = True
+        for crew in [*self._crews]:
+            crew.close()
 
     def __enter__(self) -> Self:
         return self
@@ -214,47 +228,10 @@ class Pool:
     ) -> None:
         """Close the pool: after all is done, or at once when something was raised."""
         try:
-            if kind is None and self._crew is not None:
-                wait(self._crew.unfinished())
+            if kind is None:
+                wait([*self.unfinished])
         finally:
             self.close()
-
-    def begin_anew(self) -> None:
-        """Have no workers and no threads, and get them when they are needed."""
-        self._lock = threading.Lock()
-        self._functions = Functions()
-        self._crew: _Crew | None = None
-
-    def _task(
-        self,
-        crew: "_Crew",
-        function: Function,
-        args: tuple[Any, ...],
-        keywords: Mapping[str, Any] | None,
-        timeout: float,
-        hard_timeout: float | None,
-    ) -> "_Task":
-        for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
-        packed = self._functions.packed(function)
-        if packed.home is None:
-            self.preload("cloudpickle")
-        arguments = packed_arguments(args, keywords or {}, packed.name)
-        return _Task(Work(packed, arguments, timeout, hard_timeout), self, crew)
-
-    def _crew_now(self) -> "_Crew":
-        crew = self._crew
-        if crew is not None and not crew.closing:
-            return crew
-        with self._lock:
-            if self._closed:
-                raise RuntimeError(CLOSED)
-            if self._crew is None or self._crew.closing:
-                self._crew = _Crew(self._settings, self._limits)
-                _crews.add(self._crew)
-                weakref.finalize(self, self._crew.dismiss).atexit = False
-            return self._crew
 
 
 _shared_lock = threading.Lock()
@@ -278,41 +255,40 @@ def shared_pool(*preload: str) -> Pool:
 class _Task(Future[Outcome]):
     """One call on its way through a pool, and the future of its outcome."""
 
-    def __init__(self, work: Work, pool: Pool, crew: "_Crew") -> None:
+    def __init__(self, work: Work, pool: Pool) -> None:
         super().__init__()
         self.work = work
         self.is_abandoned = False
         """Whether its caller has given it up."""
-        self._crew = crew
+        self.thread: _WorkerThread | None = None
+        """What works on it."""
         self._pool: Pool | None = pool  # which lives as long as this has no outcome
+        pool.unfinished.add(self)
 
     def cancel(self) -> bool:
         """Give up what has not begun. What has begun goes on to its end or its deadline."""
         if not super().cancel():
             return False
-        self._pool = None
-        self._crew.withdraw(self)
+        self._finish()
         return True
 
     def abandon(self) -> None:
         """Give it up; if it is being worked on, its worker is killed."""
         if not self.cancel():
             self.is_abandoned = True
-            self._crew.withdraw(self)
+            if self.thread is not None:
+                self.thread.interrupt(self)
 
     def settle(self, outcome: Outcome) -> None:
         """Tell the caller."""
-        self._pool = None
+        self._finish()
         with suppress(InvalidStateError):  # cancelled, or told already
             self.set_result(outcome)
 
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    max_workers: int
-    queue_size: int
-    recycle_after: int
-    idle_seconds: float
+    def _finish(self) -> None:
+        if self._pool is not None:
+            self._pool.unfinished.discard(self)
+            self._pool = None
 
 
 class _NoWorkerError(Exception):
@@ -329,146 +305,95 @@ class _Crew:
     It does not know its pool, so that a pool which is used no more can be collected, and dismisses its crew.
     """
 
-    def __init__(self, settings: Settings, limits: _Limits) -> None:
-        self.limits = limits
+    def __init__(
+        self, settings: WorkerSettings, max_workers: int, recycle_after: int, counts: Counter[str]
+    ) -> None:
         self.owner = os.getpid()
-        self.closing = False
+        self.recycle_after = recycle_after
+        self.is_ending = False
+        """Whether it takes no more tasks, and its threads end when there is nothing left to do."""
+        self.is_closed = False
+        """Whether what is not done is lost."""
+        self.threads: set[_WorkerThread] = set()
+        self.lock = threading.Lock()
+        """Held to change anything here, and to close a socket that another thread might interrupt."""
         self._settings = settings
-        self._lock = threading.Lock()
-        """Held to change anything below, and to close a socket that another thread might interrupt."""
-        self._started = self._killed = self._recycled = 0
-        self._threads: set[_WorkerThread] = set()
-        self._idle: list[_WorkerThread] = []
-        self._queue: dict[_Task, None] = {}
-        self._room: set[_Bell] = set()
-        """What rings for callers that found the queue full, whenever a task leaves it."""
-        self._unsettled: set[_Task] = set()
+        self._max_workers = max_workers
+        self._counts = counts
+        # Safe to put into from the garbage collector, whatever this thread is doing at that moment.
+        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
+        self._waiting = 0
+        """How many tasks in the queue no thread has taken."""
+        self._idle = 0
+        """How many threads have nothing to do."""
         self._template: Template | None = None
 
     # Tasks.
 
-    def put(self, task: _Task) -> None:
-        """Have a task done, by a worker that is idle, by a new one, or when one has time for it."""
-        with self._lock:
-            if self.closing:
-                raise RuntimeError(CLOSED)
-            if self._idle:
-                self._idle.pop().hand(task)  # the latest to be idle, so that others can go
-            elif len(self._threads) >= self.limits.max_workers or not self._add_thread(task):
-                self._queue[task] = None
-            self._unsettled.add(task)
-        task.add_done_callback(self._settled)
-
-    def _add_thread(self, task: _Task) -> bool:
-        thread = _WorkerThread(self, task)
-        self._threads.add(thread)
-        try:
-            thread.start()
-        except RuntimeError:  # the system allows no more threads
-            self._threads.discard(thread)
-            if not self._threads:
-                raise
-            return False
+    def put(self, task: _Task) -> bool:
+        """Have a task done when a worker has time for it; False when this crew takes no more."""
+        with self.lock:
+            if self.is_ending:
+                return False
+            self._queue.put(task)
+            self._waiting += 1
+            if self._waiting > self._idle and len(self.threads) < self._max_workers:
+                thread = _WorkerThread(self)
+                self.threads.add(thread)
+                self._idle += 1
+                try:
+                    thread.start()
+                except RuntimeError:  # the system allows no more threads
+                    self.threads.discard(thread)
+                    self._idle -= 1
+                    if not self.threads:
+                        raise
         return True
 
-    def await_room(self, task: _Task) -> None:
-        """Wait until a task is under way, or the queue is no fuller than it should be."""
-        if threading.current_thread() in self._threads:
-            return  # in the callback of a future, which keeps one of those busy that make room
-        room = _Bell()
-        self._room.add(room)
-        try:
-            while task in self._queue and len(self._queue) > self.limits.queue_size:
-                room.wait(LOOK_UP)
-        finally:
-            self._room.discard(room)
+    def take(self, thread: "_WorkerThread") -> _Task | None:
+        """The next task for an idle thread; None when there was none for long, and the thread is to end."""
+        while True:
+            task = None
+            with suppress(Empty):
+                task = self._queue.get(timeout=0 if self.is_ending else IDLE)
+            with self.lock:
+                if task is not None:
+                    self._waiting -= 1
+                    self._idle -= 1
+                    thread.task, task.thread = task, thread
+                    return task
+                if not self._waiting:
+                    self._idle -= 1
+                    self.threads.discard(thread)
+                    return None
 
-    def next_task(self, thread: "_WorkerThread") -> _Task | None:
-        """What a thread does next; when there is nothing, it is idle from now on."""
-        with self._lock:
-            task = thread.task = next(iter(self._queue), None)
-            if task is None:
-                self._idle.append(thread)
-            else:
-                self._take_out(task)
-            return task
-
-    def withdraw(self, task: _Task) -> None:
-        """Give up a task: take it out of the queue, or kill the worker that works on it."""
-        with self._lock:
-            self._take_out(task)
-            for thread in self._threads:
-                if thread.task is task and thread.worker is not None:
-                    thread.worker.interrupt()
-
-    def lose_queued(self, message: str) -> None:
-        """Give up every task that waits for a worker."""
-        with self._lock:
-            tasks = [*self._queue]
-            self._take_out(*tasks)
-        for task in tasks:
-            task.settle(Outcome(kind="lost", message=message))
-
-    def _take_out(self, *tasks: _Task) -> None:
-        for task in tasks:
-            self._queue.pop(task, None)
-        for room in [*self._room]:
-            room.ring()
-
-    def unfinished(self) -> list[_Task]:
-        """Every task that has no outcome yet."""
-        with self._lock:
-            return [*self._unsettled]
-
-    def _settled(self, task: Any) -> None:
-        with self._lock:
-            self._unsettled.discard(task)
-
-    def stats(self) -> PoolStats:
-        with self._lock:
-            queued = min(len(self._queue), self.limits.queue_size)
-            return PoolStats(
-                workers=sum(thread.worker is not None for thread in self._threads),
-                running=sum(thread.task is not None for thread in self._threads),
-                queued=queued,
-                waiting=len(self._queue) - queued,
-                started=self._started,
-                killed=self._killed,
-                recycled=self._recycled,
-            )
+    def rest(self, thread: "_WorkerThread") -> None:
+        """Count a thread as idle from now on."""
+        with self.lock:
+            thread.task = None
+            self._idle += 1
 
     # Workers.
 
-    def template(self, *, bare: bool = False) -> Template:
-        """What forks workers, started when first needed; a bare one without preloaded modules."""
-        with self._lock:
-            if self._template is None:
-                settings = self._settings._replace(preload=()) if bare else self._settings
-                self._template = (Template if process.FORKS else Spawner)(settings)
-            return self._template
-
-    def preload(self, modules: tuple[str, ...]) -> None:
-        """Have workers born with these modules too, as soon as those are loaded."""
-        with self._lock:
-            known = self._settings.preload
-            self._settings = self._settings._replace(preload=known + modules)
-            if self._template is not None:
-                self._template.preload(modules)
-
     def start_worker(self, thread: "_WorkerThread") -> WorkerProcess:
         """Give a thread a worker that is there. Raises `_NoWorkerError`."""
-        why, bare = "", False
+        why = ""
         for _ in range(STARTS):
             thread.refuse_to_go_on()
             try:
-                template = self.template(bare=bare)
+                with self.lock:
+                    if self._template is None:
+                        self._template = (Template if process.FORKS else Spawner)(self._settings)
+                    template = self._template
             except OSError as error:
                 raise _NoWorkerError(described(error)) from None
+            lost_template = True
             try:
+                template.await_loaded()
                 worker = template.start()
-                with self._lock:
+                with self.lock:
                     thread.worker = worker
-                    self._started += 1
+                    self._counts["started"] += 1
                 thread.refuse_to_go_on()
                 worker.await_birth()
                 return worker
@@ -478,163 +403,132 @@ class _Crew:
                 if lost_template:
                     why = "RuntimeError: the process that forks workers ended"
             except TimeoutError:
-                why, lost_template = "TimeoutError: a worker was asked for, and never came", True
+                why = "TimeoutError: a worker was asked for, and never came"
             except OSError as error:
-                why, lost_template = described(error), True
+                why = described(error)
             self.end_worker(thread)
             thread.refuse_to_go_on()
             if lost_template:
-                # Perhaps one of the modules ended it, or hangs: the next one has none of them.
-                bare = bare or not template.loaded_batches()
-                self._drop(template)
-                if bare:
-                    logger.warning("workers are started without preloaded modules (%s)", why)
+                self._drop(template, why)
         raise _NoWorkerError(why)
 
-    def _drop(self, template: Template) -> None:
+    def _drop(self, template: Template, why: str) -> None:
         """Use a template no more that has ended, or hangs."""
-        with self._lock:
+        with self.lock:
             if self._template is not template:
                 return
             self._template = None
+            if not template.is_loaded and self._settings.preload:
+                # Perhaps one of the modules ended it, or hangs: the next one has none of them.
+                self._settings = self._settings._replace(preload=())
+                logger.warning("workers are started without preloaded modules (%s)", why)
         template.close()
 
-    def end_worker(
-        self, thread: "_WorkerThread", *, killed: bool = False, recycled: bool = False
-    ) -> None:
-        """End a thread's worker, if it has one."""
-        with self._lock:
+    def end_worker(self, thread: "_WorkerThread", why: str = "") -> None:
+        """End a thread's worker, if it has one; `why` is what it is counted under."""
+        with self.lock:
             if thread.worker is not None:
                 thread.worker.end()
                 thread.worker = None
-                self._killed += killed
-                self._recycled += recycled
+                if why:
+                    self._counts[why] += 1
 
     # The end.
 
-    def retires(self, thread: "_WorkerThread", *, is_rested: bool) -> bool:
-        """Whether a thread that has nothing to do may end, since it has rested or the pool is closing."""
-        with self._lock:
-            if thread.task is not None or not (is_rested or self.closing):
-                return False
-            self._idle.remove(thread)
-            return True
-
-    def leave(self, thread: "_WorkerThread") -> _Task | None:
-        """Let a thread end, unless there is a task for it now. The last one of a closing crew ends the template."""
-        with self._lock:
-            task = thread.task = next(iter(self._queue), None)
-            if task is not None:
-                self._take_out(task)
-                return task
-            self._threads.discard(thread)
-        if self.closing and not self._threads:
-            self._end()
-        return None
+    def dismiss(self) -> None:
+        """Have the threads end when all is done. Takes no lock, since the garbage collector calls it."""
+        self.is_ending = True
+        threads = [*self.threads]
+        for _ in threads:
+            self._queue.put(None)
+        if not threads:
+            self.end_template()
 
     def close(self) -> None:
         """End all workers and threads, and wait for that; what is not done is lost."""
-        threads = self.dismiss()
-        with self._lock:
+        self.is_closed = True
+        self.dismiss()
+        threads = [*self.threads]
+        with self.lock:
             for thread in threads:
                 if thread.worker is not None:
                     thread.worker.interrupt()
-        if threading.current_thread() not in threads:
-            for thread in threads:
-                thread.join()
-            self._end()
-
-    def dismiss(self) -> "list[_WorkerThread]":
-        """Have the threads end when they have nothing to do. Takes no lock, since the garbage collector calls it."""
-        self.closing = True
-        threads = [*self._threads]
+            if self._template is not None and not self._template.is_loaded:
+                self._template.interrupt()
+        if threading.current_thread() in threads:
+            return
         for thread in threads:
-            thread.bell.ring()
-        if not threads:
-            self._end()
-        return threads
+            thread.join()
+        with suppress(Empty):
+            while True:
+                task = self._queue.get_nowait()
+                if task is not None:
+                    task.settle(Outcome(kind="lost", message=UNDONE))
+        self.end_template()
 
-    def _end(self) -> None:
+    def end_template(self) -> None:
+        """End the template once the last thread has ended its worker."""
         template, self._template = self._template, None
         if template is not None:
             template.close()
 
     def disown(self) -> None:
         """Let go of everything without touching it, in a forked child: it is the parent's."""
-        self.closing = True
-        for thread in self._threads:
+        self.is_ending = True
+        for thread in self.threads:
             if thread.worker is not None:
                 thread.worker.disown()
         if self._template is not None:
             self._template.disown()
 
 
-class _Bell:
-    """Wakes the one thread that waits for it.
-
-    A bare lock, which Ctrl-C and the garbage collector cannot leave in a state that blocks another thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def ring(self) -> None:
-        with suppress(RuntimeError):  # it has rung already
-            self._lock.release()
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it has rung since the last time, or does within so many seconds."""
-        return self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
-
-
 class _WorkerThread(threading.Thread):
     """Does one task after another, in a worker process of its own."""
 
-    def __init__(self, crew: _Crew, task: _Task) -> None:
+    def __init__(self, crew: _Crew) -> None:
         super().__init__(name="assay-isolation", daemon=True)
-        self.task: _Task | None = task
-        """What it does, changed only under the crew's lock: whoever gives a task up must not hit the next one."""
+        self.task: _Task | None = None
+        """What it does, changed only under the crew's lock: giving a task up must not hit the next one."""
         self.worker: WorkerProcess | None = None
-        self.bell = _Bell()
-        """Has it look for a task, or for the end."""
         self._crew = crew
 
-    def hand(self, task: _Task) -> None:
-        """Give it a task while it is idle."""
-        self.task = task
-        self.bell.ring()
-
     def run(self) -> None:
-        task = self.task
-        while task is not None:
+        crew = self._crew
+        while (task := crew.take(self)) is not None:
             outcome = self._outcome(task) if task.set_running_or_notify_cancel() else None
             # Idle before the caller is told, who may call again at once.
-            following = self._crew.next_task(self)
+            crew.rest(self)
             if outcome is not None:
                 task.settle(outcome)
-            task = following or self._rest()
-            if task is None:
-                self._crew.end_worker(self)
-                task = self._crew.leave(self)
+            del (
+                task,
+                outcome,
+            )  # or the pool would live as long as this thread has nothing else to do
+        crew.end_worker(self)
+        if crew.is_ending and not crew.threads:
+            crew.end_template()
 
-    def _rest(self) -> _Task | None:
-        """The next task, when there is one; None when there was none for long."""
-        while self.task is None:
-            rung = not self._crew.closing and self.bell.wait(self._crew.limits.idle_seconds)
-            if self._crew.retires(self, is_rested=not rung):
-                return None
-        return self.task
+    def interrupt(self, task: _Task) -> None:
+        """Kill the worker if it works on this task."""
+        with self._crew.lock:
+            if self.task is task and self.worker is not None:
+                self.worker.interrupt()
+
+    def refuse_to_go_on(self) -> None:
+        """Raise `_GivenUpError` when nothing can come of its task any more."""
+        if self.task is not None and self.task.is_abandoned:
+            raise _GivenUpError("CancelledError: it was given up")
+        if self._crew.is_closed:
+            raise _GivenUpError(UNDONE)
 
     def _outcome(self, task: _Task) -> Outcome:
         try:
             return self._worked(task.work)
         except _GivenUpError as error:
-            self._crew.end_worker(self, killed=True)
+            self._crew.end_worker(self, "killed")
             return Outcome(kind="lost", message=str(error))
         except _NoWorkerError as error:
             message = f"RuntimeError: no worker could be started ({error})"
-            self._crew.lose_queued(message)
             return Outcome(kind="lost", message=message)
         except Exception as error:
             logger.exception("a thread of the pool of workers failed; its task is lost")
@@ -645,29 +539,29 @@ class _WorkerThread(threading.Thread):
         """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
         for attempt in count(1):
             is_last = attempt >= ATTEMPTS
-            worker = self._give(work)
+            worker = self._given(work)
             try:
                 outcome = worker.answer(work)
                 if worker.is_busy:
-                    self._crew.end_worker(self, killed=True)
-                elif worker.is_spent or worker.tasks >= self._crew.limits.recycle_after:
-                    self._crew.end_worker(self, recycled=True)
+                    self._crew.end_worker(self, "killed")
+                elif worker.is_spent or worker.tasks >= self._crew.recycle_after:
+                    self._crew.end_worker(self, "recycled")
             except EndedError as error:
                 self.refuse_to_go_on()
                 self._crew.end_worker(self)
                 outcome = error.outcome(work, is_last=is_last)
             except MisbehavedError as error:
-                self._crew.end_worker(self, killed=True)
+                self._crew.end_worker(self, "killed")
                 text = f"RuntimeError: its worker was ended since {error}, and so was a second one"
                 outcome = Outcome(kind="crashed", message=text) if is_last else None
             if outcome is not None:
                 return outcome
         raise AssertionError
 
-    def _give(self, work: Work) -> WorkerProcess:
-        """Send the task to a worker: its own if that is fit for it, else a new one."""
+    def _given(self, work: Work) -> WorkerProcess:
+        """The worker that was sent the task: the thread's own if that is fit for it, else a new one."""
         if self.worker is not None and not self.worker.is_fit():
-            self._crew.end_worker(self, recycled=True)
+            self._crew.end_worker(self, "recycled")
         for _ in range(STARTS):
             worker = self.worker or self._crew.start_worker(self)
             self.refuse_to_go_on()
@@ -677,31 +571,6 @@ class _WorkerThread(threading.Thread):
             except OSError:
                 self._crew.end_worker(self)
         raise _NoWorkerError("RuntimeError: workers are gone before they can be given a task")
-
-    def refuse_to_go_on(self) -> None:
-        """Raise `_GivenUpError` when nothing can come of its task any more."""
-        if self.task is not None and self.task.is_abandoned:
-            raise _GivenUpError("CancelledError: it was given up")
-        if self._crew.closing:
-            raise _GivenUpError(UNDONE)
-
-
-async def _awaited(future: "Future[Result]") -> Result:
-    """What a future holds, once it does; the event loop goes on meanwhile."""
-    loop = asyncio.get_running_loop()
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    def tell(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed, so its task is gone
-            loop.call_soon_threadsafe(wake)
-
-    future.add_done_callback(tell)
-    await waiter
-    return future.result()
 
 
 def processors() -> int:
@@ -719,12 +588,6 @@ def clock_kind() -> ClockKind:
     if os.path.exists("/proc/self/schedstat"):  # noqa: PTH110
         return "schedule"
     return "processor" if os.name == "posix" else "wall"
-
-
-def _refuse_below(least: float, **values: float) -> None:
-    for name, value in values.items():
-        if not value >= least:
-            raise ValueError(f"{name} is {short_repr(value)}: give {least:g} or more")
 
 
 _pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()

@@ -6,6 +6,7 @@ token of the task it was given; after anything else the process is ended, with e
 
 import json
 import os
+import pickle
 import secrets
 import signal
 import socket
@@ -19,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from assay.isolation import protocol
 from assay.isolation.packing import Packed
-from assay.isolation.protocol import Settings
+from assay.isolation.protocol import ClockKind, WorkerSettings
 from assay.isolation.worker import Reading, worked
 from assay.redaction import logger_of, redacted
 
@@ -27,10 +28,8 @@ logger = logger_of("assay")
 
 FORKS = all(hasattr(os, name) for name in ("fork", "waitid")) and hasattr(socket, "send_fds")
 """Whether workers can be forked from a template here."""
-BORN: Final = 300.0
-"""Seconds that a worker may take until it is there, with all imports of a new template."""
-LOADING: Final = 60.0
-"""Seconds of work that loading a function may take, imports and all."""
+LOADING: Final = 300.0
+"""Seconds that a template may take to load what is preloaded, a worker to be there, and a function to be loaded."""
 SLACK: Final = 0.05
 """Seconds past its deadline that a worker is left alone, so that its own clock decides close cases."""
 CEILING: Final = 4
@@ -133,10 +132,13 @@ class MisbehavedError(Exception):
 
 
 class WorkerProcess:
-    """One worker process, as the one thread of the pool sees it that gives it tasks."""
+    """One worker process, as the one thread of the pool sees it that gives it tasks.
 
-    def __init__(self, template: "Template", pipe: socket.socket) -> None:
-        self.template = template
+    It lives on a leash: a socket on which the template tells its birth and its end, and that ends it when this
+    side is shut down.
+    """
+
+    def __init__(self, clock: ClockKind, pipe: socket.socket, leash: socket.socket) -> None:
         self.tasks = 0
         """How many tasks it has done."""
         self.is_spent = False
@@ -144,25 +146,28 @@ class WorkerProcess:
         self.is_busy = False
         """Whether it was given a task that it has not answered."""
         self.pid = 0
-        self.batches = 0
-        """How many batches of preloaded modules it was born with."""
+        self._clock: ClockKind = clock
         self._pipe = pipe
+        self._leash = leash
+        self._is_held = True
         self._known: set[int] = set()
         self._inbox = bytearray()
         self._token = b""
-        self._reading = Reading()
-        """What was counted of it when its last task ended, by its own word."""
 
     def await_birth(self) -> None:
         """Wait until it is there. Raises `TimeoutError`, or `EndedError` when it never will be."""
-        self._learn_pid()
-        if self._received(time.monotonic() + BORN) is None:
+        told = self._told(LOADING)
+        if not told:  # the template is gone, or cannot fork
+            raise EndedError(None if told is None else 1)
+        self.pid = told
+        self._await_hello()
+
+    def _await_hello(self) -> None:
+        if self._received(time.monotonic() + LOADING) is None:
             raise TimeoutError
 
     def is_fit(self) -> bool:
-        """Whether it has what is preloaded by now, and has neither ended nor spoken since its last answer."""
-        if self.batches < self.template.loaded_batches():
-            return False
+        """Whether it has neither ended nor spoken since its last answer."""
         try:
             self._pipe.setblocking(False)
             self._pipe.recv(1)
@@ -175,15 +180,12 @@ class WorkerProcess:
     def give(self, work: Work) -> None:
         """Send it a task. Raises `OSError` when it is gone, or does not take it."""
         number = work.function.number
+        function = None if number in self._known else work.function.data
         self.is_busy = True
         self._token = secrets.token_bytes(protocol.TOKEN_BYTES)
-        call = protocol.CALL.pack(number, work.timeout)
-        said = protocol.message(protocol.TASK, call, work.arguments, token=self._token)
-        if number not in self._known:
-            packed = protocol.NUMBER.pack(number)
-            said = protocol.message(protocol.FUNCTION, packed, work.function.data) + said
+        call = pickle.dumps((number, function, work.arguments, work.timeout))
         self._pipe.settimeout(LOADING)
-        self._pipe.sendall(said, _QUIETLY)
+        self._pipe.sendall(protocol.message(protocol.TASK, call, token=self._token), _QUIETLY)
 
     def answer(self, work: Work) -> Outcome:
         """What came of the task it was given.
@@ -191,25 +193,26 @@ class WorkerProcess:
         At a deadline the outcome says so and the process is still busy: the caller ends it. Raises `EndedError`
         and `MisbehavedError`.
         """
-        loading = work.function.number not in self._known
-        self._known.add(work.function.number)
-        # It may have slept once that is no work: until the task came.
-        deadline = _Deadline(self, work, self._reading, loading=loading, naps=1)
+        until, deadline = time.monotonic() + LOADING, None
         while True:
-            received = self._received(deadline.look_at)
+            received = self._received(until)
             if received is None:
+                if deadline is None:
+                    text = f"{work.function.name} was not loaded within {LOADING:g} s"
+                    return Outcome(kind="timeout", message=f"TimeoutError: {text}")
                 outcome = deadline.passed()
                 if outcome is not None:
                     return outcome
+                until = deadline.look_at
                 continue
             kind, token, said = received
             if token != self._token:
                 raise MisbehavedError("it said something that is no answer to its task")
             try:
-                if kind == protocol.STARTED and loading:
-                    loading = False
-                    before = Reading(*json.loads(said))
-                    deadline = _Deadline(self, work, before, loading=False, naps=0)
+                if kind == protocol.STARTED and deadline is None:
+                    self._known.add(work.function.number)
+                    deadline = _Deadline(self.pid, self._clock, work, Reading(*json.loads(said)))
+                    until = deadline.look_at
                     continue
                 if kind == protocol.ANSWER and not self._inbox:
                     return self._outcome(json.loads(said), work)
@@ -218,8 +221,7 @@ class WorkerProcess:
             raise MisbehavedError("it said more than its answer")
 
     def _outcome(self, said: Any, work: Work) -> Outcome:
-        (kind, seconds, spent, reading), content = said
-        self._reading = Reading(*reading)
+        (kind, seconds, spent), content = said
         self.is_spent = spent is not False
         self.tasks += 1
         if seconds > work.timeout:
@@ -259,75 +261,60 @@ class WorkerProcess:
                 raise EndedError(self._status())
             self._inbox += data
 
+    def interrupt(self) -> None:
+        """End the process now, from any thread; the thread that waits for an answer sees it end."""
+        self._is_held = False
+        for end in (self._leash, self._pipe):
+            with suppress(OSError):  # the other side is gone already
+                # Not `close`: a forked child of this process may hold the same socket.
+                end.shutdown(socket.SHUT_RDWR)
+
     def end(self) -> None:
         """End the process, with everything it has started, and let go of it."""
         self.interrupt()
         self.disown()
 
-    # How the process is known and ended, where a template forked it. It lives on a leash: a socket on which the
-    # template tells its birth and its end, and that ends it when this side is shut down.
-
-    leash: socket.socket
-    _is_held = True
-
-    def interrupt(self) -> None:
-        """End the process now, from any thread; the thread that waits for an answer sees it end."""
-        self._is_held = False
-        for end in (self.leash, self._pipe):
-            with suppress(OSError):  # the other side is gone already
-                # Not `close`: a forked child of this process may hold the same socket.
-                end.shutdown(socket.SHUT_RDWR)
-
     def disown(self) -> None:
         """Let go of the process without touching it, in a forked child: it is the parent's."""
         self._pipe.close()
-        self.leash.close()
-
-    def _learn_pid(self) -> None:
-        told = self._told(BORN)
-        if told is None or told[0] == 0:  # the template is gone, or cannot fork
-            raise EndedError(None if told is None else 1)
-        self.pid, self.batches = told
+        self._leash.close()
 
     def _status(self) -> int | None:
+        """Its exit status; None when the template is gone, and the worker with it."""
         try:
             told = self._told(PATIENCE)
         except TimeoutError:
             return None
         if told is None and self.pid and self._is_held:
-            # The template is gone, and cannot end what the worker has started. The worker went with it.
-            with suppress(OSError):
+            with suppress(
+                OSError
+            ):  # what the worker has started, which the template can end no more
                 os.killpg(self.pid, signal.SIGKILL)
-        return told[0] if told is not None else None
+        return told
 
-    def _told(self, seconds: float) -> tuple[int, int] | None:
-        self.leash.settimeout(seconds)
+    def _told(self, seconds: float) -> int | None:
+        """What the template says next about it; None when the template is gone."""
+        self._leash.settimeout(seconds)
         try:
-            said = self.leash.recv(protocol.PAIR.size)
+            said = self._leash.recv(protocol.NUMBER.size)
         except TimeoutError:
             raise
         except OSError:
             return None
-        return protocol.PAIR.unpack(said) if said else None
+        return protocol.NUMBER.unpack(said)[0] if said else None
 
 
 class _Deadline:
     """When a task has worked for as long as it may, as the kernel counts the work of its process."""
 
-    def __init__(
-        self, worker: WorkerProcess, work: Work, before: Reading, *, loading: bool, naps: int
-    ) -> None:
-        self._pid, self._clock = worker.pid, worker.template.settings.clock
-        self._work, self._loading = work, loading
+    def __init__(self, pid: int, clock: ClockKind, work: Work, before: Reading) -> None:
+        self._pid, self._clock, self._work = pid, clock, work
         self._before = before
         """What was counted of the process before, by its own word."""
-        self._naps = naps
-        """How often it may have slept since then without that being work."""
         self._began = time.monotonic()
-        limit = work.timeout * (CEILING if self._clock == "processor" else 1) + SLACK
+        self._limit = work.timeout * (CEILING if clock == "processor" else 1) + SLACK
         hard = work.hard_timeout
-        self._limit = LOADING if loading else limit
-        self._hard = OVERLOAD * (1 + self._limit) if hard is None or loading else hard
+        self._hard = OVERLOAD * (1 + self._limit) if hard is None else hard
         self.look_at = self._began + min(self._limit, self._hard)
         """When to look whether it has."""
 
@@ -340,14 +327,11 @@ class _Deadline:
         if left > 0:
             self.look_at = now + max(left, 0.001)
             return None
-        if self._loading:
-            text = f"{self._work.function.name} was not loaded within {LOADING:g} s"
-        elif self._hard > since:
+        if self._hard > since:
             return self._work.out_of_time(seconds)
-        else:
-            text = f"not done {self._hard:g} s after it began, and stopped"
-            if since - seconds > 0.1 * since:
-                text += f" ({seconds:.2g} s of that was work, the rest waiting for a processor)"
+        text = f"not done {self._hard:g} s after it began, and stopped"
+        if since - seconds > 0.1 * since:
+            text += f" ({seconds:.2g} s of that was work, the rest waiting for a processor)"
         return Outcome(kind="timeout", message=f"TimeoutError: {text}", seconds=seconds)
 
     def _worked(self, since: float) -> float:
@@ -367,19 +351,19 @@ class _Deadline:
         except (OSError, ValueError, KeyError, TypeError):
             return since
         sleeps = not status[b"State"].strip().startswith(b"R")
-        slept = sleeps or now.sleeps - self._before.sleeps > self._naps
+        slept = sleeps or now.sleeps > self._before.sleeps
         return min(worked(since, self._before, now, slept=slept), since)
 
 
 class Template:
     """The pool's end of the template process, which forks workers in milliseconds."""
 
-    def __init__(self, settings: Settings) -> None:
+    is_loaded = False
+    """Whether it has imported what is to be preloaded."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
-        self._asked = 1
-        self._loaded = 0
-        self._said = b""
-        self._hearing = threading.Lock()
+        self._lock = threading.Lock()
         self._control, theirs = socket.socketpair()
         with theirs:
             try:
@@ -388,31 +372,28 @@ class Template:
                 self._control.close()
                 raise
 
-    def preload(self, modules: tuple[str, ...]) -> None:
-        """Have it import more modules; workers go on meanwhile."""
-        self._asked += 1
-        with suppress(OSError):  # it is gone, and the next one is started with all modules
-            self._control.sendall(b"p" + json.dumps(modules).encode() + b"\n", _QUIETLY)
-
-    def loaded_batches(self) -> int:
-        """How many batches of modules are loaded by now. What could not be is logged."""
-        if self._loaded < self._asked:
-            with self._hearing:
-                with suppress(OSError):  # nothing new
-                    self._said += self._control.recv(_CHUNK, socket.MSG_DONTWAIT)
-                *lines, self._said = self._said.split(b"\n")
-                self._loaded += len(lines)
-            for problem in (problem for line in lines for problem in json.loads(line)):
-                logger.warning("%s", problem)
-        return self._loaded
+    def await_loaded(self) -> None:
+        """Wait until it is loaded. What cannot be imported is logged. Raises `EndedError` and `TimeoutError`."""
+        with self._lock:
+            if self.is_loaded:
+                return
+            said = b""
+            self._control.settimeout(LOADING)
+            while not said.endswith(b"\n"):
+                more = self._control.recv(_CHUNK)
+                if not more:
+                    raise EndedError(None)
+                said += more
+            self.is_loaded = True
+        for problem in json.loads(said):
+            logger.warning("%s", problem)
 
     def start(self) -> WorkerProcess:
         """A new worker, on its way. Raises `OSError` when the template is gone."""
         ours, theirs = socket.socketpair()
         leash, their_leash = socket.socketpair()
-        worker = WorkerProcess(self, ours)
-        worker.leash = leash
         with theirs, their_leash:
+            worker = WorkerProcess(self.settings.clock, ours, leash)
             try:
                 fds = [theirs.fileno(), their_leash.fileno()]
                 socket.send_fds(self._control, [b"f"], fds, _QUIETLY)
@@ -421,11 +402,18 @@ class Template:
                 raise
         return worker
 
+    def interrupt(self) -> None:
+        """Have a thread that waits for it wait no longer."""
+        with suppress(OSError):  # gone already
+            self._control.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """End the template, whose workers have been ended."""
-        if not self.loaded_batches():
+        if not self.is_loaded:
             self._process.kill()  # it is busy with imports
-        self._control.close()
+        self.interrupt()
+        with self._lock:
+            self._control.close()
         _await_end(self._process)
 
     def disown(self) -> None:
@@ -437,36 +425,39 @@ class Template:
 class Spawner(Template):
     """Starts a fresh interpreter for every worker, where there is no fork."""
 
-    def __init__(self, settings: Settings) -> None:
+    is_loaded = True
+
+    def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
-
-    def preload(self, modules: tuple[str, ...]) -> None:
-        self.settings = self.settings._replace(preload=(*self.settings.preload, *modules))
-
-    def loaded_batches(self) -> int:
-        return 0
 
     def start(self) -> WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                return _SpawnedWorker(self, ours, _started(self.settings, "worker_main", theirs))
+                started = _started(self.settings, "worker_main", theirs)
             except OSError:
                 ours.close()
                 raise
+        return _SpawnedWorker(self.settings.clock, ours, started)
 
+    def await_loaded(self) -> None: ...
+    def interrupt(self) -> None: ...
     def close(self) -> None: ...
     def disown(self) -> None: ...
 
 
 class _SpawnedWorker(WorkerProcess):
-    """A worker process that was started by itself."""
+    """A worker process that was started by itself, without a leash."""
 
     def __init__(
-        self, template: Template, pipe: socket.socket, process: "subprocess.Popen[bytes]"
+        self, clock: ClockKind, pipe: socket.socket, process: "subprocess.Popen[bytes]"
     ) -> None:
-        super().__init__(template, pipe)
+        super().__init__(clock, pipe, pipe)
         self._process = process
+
+    def await_birth(self) -> None:
+        self.pid = self._process.pid
+        self._await_hello()
 
     def interrupt(self) -> None:
         _kill(self._process)
@@ -480,19 +471,26 @@ class _SpawnedWorker(WorkerProcess):
         self._pipe.close()
         self._process.returncode = 0
 
-    def _learn_pid(self) -> None:
-        self.pid = self._process.pid
-
     def _status(self) -> int | None:
         return _await_end(self._process)
 
 
-def _started(settings: Settings, main: str, end: socket.socket) -> "subprocess.Popen[bytes]":
-    """A fresh interpreter with one end of a socket, in a session of its own.
+def _started(settings: WorkerSettings, main: str, end: socket.socket) -> "subprocess.Popen[bytes]":
+    """A fresh interpreter that runs a function of `worker` with one end of a socket, in a session of its own.
 
     A Ctrl-C at the terminal does not reach it. What it prints goes to stderr: the output of this
     program is what this program prints.
     """
+    # Not `-m`: the interpreter might find this package only by the path we have now.
+    code = (
+        "import json, sys; sys.path[:] = json.loads(sys.argv[2])['path']; "
+        f"from assay.isolation.worker import {main}; {main}()"
+    )
+    flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)
+    path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
+    said = json.dumps({"settings": settings._asdict(), "path": path})
+    fd = -1 if sys.platform == "win32" else end.fileno()
+    command = [sys.executable, *flags(), "-c", code, str(fd), said]
     try:
         os.fstat(2)
         stderr = 2
@@ -501,13 +499,11 @@ def _started(settings: Settings, main: str, end: socket.socket) -> "subprocess.P
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": stderr}
     if sys.platform == "win32":
         options |= {"stdin": subprocess.PIPE, "creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        process: Any = subprocess.Popen(settings.command(main, -1), **options)
+        process: Any = subprocess.Popen(command, **options)
         process.stdin.write(end.share(process.pid))
         process.stdin.close()
         return process
-    fd = end.fileno()
-    options |= {"pass_fds": [fd], "start_new_session": True}
-    return subprocess.Popen[bytes](settings.command(main, fd), **options)
+    return subprocess.Popen[bytes](command, **options, pass_fds=[fd], start_new_session=True)
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

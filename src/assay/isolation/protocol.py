@@ -5,38 +5,31 @@ has run code under test: it is read as JSON and never unpickled, and it counts o
 """
 
 import base64
-import json
 import struct
-import sys
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 HEAD: Final = struct.Struct(">c16sQ")
 """How every message begins: one letter, a token, and the length of what follows."""
 TOKEN_BYTES: Final = 16
 NO_TOKEN: Final = bytes(TOKEN_BYTES)
-FUNCTION: Final = b"f"
-"""To a worker: a function under a number. `NUMBER` follows, then the function, pickled."""
-NUMBER: Final = struct.Struct(">Q")
 TASK: Final = b"t"
-"""To a worker: a call, with the token that every message about it must carry. `CALL` follows, then the arguments, pickled."""
-CALL: Final = struct.Struct(">Qd")
-"""The number of the function, and the seconds it may work."""
+"""To a worker: a call, with the token that every message about it must carry. Pickled, the number of the function, the
+function (None when the worker has it), the arguments, and the seconds it may work; function and arguments pickled too."""
 HELLO: Final = b"h"
 """From a worker: it is there."""
 STARTED: Final = b"s"
-"""From a worker: the function was new and is loaded now; work begins. A `worker.Reading` follows, as JSON."""
+"""From a worker: function and arguments are loaded, and work begins. A `worker.Reading` follows, as JSON."""
 ANSWER: Final = b"a"
 """From a worker: what came of a task, as JSON."""
 LARGEST_VALUE: Final = 1 << 26
 """Characters of JSON that a result may have, so that no worker can fill the memory of this process."""
-PAIR: Final = struct.Struct(">ii")
-"""What the template says about a worker. At birth its process id, 0 when there is none, and how many batches of modules
-it has; at the end its exit status, and 0."""
+NUMBER: Final = struct.Struct(">i")
+"""What the template says about a worker: at birth its process id, 0 when there is none; at the end its exit status."""
 
 ClockKind: TypeAlias = Literal["schedule", "processor", "wall"]
 
 
-class Settings(NamedTuple):
+class WorkerSettings(NamedTuple):
     """What the template and every worker are told when they start."""
 
     preload: tuple[str, ...] = ()
@@ -45,26 +38,6 @@ class Settings(NamedTuple):
     """Bytes that a worker may take beyond what it has once its function is loaded."""
     clock: ClockKind = "wall"
     """How working time is counted: see `worker.Clock`."""
-
-    @classmethod
-    def given(cls) -> "tuple[int, Settings]":
-        """What this process was started with: a file descriptor, and the settings."""
-        said: dict[str, Any] = json.loads(sys.argv[2])
-        return int(sys.argv[1]), cls(tuple(said["preload"]), said["memory"], said["clock"])
-
-    def command(self, main: str, fd: int) -> list[str]:
-        """How to start a fresh interpreter that runs a function of `worker`, with our import path."""
-        import subprocess
-
-        # Not `-m`: the interpreter might find this package only by the path we have now.
-        code = (
-            "import json, sys; sys.path[:] = json.loads(sys.argv[2])['path']; "
-            f"from assay.isolation.worker import {main}; {main}()"
-        )
-        flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)
-        path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
-        said = json.dumps({**self._asdict(), "path": path})
-        return [sys.executable, *flags(), "-c", code, str(fd), said]
 
 
 def message(kind: bytes, *parts: bytes, token: bytes = NO_TOKEN) -> bytes:

@@ -16,14 +16,14 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
 from types import TracebackType
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
 from assay.isolation import protocol
-from assay.isolation.protocol import ClockKind, Settings
+from assay.isolation.protocol import ClockKind, WorkerSettings
 from assay.wording import described
 
 KEPT_SHARE: Final = 0.5
@@ -63,9 +63,9 @@ class Clock:
 
     def __init__(self, kind: ClockKind) -> None:
         self._kind: ClockKind = kind
+        self._now = time.process_time if kind == "processor" else time.monotonic
         self._began = 0.0
         self._started = Reading()
-        self._signal: Any = signal
         if kind == "schedule":
             import resource
 
@@ -74,22 +74,19 @@ class Clock:
 
     def start(self, seconds: float) -> Reading:
         """Begin to count; gives what was counted before."""
-        if self._kind == "processor":
-            self._signal.signal(self._signal.SIGPROF, self._signal.SIG_DFL)
-            self._signal.setitimer(self._signal.ITIMER_PROF, seconds)
+        self._alarm(seconds)
         self._started = self.read()
         self._began = self._now()
         return self._started
 
-    def stop(self) -> tuple[float, Reading]:
-        """How long this task has worked, and what was counted so far."""
+    def stop(self) -> float:
+        """How long the task has worked."""
         since, now = self._now() - self._began, self.read()
-        if self._kind == "processor":
-            self._signal.setitimer(self._signal.ITIMER_PROF, 0)
+        self._alarm(0)
         if self._kind != "schedule":
-            return since, now
+            return since
         slept = now.sleeps > self._started.sleeps
-        return max(worked(since, self._started, now, slept=slept), 0.0), now
+        return max(worked(since, self._started, now, slept=slept), 0.0)
 
     def read(self) -> Reading:
         """What was counted so far; nothing where it is not counted."""
@@ -99,8 +96,11 @@ class Clock:
         sleeps = self._resource.getrusage(self._resource.RUSAGE_THREAD).ru_nvcsw
         return Reading(time.thread_time(), waited, sleeps)
 
-    def _now(self) -> float:
-        return time.process_time() if self._kind == "processor" else time.monotonic()
+    def _alarm(self, seconds: float) -> None:
+        if self._kind == "processor":
+            kernel: Any = signal  # without these names on Windows
+            kernel.signal(kernel.SIGPROF, kernel.SIG_DFL)
+            kernel.setitimer(kernel.ITIMER_PROF, seconds)
 
 
 class Memory:
@@ -148,13 +148,12 @@ class Memory:
 class Worker:
     """Calls functions, and answers with what came of it."""
 
-    def __init__(self, pipe: socket.socket, settings: Settings) -> None:
+    def __init__(self, pipe: socket.socket, settings: WorkerSettings) -> None:
         self._pipe = pipe
         self._pid = os.getpid()
         self._clock = Clock(settings.clock)
         self._memory = Memory(settings.memory)
         self._functions: dict[int, Any] = {}
-        self._packed: dict[int, bytes] = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._hang_up)
 
@@ -163,30 +162,22 @@ class Worker:
         stream = cast("BinaryIO", self._pipe.makefile("rb"))
         self._pipe.sendall(protocol.message(protocol.HELLO))
         while len(head := stream.read(protocol.HEAD.size)) == protocol.HEAD.size:
-            kind, token, length = protocol.HEAD.unpack(head)
-            body = stream.read(length)
-            if kind == protocol.FUNCTION:
-                [number] = protocol.NUMBER.unpack_from(body)
-                self._packed[number] = body[protocol.NUMBER.size :]
-            else:
-                self._work(token, body)
+            _, token, length = protocol.HEAD.unpack(head)
+            self._work(token, stream.read(length))
 
-    def _work(self, token: bytes, body: bytes) -> None:
-        number, seconds = protocol.CALL.unpack_from(body)
+    def _work(self, token: bytes, task: bytes) -> None:
+        number, function, arguments, seconds = pickle.loads(task)
         threads = _threads()
         began = False
         try:
-            is_new = number not in self._functions
-            if is_new:
-                self._functions[number] = self._loaded(self._packed[number])
-                del self._packed[number]
+            if number not in self._functions:
+                self._functions[number] = self._loaded(function)
             # Before the clock starts, since it may import what the arguments are made of.
-            args, keywords = pickle.loads(memoryview(body)[protocol.CALL.size :])
+            args, keywords = pickle.loads(arguments)
             self._leave_if_forked()
             reading = self._clock.start(seconds)
             began = True
-            if is_new:
-                self._say(protocol.STARTED, token, json.dumps(reading))
+            self._say(protocol.STARTED, token, json.dumps(reading))
             kind, said = "value", _sendable(_called(self._functions[number], args, keywords))
         except MemoryError as error:
             self._memory.lift()
@@ -195,11 +186,11 @@ class Worker:
             self._leave_if_forked(error)
             kind, said = "raised", _told(error)
         self._leave_if_forked()
-        working, reading = self._clock.stop() if began else (0.0, self._clock.read())
+        seconds = self._clock.stop() if began else 0.0
         # A thread or process left behind would take time from the tasks that follow, or speak for this one.
         left_behind = _threads() > threads or _has_children()
         spent = kind == "memory" or left_behind or self._memory.is_high()
-        counted = json.dumps([kind, working, spent, reading])
+        counted = json.dumps([kind, seconds, spent])
         self._say(protocol.ANSWER, token, f"[{counted}, {said}]")
 
     def _say(self, kind: bytes, token: bytes, said: str) -> None:
@@ -306,7 +297,7 @@ def _flush() -> None:
             stream.flush()
 
 
-def be_worker(pipe: socket.socket, settings: Settings) -> NoReturn:
+def be_worker(pipe: socket.socket, settings: WorkerSettings) -> NoReturn:
     """Work, and end the process when there is nothing left to do."""
     status = 0
     try:
@@ -318,9 +309,14 @@ def be_worker(pipe: socket.socket, settings: Settings) -> NoReturn:
         os._exit(status)
 
 
+def _given() -> tuple[int, WorkerSettings]:
+    """What this process was started with: a file descriptor, and its settings."""
+    return int(sys.argv[1]), WorkerSettings(**json.loads(sys.argv[2])["settings"])
+
+
 def worker_main() -> None:
     """Be a worker started by itself, where there is no template to fork it from."""
-    fd, settings = Settings.given()
+    fd, settings = _given()
     _preload(settings.preload)  # a task that needs what is missing will say so
     if sys.platform == "win32":
         be_worker(socket.fromshare(sys.stdin.buffer.read()), settings)
@@ -329,13 +325,16 @@ def worker_main() -> None:
 
 def template_main() -> None:
     """Be the template: load what is to be preloaded, then fork workers until the pool is gone."""
-    fd, settings = Settings.given()
+    fd, settings = _given()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     control = socket.socket(fileno=fd)
     template = TemplateProcess(control, settings)
     try:
-        template.preload(settings.preload)
+        problems = _preload(settings.preload)
+        gc.collect()
+        gc.freeze()  # so that workers need no copy of what they never change
+        control.sendall(json.dumps(problems).encode() + b"\n")
         template.serve()
     except OSError:
         pass  # the pool is gone
@@ -363,13 +362,11 @@ def _preload(modules: Iterable[str]) -> list[str]:
 class TemplateProcess:
     """Forks a worker for every pair of sockets it is sent, and ends workers whose leash is let go."""
 
-    def __init__(self, control: socket.socket, settings: Settings) -> None:
+    def __init__(self, control: socket.socket, settings: WorkerSettings) -> None:
         self._control = control
         self._settings = settings
         self._leashes: dict[int, socket.socket] = {}
         """The leash of each worker by its process id."""
-        self._batches = 0
-        """How many batches of modules it has loaded."""
         self._is_done = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, self._obey)
@@ -390,14 +387,6 @@ class TemplateProcess:
             for key, _ in self._selector.select():
                 key.data()
 
-    def preload(self, modules: Iterable[str]) -> None:
-        """Import modules, and tell the pool when that is done, with what could not be."""
-        problems = _preload(modules)
-        gc.collect()
-        gc.freeze()  # so that workers need no copy of what they never change
-        self._batches += 1
-        self._control.sendall(json.dumps(problems).encode() + b"\n")
-
     def end(self) -> NoReturn:
         """End this process with all workers and everything they have started."""
         for pid in self._leashes:
@@ -416,18 +405,10 @@ class TemplateProcess:
                 self._selector.register(parent, selectors.EVENT_READ, self.end)
 
     def _obey(self) -> None:
-        """Do what the pool asks: fork a worker for a pair of sockets, or import the modules in a line of JSON."""
+        """Fork a worker for the pair of sockets that the pool sends; begin to end when the pool is gone."""
         asked, fds, _, _ = socket.recv_fds(self._control, 1, 2)
-        if asked == b"f":
+        if asked:
             self._fork(fds[0], socket.socket(fileno=fds[1]))
-        elif asked:
-            line = b""
-            while not line.endswith(b"\n"):
-                more = self._control.recv(1)  # no more, since the next request may bring sockets
-                if not more:
-                    raise OSError
-                line += more
-            self.preload(json.loads(line))
         else:
             self._is_done = True
             self._selector.unregister(self._control)
@@ -442,7 +423,7 @@ class TemplateProcess:
             except OSError:
                 os.close(pipe)
                 with leash, suppress(OSError):
-                    leash.sendall(protocol.PAIR.pack(0, 0))
+                    leash.sendall(protocol.NUMBER.pack(0))
                 return
         if pid == 0:
             self._become_worker(template, socket.socket(fileno=pipe), leash)
@@ -452,7 +433,7 @@ class TemplateProcess:
         self._leashes[pid] = leash
         self._selector.register(leash, selectors.EVENT_READ, lambda: self._let_go(pid))
         with suppress(OSError):  # the pool has let go already
-            leash.sendall(protocol.PAIR.pack(pid, self._batches))
+            leash.sendall(protocol.NUMBER.pack(pid))
 
     def _become_worker(self, template: int, pipe: socket.socket, leash: socket.socket) -> NoReturn:
         try:
@@ -496,10 +477,10 @@ class TemplateProcess:
                 with suppress(KeyError):  # let go already
                     self._selector.unregister(leash)
                 with leash, suppress(OSError):
-                    leash.sendall(protocol.PAIR.pack(status, 0))
+                    leash.sendall(protocol.NUMBER.pack(status))
             self._kill_orphans(spare=self._leashes)
 
-    def _kill_orphans(self, spare: Any) -> None:
+    def _kill_orphans(self, spare: Collection[int]) -> None:
         """Kill what has outlived its worker by leaving the worker's process group (on Linux)."""
         pid = os.getpid()
         try:
