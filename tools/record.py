@@ -84,10 +84,10 @@ from assay import (
     XMLParser,
     advantages,
     budget,
+    dry_run,
     extract_boxed_answer,
     extract_hash_answer,
     model_of,
-    rehearsal,
     rescore,
     rows_of,
     score_rows,
@@ -945,9 +945,9 @@ def judged(out: Recording) -> None:
             ],
         )
     with budget() as spent, ModelServer(judge()) as server:
-        model = model_of(server.model, price=Price(read=1.0, cached=1.0, written=2.0))
+        model = model_of(server.model, price=Price(input=1.0, cached=1.0, output=2.0))
         grader = PerCriterionGrader(model=model)
-        with rehearsal() as plan:
+        with dry_run() as plan:
             scored(GRADED, rows, autograder=grader)
         scored(GRADED, rows, autograder=grader)
         out.lines(

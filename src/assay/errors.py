@@ -12,7 +12,7 @@
     │   │   └── CircuitOpen                 … and has for so long that it is not asked for now
     │   ├── DeadlineExceeded (TimeoutError) no answer in the time given
     │   ├── BudgetExceeded                  the run may not spend more
-    │   │   └── NotAsked                    … and nothing at all: it is a rehearsal
+    │   │   └── NotAsked                    … and nothing at all: it is a dry run
     │   ├── Truncated                       the reply was cut off: no verdict
     │   └── Unreadable (JudgeError)         the reply cannot be read as what was asked for
     │       └── OffMenu                     … or gives a verdict that was not on offer
@@ -103,7 +103,7 @@ class BudgetExceeded(ModelError):
 
 
 class NotAsked(BudgetExceeded):
-    """The call was counted and not made, for this is a rehearsal."""
+    """The call was counted and not made, for this is a dry run."""
 
 
 class Truncated(ModelError):

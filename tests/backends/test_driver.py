@@ -9,7 +9,7 @@ import pytest
 
 from assay import Rubric
 from assay.backends import given, score_shards
-from assay.models import rehearsal
+from assay.models import dry_run
 from assay.runs import Run, RunError, score_rows
 from assay.tables import rows_of
 
@@ -327,7 +327,7 @@ class TestMishaps:
 
 def test_nobody_rehearses_with_workers(maker, table, tmp_path, here):
     """They would ask for real."""
-    with rehearsal(), pytest.raises(RunError, match="workers do not rehearse"):
+    with dry_run(), pytest.raises(RunError, match="workers do not rehearse"):
         score_shards(maker, [table(3)], tmp_path / "run", engine=here())
 
 

@@ -244,8 +244,8 @@ class TestWorkers:
 
     def test_money_is_one_sum_for_all_workers(self, rows, tmp_path):
         """Every token costs a dollar. What is left unasked is an error, and counted."""
-        price = {"read": DOLLAR, "written": DOLLAR}
-        with ModelServer("MET") as judge, budget(money=5000.0) as spent:
+        price = {"input": DOLLAR, "output": DOLLAR}
+        with ModelServer("MET") as judge, budget(dollars=5000.0) as spent:
             found = score_shards(
                 Making(judge.model, price=price), [rows], tmp_path / "run",
                 engine=Processes(2), rows=10,

@@ -194,7 +194,7 @@ class TestEndings:
 
 
 class TestCosts:
-    def test_a_rehearsal_asks_nobody(self, probe: Any, serve: Any) -> None:
+    def test_a_dry_run_asks_nobody(self, probe: Any, serve: Any) -> None:
         """Per criterion 1 bait, 8 attacks and their 8 twins: 34. For the guard one call a text, and two
         texts, the master key and its twin, are the same for both criteria: 32 more; behind it the 34 again, unless a cache has them.
         """

@@ -423,8 +423,8 @@ class TestWhatGoesWrong:
     def test_money_that_is_spent_is_no_crash(self, questions, rubric, server):
         """What was answered stays answered."""
         env = SingleTurnEnv(questions, rubric=rubric)
-        with budget(money=0.0):
-            results = env.evaluate(model=model_of(server.model, price=Price(read=1, written=1)))
+        with budget(dollars=0.0):
+            results = env.evaluate(model=model_of(server.model, price=Price(input=1, output=1)))
         assert results.metadata["errors"] == {"BudgetExceeded": 8}
         assert server.asked == []
 

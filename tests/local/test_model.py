@@ -14,7 +14,7 @@ from assay import PerCriterionGrader, Rubric
 from assay.errors import Refused
 from assay.local.local_model import NOT_A_JUDGEMENT, LocalModel
 from assay.models import model_of
-from assay.models.ledger import rehearsal
+from assay.models.budgets import dry_run
 
 pytestmark = pytest.mark.slow
 
@@ -99,10 +99,10 @@ async def test_an_engine_that_cannot_start_says_why(tmp_path, question):
     model.close()
 
 
-async def test_a_rehearsal_starts_no_engine(model, question):
+async def test_a_dry_run_starts_no_engine(model, question):
     """What would be asked is counted, and nothing is loaded."""
     rubric = Rubric.from_dict([{"requirement": "Names a river"}])
-    with rehearsal() as ledger:
+    with dry_run() as ledger:
         await rubric.score(
             [{"completion": "The Rhine."}], autograder=PerCriterionGrader(model=model)
         )

@@ -221,7 +221,7 @@ async def test_money_is_counted_through_anthropics_client(serve: Any, question: 
 
     transport = httpx2.AsyncClient(event_hooks={"request": [here]})
     async with anthropic.AsyncAnthropic(api_key="k", http_client=transport) as client:
-        with budget(money=1.0) as spent:
+        with budget(dollars=1.0) as spent:
             reply = await model_of(client, "claude-sonnet-5", limits=LIMITS)(question())
     assert spent.cost == reply.cost == Price(2.0, 10.0, 0.2, 2.5).of(reply.usage) > 0
 

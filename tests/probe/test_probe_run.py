@@ -13,7 +13,7 @@ from assay import (
     RubricAsJudgeGrader,
     RubricGroup,
 )
-from assay.models import rehearsal
+from assay.models import dry_run
 from assay.probe import Attack, Bare, ProbeReport, attacks_of, probe
 from assay.runs import stats
 from assay.testing import FakeModel, Fault, ModelServer
@@ -352,9 +352,9 @@ class TestSittings:
         assert not report.complete
         assert len(report.baselines) + len(report.twins) + len(report.trials) == len(seen) < 8
 
-    async def test_a_rehearsal_counts_every_call_and_makes_none(self):
+    async def test_a_dry_run_counts_every_call_and_makes_none(self):
         """3 baits, 2 twins, 3 attacks."""
-        with ModelServer("UNMET") as server, rehearsal() as spent:
+        with ModelServer("UNMET") as server, dry_run() as spent:
             grader = PerCriterionGrader(model=server.model)
             await probe(Rubric.from_dict([PARIS]), grader, attacks=FEW)
             assert (spent.calls, server.calls) == (8, 0)

@@ -15,7 +15,7 @@ from assay.runs import Journal, Row, Run, RunAbout, Spending, score_rows
 from assay.testing import ModelServer
 
 RUBRIC = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
-DEAR = Price(read=1000.0, written=1000.0)
+DEAR = Price(input=1000.0, output=1000.0)
 
 
 def rows(count):
@@ -81,9 +81,9 @@ from assay.runs import score_rows
 url, folder, money = sys.argv[1], sys.argv[2], float(sys.argv[3])
 rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
 rows = [{"id": f"e{n}", "completion": f"text {n:03}"} for n in range(200)]
-limits, price = Limits(concurrency=8, attempts=1), Price(read=1000.0, written=1000.0)
+limits, price = Limits(concurrency=8, attempts=1), Price(input=1000.0, output=1000.0)
 model = model_of(url, price=price, limits=limits, cache=None)
-with budget(money=money):
+with budget(dollars=money):
     asyncio.run(score_rows(rubric, rows, folder=folder, grader=PerCriterionGrader(model=model)))
 """
 
@@ -119,7 +119,7 @@ async def test_money_buys_whole_rollouts_of_a_run(tmp_path):
         for sitting in range(1, 4):
             given = (4 * sitting - 0.5) * one.spent.cost
             known = {} if sitting == 1 else of_run(Run.open(tmp_path))
-            with budget(money=given, **known):
+            with budget(dollars=given, **known):
                 found = await score_rows(
                     RUBRIC, rows(20), folder=tmp_path, grader=judge_at(server), resume=True
                 )

@@ -6,7 +6,7 @@ import pytest
 
 from assay import JudgeError, PerCriterionGrader, RubricAsJudgeGrader
 from assay.graders.prompting import fenced
-from assay.models import rehearsal
+from assay.models import dry_run
 from assay.suggest import Pair, read_pairs, suggest_from_pairs, suggest_from_references
 from assay.suggest.drafts import split
 from assay.testing import FakeModel, Fault, ModelServer
@@ -215,9 +215,9 @@ class TestDrafting:
         assert "[material 00000000 ends]" in fenced(shown.chosen).splitlines()[2]
         assert "&lt;query>" in calls[0]
 
-    async def test_a_rehearsal_drafts_nothing_and_counts_the_most(self):
+    async def test_a_dry_run_drafts_nothing_and_counts_the_most(self):
         """One call to draft, and 12 criteria on both sides of 6 pairs."""
-        with ModelServer(drafter(FIGURE)) as server, rehearsal() as spent:
+        with ModelServer(drafter(FIGURE)) as server, dry_run() as spent:
             await suggest_from_pairs(legs(9), server.model)
             assert (spent.calls, server.calls) == (1 + 12 * 6 * 2, 0)
 

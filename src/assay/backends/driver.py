@@ -26,7 +26,7 @@ from assay.backends.sharded import ShardedRun
 from assay.backends.shared import take_in
 from assay.backends.watch import ShardWatch
 from assay.backends.work import Scored
-from assay.models.ledger import Ledger
+from assay.models.budgets import Ledger
 from assay.runs.folder import Folder, Lock, RunError, RunRefused
 from assay.runs.metadata import RunAbout
 from assay.runs.pipeline import MOST_AT_ONCE, OnProgress, refuse_too_few
@@ -63,7 +63,7 @@ def score_shards(
     """
     refuse_too_few(1 if max_concurrent is None else max_concurrent)
     ledger = Ledger.current()
-    if ledger is not None and ledger.rehearses:
+    if ledger is not None and ledger.is_dry_run:
         raise RunRefused("workers do not rehearse: let one process do it, with `score_rows`")
     place = Folder(Path(folder).absolute())
     place.make()
@@ -113,7 +113,7 @@ class _Driver:
             yield None
             return
         purse = self._purse()
-        money = None if purse is None else purse.money
+        money = None if purse is None else purse.dollars
         spent = 0.0 if purse is None else purse.spent_before + purse.cost
         rollout = None if purse is None else purse.rollout
         with (
@@ -125,7 +125,7 @@ class _Driver:
     def _purse(self) -> Ledger | None:
         """The ledger around this run with the least money left; None where money is not limited."""
         ledgers = () if self._ledger is None else self._ledger.chain()
-        limited = (each for each in ledgers if each.money is not None)
+        limited = (each for each in ledgers if each.dollars is not None)
         return min(limited, key=lambda each: each.left, default=None)
 
     def _job(self, server: PermitServer | None, max_concurrent: int) -> Job:

@@ -27,7 +27,7 @@ from typing import Any
 
 from assay.errors import BudgetExceeded
 from assay.models.base import NOTHING, Usage
-from assay.models.ledger import Ledger, RolloutSpending, counting_in
+from assay.models.budgets import Ledger, RolloutSpending, counting_in
 from assay.models.limiter import Limiter, Limits, Outcome
 from assay.redaction import logger_of
 from assay.runs.pipeline import Progress
@@ -55,7 +55,7 @@ class PermitServer:
         self._host = host
         self._secret = secrets.token_hex(16)
         self._turns: dict[str, tuple[Limits, Limiter]] = {}
-        self.purse = Ledger(money=money, spent=spent, rollout=rollout)
+        self.purse = Ledger(dollars=money, spent=spent, rollout=rollout)
         """What all workers spend."""
         self._progress: dict[int, Progress] = {}
         self.address = ""

@@ -9,7 +9,7 @@ from assay.backends.client import PermitClient
 from assay.backends.job import Permits
 from assay.errors import Overloaded
 from assay.models.base import Usage
-from assay.models.ledger import Ledger, RolloutSpending, counting_in
+from assay.models.budgets import Ledger, RolloutSpending, counting_in
 from assay.models.retry import Endpoint
 
 _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
@@ -65,7 +65,7 @@ class SharedLedger(Ledger):
     def __init__(
         self, client: PermitClient, seconds: float | None, *, is_money_limited: bool
     ) -> None:
-        super().__init__(money=float("inf") if is_money_limited else None, seconds=seconds)
+        super().__init__(dollars=float("inf") if is_money_limited else None, seconds=seconds)
         self._client = client
         self._taken: dict[float, list[int]] = {}
         """The numbers of what was set aside, by amount."""
@@ -73,14 +73,14 @@ class SharedLedger(Ledger):
         """The rollouts that have begun, by the numbers that the server knows them by."""
 
     async def _take(self, estimate: float, rollout: RolloutSpending | None) -> None:
-        if self.money is None:
+        if self.dollars is None:
             return
         known = None if rollout is None else self._numbers.get(rollout)
         number = await self._client.here.reserve(estimate, known)
         self._taken.setdefault(estimate, []).append(number)
 
     def _put_back(self, estimate: float) -> None:
-        if self.money is not None:
+        if self.dollars is not None:
             self._client.here.tell({"settle": self._taken[estimate].pop()})
 
     def _add(self, usage: Usage, cost: float | None, model: str) -> None:

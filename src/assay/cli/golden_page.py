@@ -15,7 +15,7 @@ from assay.cli.sources import rubric_of
 from assay.cli.table import laid_out
 from assay.concurrency import run_sync
 from assay.graders import Autograder
-from assay.models import budget, rehearsal
+from assay.models import budget, dry_run
 from assay.rubric import Rubric
 from assay.trust.golden_run import GoldenReport, GoldenResult, run_golden
 
@@ -29,7 +29,7 @@ def run_tests(rubrics: Rubrics, judging: Judging, form: str, *, quiet: bool) -> 
     with judging_with(judging, rubric, quiet=quiet) as grader, quiet_log():
         if judging.dry_run:
             return _rehearse(rubric, grader)
-        with budget(money=judging.money):
+        with budget(dollars=judging.money):
             report = run_sync(run_golden(rubric, grader))
     name = rubric.name or rubrics.rubric or "rubric"
     if form == "json":
@@ -44,7 +44,7 @@ def run_tests(rubrics: Rubrics, judging: Judging, form: str, *, quiet: bool) -> 
 
 
 def _rehearse(rubric: Rubric, grader: Autograder | None) -> int:
-    with rehearsal() as spent:
+    with dry_run() as spent:
         report = run_sync(run_golden(rubric, grader))
     number = counted(len(report.by_example()), "example")
     print(f"{number} would take {shown_rehearsal(spent)}")

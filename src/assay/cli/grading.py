@@ -18,8 +18,8 @@ from assay.cli.texts import Text
 from assay.concurrency import side_by_side
 from assay.errors import RubricError
 from assay.graders import Autograder
-from assay.models import Ledger, budget, rehearsal
-from assay.models.ledger import rollout_spending
+from assay.models import Ledger, budget, dry_run
+from assay.models.budgets import rollout_spending
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import Row, Spending, Summary
@@ -33,12 +33,12 @@ def grade(rubric: Rubric, texts: Sequence[Text], judging: Judging, showing: Show
     with judging_with(judging, rubric, quiet=showing.quiet) as grader, quiet_log():
         if judging.dry_run:
             return _rehearse(rubric, grader, texts)
-        with budget(money=judging.money) as spent:
+        with budget(dollars=judging.money) as spent:
             return _Grading(rubric, grader, texts, judging, showing, spent).grade()
 
 
 def _rehearse(rubric: Rubric, grader: Autograder | None, texts: Sequence[Text]) -> int:
-    with rehearsal() as spent:
+    with dry_run() as spent:
         rollouts = [text.rollout for text in texts]
         asyncio.run(rubric.score(rollouts, autograder=grader))
     print(f"{counted(len(texts), 'text')} would take {shown_rehearsal(spent)}")

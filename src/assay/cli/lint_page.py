@@ -100,7 +100,7 @@ def mend_all(
     """Show as a diff what can be mended in each file; write it when that is wanted."""
     if model is None:
         _say("no model is named, so only what is certain is mended: -m names one")
-    with budget(money=money) as spent:
+    with budget(dollars=money) as spent:
         for name in names:
             fixed = fix_rubric(
                 name, model=model, ignore=linting.ignore, allow_code=linting.allow_code

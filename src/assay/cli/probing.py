@@ -20,7 +20,7 @@ from assay.cli.texts import texts_of
 from assay.concurrency import run_sync
 from assay.errors import TrustError
 from assay.graders import Autograder, Guarded
-from assay.models import budget, rehearsal
+from assay.models import budget, dry_run
 from assay.probe.attacks import Attack, attacks_of
 from assay.probe.probe_report import ProbeReport
 from assay.probe.trials import Bare, probe
@@ -74,7 +74,7 @@ class _Work:
 
     def rehearse(self) -> int:
         """Say what it would take, and ask nobody."""
-        with rehearsal() as spent:
+        with dry_run() as spent:
             for grader in self.graders.values():
                 run_sync(self._probe(grader, Stopping(), None))
         number = sum(not attack.harmless for attack in self._attacks())
@@ -83,7 +83,7 @@ class _Work:
 
     def carry_out(self) -> int:
         reports: dict[str, ProbeReport] = {}
-        with stoppable() as stopping, budget(money=self.judging.money) as spent:
+        with stoppable() as stopping, budget(dollars=self.judging.money) as spent:
             try:
                 with shown_progress("verdicts", quiet=self.probing.quiet) as tell:
                     for form, grader in self.graders.items():

@@ -20,7 +20,7 @@ from assay.cli.stopping import Stopping, stoppable
 from assay.cli.viewing import FOR_PEOPLE, show_saved
 from assay.errors import AssayError
 from assay.graders import Autograder
-from assay.models import Ledger, budget, rehearsal
+from assay.models import Ledger, budget, dry_run
 from assay.runs import Row, Run, Summary
 from assay.runs.folder import Folder
 from assay.runs.metadata import judge_name
@@ -56,7 +56,7 @@ class Running:
 
     def rehearse(self, work: Work, grader: Autograder | None) -> int:
         """Say what the work would take, and ask nobody."""
-        with rehearsal() as spent, quiet_log():
+        with dry_run() as spent, quiet_log():
             summary = asyncio.run(work(Conditions(grader)))
         what = counted(summary.rollouts, "rollout")
         print(f"{what} would take {shown_rehearsal(spent)}")
@@ -81,11 +81,11 @@ class Running:
         """The money is for the whole run, however often it is resumed."""
         money, folder = self.judging.money, self.saving.folder
         if money is None or folder is None or not self.saving.resume:
-            return budget(money=money)
+            return budget(dollars=money)
         if not Folder.of(folder).run_json.exists():
-            return budget(money=money)
+            return budget(dollars=money)
         run = Run.open(folder)
-        return budget(money=money, spent=run.spent().cost or 0.0, rollout=run.dearest())
+        return budget(dollars=money, spent=run.spent().cost or 0.0, rollout=run.dearest())
 
     def _done(self, work: Work, grader: Autograder | None, stopping: Stopping) -> Summary:
         conditions = Conditions(grader, self.saving.folder, self.saving.resume, stopping=stopping)

@@ -22,7 +22,7 @@ from assay.cli.table import laid_out
 from assay.cli.texts import texts_of
 from assay.concurrency import run_sync
 from assay.graders.judge_input import view_of
-from assay.models import budget, rehearsal
+from assay.models import budget, dry_run
 from assay.runs.pipeline import OnProgress
 from assay.suggest.drafts import read_pairs
 from assay.suggest.suggestion import (
@@ -68,7 +68,7 @@ def suggest_rubric(source: Source, judging: Judging, wanted: Wanted) -> int:
             if judging.dry_run:
                 return _rehearse(work)
             with (
-                budget(money=judging.money),
+                budget(dollars=judging.money),
                 shown_progress("verdicts", quiet=wanted.quiet) as tell,
             ):
                 suggestion = run_sync(work(tell))
@@ -125,7 +125,7 @@ def _texts(name: str) -> list[str]:
 
 
 def _rehearse(work: Work) -> int:
-    with rehearsal() as spent:
+    with dry_run() as spent:
         run_sync(work(None))
     print(f"it would take {shown_rehearsal(spent)}")
     return FINE

@@ -15,7 +15,7 @@ from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
 from assay.graders.base import Autograder
 from assay.messages import read_completion
-from assay.models.ledger import is_rehearsal
+from assay.models.budgets import is_dry_run
 from assay.redaction import logger_of
 from assay.report import Score
 from assay.rollout import Batch
@@ -145,7 +145,7 @@ class Engine:
         self, criterion: Criterion, found: Answers, place: int
     ) -> Score | None:
         """None when the criterion is to be asked of this rollout, else the answer it has already."""
-        if is_rehearsal():
+        if is_dry_run():
             return None  # where nothing is answered, everything that could be asked counts
         for name, verdicts in criterion.when:
             if found.columns[self.plan.index_of(name)][place] is WHOLE:

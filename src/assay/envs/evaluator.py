@@ -13,7 +13,7 @@ from assay.envs.scoring import Scoring
 from assay.envs.speaker import Speaker
 from assay.envs.work import Group, Job
 from assay.models import budget
-from assay.models.ledger import RolloutSpending
+from assay.models.budgets import RolloutSpending
 from assay.redaction import logger_of
 from assay.rubric import Rubric
 from assay.runs import Row, Spending
@@ -21,7 +21,7 @@ from assay.types import State
 from assay.wording import described, short_repr
 
 STAND_IN = "An answer of about this length stands for what the model would have written. " * 8
-"""What a rehearsal scores."""
+"""What a dry run scores."""
 
 logger = logger_of("assay")
 
@@ -90,7 +90,7 @@ class Evaluator:
                 state = State(input=job.example, completion=[], error=error)
         job.seconds = time.monotonic() - started
         job.spent = Spending.of(ledger)
-        if ledger.rehearses:
+        if ledger.is_dry_run:
             # Nothing was generated, and what would be asked about it counts all the same.
             state |= {"completion": [{"role": "assistant", "content": STAND_IN}], "error": None}
         job.error = _why(state.get("error"))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assay.envs.examples import Example
-from assay.models.ledger import RolloutSpending
+from assay.models.budgets import RolloutSpending
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key, Row
 from assay.runs.spending import NOTHING, Spending

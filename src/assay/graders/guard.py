@@ -17,7 +17,7 @@ from assay.graders.base import Autograder, Composite, JudgeAnswer, as_whole
 from assay.graders.judge_input import SECTIONS
 from assay.graders.length import LengthPenalty
 from assay.graders.prompting import system_prompt
-from assay.models.ledger import is_rehearsal
+from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
 from assay.types import OnError
 
@@ -73,10 +73,10 @@ class Guarded(Composite):
             if on_error == "raise" or is_stop(error):
                 raise
             said = Score.failed(error)
-        if said.value is None and not is_rehearsal():
+        if said.value is None and not is_dry_run():
             raise JudgeError(f"the guard question has no answer: {said.error}")
         # A dry run answers nothing, and is to count the calls that follow.
-        if is_rehearsal() or (said.value or 0.0) < 0.5:
+        if is_dry_run() or (said.value or 0.0) < 0.5:
             return await grader.answer(to_grade, criteria, query, on_error=on_error)
         reason = f"{INJECTION}: {said.reason}"
         if self.on_attack == "error":

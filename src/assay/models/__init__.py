@@ -7,7 +7,7 @@ payload         what is sent; openai, anthropic, gemini write it, http and sdk s
 structured      the value of a schema in what a model wrote
 limiter         how many calls go at once and a minute; retry, when to try again
 providers       addresses, keys and prices
-ledger          budget: what a run asks for and spends, and how much it may
+budgets         budget, dry_run: what a run asks for and spends, and how much it may
 reply_cache     a model that is not asked twice; judge_log, what judges were asked and said
 
 The names load when first used: a rubric that asks no model pays for none of it.

@@ -3,9 +3,9 @@ from assay.models.base import Reply as Reply
 from assay.models.base import Request as Request
 from assay.models.base import Token as Token
 from assay.models.base import Usage as Usage
-from assay.models.ledger import Ledger as Ledger
-from assay.models.ledger import budget as budget
-from assay.models.ledger import rehearsal as rehearsal
+from assay.models.budgets import Ledger as Ledger
+from assay.models.budgets import budget as budget
+from assay.models.budgets import dry_run as dry_run
 from assay.models.limiter import Limits as Limits
 from assay.models.providers import Price as Price
 from assay.models.providers import price_of as price_of

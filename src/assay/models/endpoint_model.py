@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.models.base import Reply, Request, Usage, schema_text
-from assay.models.ledger import Ledger, without_a_price
+from assay.models.budgets import Ledger, without_a_price
 from assay.models.payload import (
     SCHEMA,
     Payload,
@@ -137,10 +137,10 @@ class EndpointModel:
         if ledger is None:
             return await self._answered(attempt, request, expected, None)
         estimate = self._estimate(expected, ledger)
-        if ledger.rehearses:
+        if ledger.is_dry_run:
             cost = None if self.price is None else estimate
-            ledger.rehearse(expected, cost, **self._at_most(request, estimate))
-            raise NotAsked(f"{self.id} was not asked: this is a rehearsal")
+            ledger.count_dry_run(expected, cost, **self._at_most(request, estimate))
+            raise NotAsked(f"{self.id} was not asked: this is a dry run")
         await ledger.reserve(estimate)
         try:
             return await self._answered(attempt, request, expected, ledger)

@@ -122,24 +122,24 @@ _SOLD = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
 class Price:
     """Dollars for a million tokens.
 
-    >>> Price(read=2.0, cached=0.5, written=8.0).of(Usage(prompt=1000, cached=800, completion=100))
+    >>> Price(input=2.0, cached=0.5, output=8.0).of(Usage(prompt=1000, cached=800, completion=100))
     0.0016
     """
 
-    read: float
-    written: float
+    input: float
+    output: float
     cached: float | None = None
-    """Read from the provider's cache; as `read` when None."""
+    """Input from the provider's cache; as `input` when None."""
     stored: float | None = None
-    """Put into the provider's cache; as `read` when None."""
+    """Input put into the provider's cache; as `input` when None."""
 
     def of(self, usage: Usage) -> float:
         """What so many tokens cost, in dollars."""
         fresh = usage.prompt - usage.cached - usage.stored
-        cached = self.read if self.cached is None else self.cached
-        stored = self.read if self.stored is None else self.stored
-        total = fresh * self.read + usage.cached * cached + usage.stored * stored
-        return (total + usage.completion * self.written) / MILLION
+        cached = self.input if self.cached is None else self.cached
+        stored = self.input if self.stored is None else self.stored
+        total = fresh * self.input + usage.cached * cached + usage.stored * stored
+        return (total + usage.completion * self.output) / MILLION
 
 
 FREE = Price(0.0, 0.0)
@@ -152,7 +152,7 @@ def price_of(provider: str, name: str) -> Price | None:
 
     >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
     True
-    >>> price_of("anthropic", "us.anthropic.claude-haiku-4-5-20251001-v1:0").written
+    >>> price_of("anthropic", "us.anthropic.claude-haiku-4-5-20251001-v1:0").output
     5.0
     """
     tables = [_table(Path(own))] if (own := os.environ.get("ASSAY_PRICES")) else []
@@ -173,7 +173,7 @@ def _table(path: Path | None) -> Mapping[str, Mapping[str, Price]]:
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(
             f"the prices in {path} cannot be read ({error}): write a [provider] and under it "
-            '"model" = { read = 0.25, cached = 0.025, written = 2.00 }, dollars for a million tokens'
+            '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, dollars for a million tokens'
         ) from None
 
 

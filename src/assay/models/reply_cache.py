@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from assay.cache import CachedVerdict, Item, VerdictCache, VerdictKey, text_hash
 from assay.errors import CacheError, Unreadable
 from assay.models.base import Model, Reply, Request, Token, Usage
-from assay.models.ledger import Ledger
+from assay.models.budgets import Ledger
 from assay.models.structured import read
 from assay.redaction import logger_of
 

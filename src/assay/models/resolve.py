@@ -15,9 +15,9 @@ from assay.errors import Refused
 from assay.identity import path_of
 from assay.models.anthropic import AnthropicFormat
 from assay.models.base import NOTHING, Model, Reply, Request
+from assay.models.budgets import Ledger
 from assay.models.endpoint_model import EndpointModel, SendPayload
 from assay.models.gemini import GeminiFormat
-from assay.models.ledger import Ledger
 from assay.models.limiter import Limits
 from assay.models.openai import OpenAIFormat
 from assay.models.payload import MAX_COMPLETION_TOKENS, MAX_TOKENS, ProviderFormat, whole

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, cast
 from weakref import WeakSet
 
 from assay.errors import DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
-from assay.models.ledger import Ledger
+from assay.models.budgets import Ledger
 from assay.models.limiter import CallRecord, CircuitBreaker, Limiter, Limits, Outcome, Turns
 from assay.models.payload import RawReply
 from assay.wording import described

@@ -25,7 +25,7 @@ from assay.loading.golden_examples import Golden
 from assay.messages import question_text
 from assay.models import Ledger, budget
 from assay.models.base import has_room
-from assay.models.ledger import refuse_unpriced
+from assay.models.budgets import refuse_unpriced
 from assay.probe.attacks import Attack, attacks_of
 from assay.probe.probe_report import MOST, Origin, ProbeReport, Trial
 from assay.report import Score
@@ -88,8 +88,8 @@ async def _attack(
     """First the baits as they are, then harmless additions to them, then attacks."""
 
     def is_failed(trial: Trial) -> bool:
-        """Whether a text failed, as it should before it is attacked; in a rehearsal no judge is asked."""
-        return spent.rehearses or trial.fooled is False
+        """Whether a text failed, as it should before it is attacked; in a dry run no judge is asked."""
+        return spent.is_dry_run or trial.fooled is False
 
     bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
     baselines = await judge.trials(bare)

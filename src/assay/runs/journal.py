@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from assay.models.ledger import Ledger
+from assay.models.budgets import Ledger
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
 from assay.runs.jsonable import holdable
 from assay.runs.metadata import RunAbout

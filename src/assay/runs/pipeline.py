@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from assay.engine import Reports, logging_once
 from assay.errors import AssayError
 from assay.graders.base import Autograder
+from assay.models.budgets import Ledger, budget, rollout_spending
 from assay.models.judge_log import judge_log
-from assay.models.ledger import Ledger, budget, rollout_spending
 from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.rubric import BaseRubric

@@ -13,7 +13,7 @@ from assay.graders.base import Autograder, Grader, JudgeAnswer
 from assay.graders.judge_input import JudgeInput
 from assay.graders.per_criterion import question_of
 from assay.models import Model
-from assay.models.ledger import budget
+from assay.models.budgets import budget
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.rubric import Rubric, RubricGroup
 from assay.runs.folder import RunRefused

@@ -125,7 +125,7 @@ class Run:
     def spent(self) -> Spending:
         """What the run has asked of models in all its sittings, also for rollouts that were done again.
 
-        `budget(money=2.0, spent=run.spent().cost, rollout=run.dearest())` is a budget for the whole run when
+        `budget(dollars=2.0, spent=run.spent().cost, rollout=run.dearest())` is a budget for the whole run when
         it is resumed.
         """
         logged = spent_by(self._folder.spending)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.models.ledger import Ledger
+from assay.models.budgets import Ledger
 
 
 @dataclass(frozen=True)

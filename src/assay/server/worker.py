@@ -134,7 +134,7 @@ async def work(control: socket.socket, listening: socket.socket, board: int) -> 
     loader = Loader(begin.judge)
     money = begin.judge.money
     share = None if money is None else money / begin.settings.workers
-    with budget(money=share) as spent:
+    with budget(dollars=share) as spent:
         try:
             board_here = Board.at(board, FAMILIES, begin.rows)
             worker = Worker(begin, channel, board_here, loader)

@@ -17,7 +17,7 @@ from assay.loading import as_yaml
 from assay.loading.golden_examples import Golden
 from assay.models import Ledger, Model, budget, model_of
 from assay.models.base import has_room
-from assay.models.ledger import refuse_unpriced
+from assay.models.budgets import refuse_unpriced
 from assay.probe.trials import off_topic, refuse_whole
 from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
@@ -196,8 +196,8 @@ def _models(model: Any, grader: Autograder | None) -> tuple[Model, Autograder]:
 
 
 def _to_judge(draft: Draft, most: int, spent: Ledger) -> list[Criterion]:
-    """The drafted criteria; in a rehearsal, where no model drafts, as many of about as many words."""
-    if spent.rehearses:
+    """The drafted criteria; in a dry run, where no model drafts, as many of about as many words."""
+    if spent.is_dry_run:
         words = "Says what the prompt asks for in words that a person who reads it can follow"
         return [Criterion(requirement=f"{words}: {n}") for n in range(most)]
     if not draft.criteria and draft.errors:

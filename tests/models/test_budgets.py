@@ -16,15 +16,15 @@ from assay import (
     Rollout,
     Rubric,
     budget,
-    rehearsal,
+    dry_run,
 )
 from assay.graders import PerCriterionOutput
 from assay.models import Price, Usage, model_of, price_of
+from assay.models.budgets import Ledger
 from assay.models.endpoint_model import EndpointModel
-from assay.models.ledger import Ledger
 from assay.testing import Fault
 
-DEAR = Price(read=1000.0, written=1000.0)
+DEAR = Price(input=1000.0, output=1000.0)
 """A thousandth of a dollar a token."""
 
 
@@ -62,7 +62,7 @@ async def test_the_money_of_a_run_is_held_to(serve: Any, model_at: Any) -> None:
     model = model_at(server, price=DEAR, limits=Limits(concurrency=8))
     rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
     rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(10)]
-    with budget(money=20.0) as spent:
+    with budget(dollars=20.0) as spent:
         reports = await rubric.score(rollouts, autograder=PerCriterionGrader(model=model))
     lines = [line for report in reports for line in report.report or []]
     errors = [line.error for line in lines if line.error]
@@ -81,7 +81,7 @@ async def test_a_run_that_can_pay_for_all_is_not_stopped(
     model = model_at(server, price=DEAR, limits=Limits(concurrency=16))
     with budget() as counted:
         await asyncio.gather(*(model(question(f"count {n}")) for n in range(40)))
-    with budget(money=counted.cost * 1.2) as spent:
+    with budget(dollars=counted.cost * 1.2) as spent:
         await asyncio.gather(*(model(question(f"pay {n:2}")) for n in range(40)))
     assert spent.calls == 40
 
@@ -89,7 +89,7 @@ async def test_a_run_that_can_pay_for_all_is_not_stopped(
 async def test_without_a_price_money_cannot_be_held_to(question: Any) -> None:
     """It says so before anything is spent."""
     model = model_of("http://203.0.113.1:9/v1#test")
-    with budget(money=1.0) as spent, pytest.raises(BudgetExceeded, match="price=Price"):
+    with budget(dollars=1.0) as spent, pytest.raises(BudgetExceeded, match="price=Price"):
         await model(question())
     assert spent.calls == 0
 
@@ -101,7 +101,7 @@ async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_pat
     rubric = Rubric.from_dict([{"requirement": "Holds"}])
     grader = Panel([PerCriterionGrader(model=model)])
     said = r"what http://203\.0\.113\.1:9/v1#test costs is not known.*ASSAY_PRICES"
-    with budget(money=1.0) as spent, pytest.raises(BudgetExceeded, match=said):
+    with budget(dollars=1.0) as spent, pytest.raises(BudgetExceeded, match=said):
         await rubric.score([Rollout(completion="x")], autograder=grader)
     assert (spent.calls, spent.errors) == (0, {})
 
@@ -111,7 +111,7 @@ async def test_what_is_spent_inside_is_spent_outside(
 ) -> None:
     """And the outer limit holds inside."""
     model = model_at(serve("hello"), price=DEAR)
-    with budget(money=0.0001) as outer:
+    with budget(dollars=0.0001) as outer:
         with budget() as inner, pytest.raises(BudgetExceeded):
             await model(question())
         assert (inner.calls, outer.calls) == (0, 0)
@@ -161,14 +161,14 @@ async def test_a_run_ends_at_its_deadline(serve: Any, model_at: Any, question: A
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"money": -1}, {"seconds": float("nan")}], ids=str)
+@pytest.mark.parametrize("wrong", [{"dollars": -1}, {"seconds": float("nan")}], ids=str)
 def test_a_budget_that_is_none_is_refused(wrong: dict[str, float]) -> None:
     """Before the run."""
     with pytest.raises(ValueError, match="give 0 or more"), budget(**wrong):
         pass
 
 
-async def test_a_rehearsal_asks_nothing_and_says_what_it_would_take(
+async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(
     serve: Any, model_at: Any
 ) -> None:
     """Calls exactly; tokens and money by and large."""
@@ -177,7 +177,7 @@ async def test_a_rehearsal_asks_nothing_and_says_what_it_would_take(
     rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
     rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(3)]
     grader = PerCriterionGrader(model=model)
-    with rehearsal() as plan:
+    with dry_run() as plan:
         await rubric.score(rollouts, autograder=grader)
     assert (plan.calls, len(server.asked)) == (12, 0)
     with budget() as spent:
@@ -187,11 +187,11 @@ async def test_a_rehearsal_asks_nothing_and_says_what_it_would_take(
     assert plan.cost == pytest.approx(spent.cost, rel=0.5)
 
 
-async def test_a_rehearsal_is_an_error_to_who_needs_the_answer(
+async def test_a_dry_run_is_an_error_to_who_needs_the_answer(
     serve: Any, model_at: Any, question: Any
 ) -> None:
     """Nothing is made up."""
-    with rehearsal(), pytest.raises(NotAsked, match="rehearsal"):
+    with dry_run(), pytest.raises(NotAsked, match="dry run"):
         await model_at(serve())(question(schema=PerCriterionOutput))
 
 
@@ -206,7 +206,7 @@ def test_prices_are_by_the_million_and_by_kind() -> None:
 def test_a_table_of_ones_own_comes_first(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """For models that we know and for those we do not."""
     table = tmp_path / "prices.toml"
-    table.write_text('[openai]\n"gpt-5-mini" = { read = 7, written = 8 }\n', encoding="utf-8")
+    table.write_text('[openai]\n"gpt-5-mini" = { input = 7, output = 8 }\n', encoding="utf-8")
     monkeypatch.setenv("ASSAY_PRICES", str(table))
     assert price_of("openai", "gpt-5-mini") == Price(7, 8)
     assert price_of("openai", "gpt-5-nano") is not None
@@ -218,7 +218,7 @@ def test_an_endpoint_of_ones_own_has_its_price_under_its_address(
 ) -> None:
     """So a run with it can be held to a sum."""
     table = tmp_path / "prices.toml"
-    table.write_text('["http://203.0.113.1:9/v1"]\n"x" = { read = 7, written = 8 }\n', "utf-8")
+    table.write_text('["http://203.0.113.1:9/v1"]\n"x" = { input = 7, output = 8 }\n', "utf-8")
     monkeypatch.setenv("ASSAY_PRICES", str(table))
     model = model_of("http://203.0.113.1:9/v1#x", shared=False)
     assert isinstance(model, EndpointModel)
@@ -232,7 +232,7 @@ def test_a_table_that_cannot_be_read_says_what_to_write(
     table = tmp_path / "prices.toml"
     table.write_text('[openai]\n"gpt" = { cost = 7 }\n', encoding="utf-8")
     monkeypatch.setenv("ASSAY_PRICES", str(table))
-    with pytest.raises(ValueError, match=r"prices\.toml cannot be read.*read = "):
+    with pytest.raises(ValueError, match=r"prices\.toml cannot be read.*input = "):
         price_of("openai", "gpt")
 
 
@@ -253,7 +253,7 @@ async def test_money_buys_whole_rollouts(serve: Any, model_at: Any, warm: bool) 
     grader = PerCriterionGrader(model=model, warm=warm)
     money = 8.5 * await cost_of_one(grader)
     rollouts = [Rollout(prompt="q", completion=f"text {n:02}") for n in range(60)]
-    with budget(money=money) as spent:
+    with budget(dollars=money) as spent:
         reports = await FOUR.score(rollouts, autograder=grader)
     assert [report.scored for report in reports] == [True] * 8 + [False] * 52
     assert (spent.calls, spent.cost <= money) == (32, True)
@@ -266,7 +266,7 @@ async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(
     server = serve("MET", latency=0.001)
     grader = PerCriterionGrader(model=model_at(server, price=DEAR), warm=True)
     rollouts = [Rollout(prompt="q", completion="text 00") for _ in range(20)]
-    with budget(money=3.5 * await cost_of_one(grader)) as spent:
+    with budget(dollars=3.5 * await cost_of_one(grader)) as spent:
         async with asyncio.timeout(60):
             reports = await FOUR.score(rollouts, autograder=grader)
     assert all(report.scored for report in reports[:3])
@@ -281,7 +281,7 @@ async def test_what_a_cache_answers_needs_no_money(
     grader = PerCriterionGrader(model=model)
     known, unknown = (Rollout(prompt="q", completion=f"text {n}") for n in range(2))
     await FOUR.score([known], autograder=grader)
-    with budget(money=0.0) as spent:
+    with budget(dollars=0.0) as spent:
         reports = await FOUR.score([unknown, known], autograder=grader)
     assert [report.scored for report in reports] == [False, True]
     assert (spent.calls, spent.hits) == (0, 4)
@@ -291,7 +291,7 @@ async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, questio
     """Money is for a run however often it is resumed."""
     model = model_at(serve("hello"), price=DEAR)
     with (
-        budget(money=10.0, spent=9.999),
+        budget(dollars=10.0, spent=9.999),
         pytest.raises(
             BudgetExceeded,
             match=r"\$9.9990 of \$10.0000 are spent \(\$9.9990 of it in earlier sittings\)",
@@ -323,7 +323,7 @@ async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
     )
     grader = Guarded(PerCriterionGrader(model=model))
     rollouts = [Rollout(prompt="q", completion=f"text {n}") for n in range(5)]
-    with rehearsal() as expected:
+    with dry_run() as expected:
         await rubric.score(rollouts, autograder=grader)
     assert server.asked == []
     with budget() as spent:

@@ -1,6 +1,6 @@
 """Ledger: what a run has asked for and spent, and how much it may.
 
-    with budget(money=2.00, seconds=600) as spent:
+    with budget(dollars=2.00, seconds=600) as spent:
         reports = await rubric.score(rollouts)
     print(spent.calls, spent.usage.prompt, spent.cost)
 
@@ -31,21 +31,21 @@ class Ledger:
     def __init__(
         self,
         *,
-        money: float | None = None,
+        dollars: float | None = None,
         seconds: float | None = None,
         spent: float = 0.0,
         rollout: float | None = None,
-        rehearses: bool = False,
+        is_dry: bool = False,
         parent: "Ledger | None" = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.money = money
+        self.dollars = dollars
         """Dollars that may be spent; None is no limit."""
         self.spent_before = spent
         """Dollars of that money that were spent before, as in earlier sittings of a run."""
         self.rollout = rollout
         """Dollars that a rollout is known to cost; None when the first has to tell."""
-        self.rehearses = rehearses or (parent is not None and parent.rehearses)
+        self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)
         """Whether calls are counted, by estimate, and not made."""
         self.ends = None if seconds is None else clock() + seconds
         self.calls = 0
@@ -66,10 +66,10 @@ class Ledger:
         self.unpriced = 0
         """Calls whose price is not known."""
         self.most_calls = 0
-        """In a rehearsal: attempts that would be made if every one but the last of each call failed, every
+        """In a dry run: attempts that would be made if every one but the last of each call failed, every
         reply had to be asked for again, and the endpoint complained about each optional part."""
         self.most_cost = 0.0
-        """In a rehearsal: dollars if every reply had to be asked for again."""
+        """In a dry run: dollars if every reply had to be asked for again."""
         self.reserved = 0.0
         """Dollars set aside for calls that are under way."""
         self.on_change: Callable[[], None] | None = None
@@ -82,9 +82,9 @@ class Ledger:
     @property
     def left(self) -> float:
         """Dollars that are neither spent nor set aside."""
-        if self.money is None:
+        if self.dollars is None:
             return float("inf")
-        return self.money - self.spent_before - self.cost - self.reserved
+        return self.dollars - self.spent_before - self.cost - self.reserved
 
     @classmethod
     def current(cls) -> "Ledger | None":
@@ -105,7 +105,7 @@ class Ledger:
     @property
     def needs_prices(self) -> bool:
         """Whether money is limited, so that a call without a price cannot be made."""
-        return any(ledger.money is not None for ledger in self.chain())
+        return any(ledger.dollars is not None for ledger in self.chain())
 
     async def reserve(self, estimate: float) -> None:
         """Set money aside for a call; wait for calls under way while it may still suffice."""
@@ -150,7 +150,7 @@ class Ledger:
                 self.models[model] += 1
             self._changed()
 
-    def rehearse(
+    def count_dry_run(
         self, usage: Usage, cost: float | None, *, most_calls: int, most_cost: float
     ) -> None:
         """Count a call that would be made, and what it may come to at most."""
@@ -196,7 +196,7 @@ class Ledger:
         spent, before = self.spent_before + self.cost, self.spent_before
         earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
         return BudgetExceeded(
-            f"${spent:.4f} of ${self.money or 0.0:.4f} are spent{earlier} and {what}: give the run more "
+            f"${spent:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} and {what}: give the run more "
             "money, or let what is answered do"
         )
 
@@ -278,7 +278,7 @@ class RolloutSpending:
         rollout = cls()
         try:
             # The outermost first: what an inner one has is part of it.
-            for each in [each for each in ledger.chain() if each.money is not None][::-1]:
+            for each in [each for each in ledger.chain() if each.dollars is not None][::-1]:
                 await each.begin_rollout(rollout)
                 rollout._begun.append(each)
         except BaseException:
@@ -397,21 +397,21 @@ def without_a_price(model: str) -> BudgetExceeded:
     """What is said of a model that costs nobody knows what."""
     return BudgetExceeded(
         f"what {model} costs is not known, so the money of this run cannot be held to: "
-        "give model_of(..., price=Price(read=…, written=…)), or a table in ASSAY_PRICES"
+        "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"
     )
 
 
 @contextmanager
 def budget(
     *,
-    money: float | None = None,
+    dollars: float | None = None,
     seconds: float | None = None,
     spent: float = 0.0,
     rollout: float | None = None,
 ) -> Generator[Ledger]:
     """Count, and bound, what is asked of models inside the block.
 
-    Beyond `money` (dollars) calls raise `BudgetExceeded`, beyond `seconds` `DeadlineExceeded`:
+    Beyond so many `dollars` calls raise `BudgetExceeded`, beyond `seconds` `DeadlineExceeded`:
     errors on the lines they were for. What is answered stays answered. `spent` dollars of the money are
     gone already, as for a run that is resumed, and a `rollout` is known to cost so many.
 
@@ -420,33 +420,33 @@ def budget(
     >>> spent.calls, spent.cost
     (0, 0.0)
     """
-    given = {"money": money, "seconds": seconds, "spent": spent, "rollout": rollout}
+    given = {"dollars": dollars, "seconds": seconds, "spent": spent, "rollout": rollout}
     for name, value in given.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
     made = Ledger(
-        money=money, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current()
+        dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current()
     )
     with counting_in(made) as ledger:
         yield ledger
 
 
 @contextmanager
-def rehearsal() -> Generator[Ledger]:
+def dry_run() -> Generator[Ledger]:
     """Count what would be asked inside the block, and ask nothing: an estimate before a run.
 
     Calls end in `NotAsked`, so score and look away. What a cache has counts as a hit. A question that
     depends on an answer counts as asked. `most_calls` and `most_cost` also hold what retries and replies
     that have to be asked for again can come to.
     """
-    with counting_in(Ledger(rehearses=True)) as ledger:
+    with counting_in(Ledger(is_dry=True)) as ledger:
         yield ledger
 
 
-def is_rehearsal() -> bool:
+def is_dry_run() -> bool:
     """Whether calls are only counted here."""
     ledger = Ledger.current()
-    return ledger is not None and ledger.rehearses
+    return ledger is not None and ledger.is_dry_run
 
 
 @contextmanager
