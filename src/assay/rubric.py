@@ -787,14 +787,11 @@ class RubricGroup(Rubric):
         self.rubrics[0].add_class_object(name, obj)
 
     @classmethod
-    def _read(cls, node: Node, allow_code: bool, options: dict[str, Any]) -> Self:
+    def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
         """A group from a mapping with `rubrics`, a list in which each is a rubric or a group."""
         parts, given = group_parts(node)
         inner = inner_options(options)
-        kinds = [RubricGroup if is_group(part) else Rubric for part in parts]
-        rubrics = [
-            kind._read(part, allow_code, inner) for kind, part in zip(kinds, parts, strict=True)
-        ]
+        rubrics = [rubric_at(part, allow_code=allow_code, **inner) for part in parts]
         return cls(rubrics, **given | options)
 
     def to_dict(self) -> dict[str, Any]:
@@ -833,3 +830,9 @@ class RubricGroup(Rubric):
 
     def _inside(self) -> Sequence[object]:
         return self.rubrics
+
+
+def rubric_at(node: Node, *, allow_code: bool = False, **options: Any) -> Rubric:
+    """The rubric, or the group of rubrics, that stands at a node of a file that was read."""
+    kind = RubricGroup if is_group(node) else Rubric
+    return kind.from_node(node, allow_code=allow_code, **options)

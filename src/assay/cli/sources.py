@@ -9,8 +9,8 @@ from typing import Any
 from assay.cli.options import Rubrics
 from assay.errors import AssayError, RubricError
 from assay.loading.document import read_file
-from assay.loading.rubric_reader import is_group, is_reference
-from assay.rubric import Rubric, RubricGroup
+from assay.loading.rubric_reader import is_reference
+from assay.rubric import Rubric, rubric_at
 from assay.wording import described, did_you_mean, short_repr
 
 
@@ -27,8 +27,7 @@ def _rubric_in(path: str, *, allow_code: bool) -> Rubric:
     """The rubric in a file, or the group of rubrics."""
     if allow_code:
         _look_here_too()
-    kind = RubricGroup if is_group(read_file(path)) else Rubric
-    return kind.from_file(path, allow_code=allow_code)
+    return rubric_at(read_file(path), allow_code=allow_code)
 
 
 def _look_here_too() -> None:

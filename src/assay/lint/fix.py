@@ -20,12 +20,19 @@ from assay.errors import ModelError, RubricError
 from assay.graders.prompting import prompt_version, system_prompt
 from assay.lint.findings import Hit
 from assay.lint.lexicon import pattern, third_person
-from assay.lint.linter import PlacedCriterion, load, place_criteria, refuse_unknown
+from assay.lint.linter import PlacedCriterion, place_criteria, refuse_unknown
 from assay.lint.rules import hits_of_criterion
-from assay.loading.document import KeyPath, Node, Position, dump_yaml, load_yaml, read_text
-from assay.loading.rubric_reader import is_group
+from assay.loading.document import (
+    KeyPath,
+    Node,
+    Position,
+    dump_yaml,
+    load_yaml,
+    read_file,
+    read_text,
+)
 from assay.models import Model, Request, model_of
-from assay.rubric import Rubric, RubricGroup
+from assay.rubric import rubric_at
 
 AT_ONCE: Final = 8
 """Criteria that a model is asked about side by side."""
@@ -75,7 +82,8 @@ def fix_rubric(
     the two choices of a scale that stands upside down change places. A model also splits and rewrites.
     """
     refuse_unknown(ignore)
-    rubric, node = load(path, allow_code)
+    node = read_file(path)
+    rubric = rubric_at(node, allow_code=allow_code)
     items = [item for criteria in place_criteria(rubric, node) for item in criteria]
     found = [(item, _open_hits(item, ignore)) for item in items]
     certain = [change for item, hits in found for change in _certain(item, hits)]
@@ -96,11 +104,11 @@ def fix_rubric(
             notes.append(f"{change.item.name}: {error}")
         else:
             made.append(change)
-    after = editor.edited(made) if made else editor.text
-    if made:  # what is no rubric any more is not handed out
-        kind = RubricGroup if is_group(node) else Rubric
-        read = kind.from_json if node.document.format == "json" else kind.from_yaml
-        read(after, allow_code=allow_code)
+    after = editor.text
+    if made:
+        mended = editor.edited(made)
+        rubric_at(mended, allow_code=allow_code)  # what is no rubric any more is not handed out
+        after = mended.document.text
     changed = tuple(dict.fromkeys(change.item.name for change in made))
     return RubricFix(Path(str(node.document.path)), editor.text, after, changed, tuple(notes))
 
@@ -262,8 +270,8 @@ class _Editor:
         self.is_json = node.document.format == "json"
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
 
-    def edited(self, changes: Sequence[Change]) -> str:
-        """The text with these changes made. Raises `EditError` when one cannot be made.
+    def edited(self, changes: Sequence[Change]) -> Node:
+        """The file with these changes made. Raises `EditError` when one cannot be made.
 
         It is read back, and holds what it should, or it is not handed out.
         """
@@ -272,9 +280,10 @@ class _Editor:
         for start, end, instead in sorted(edits, reverse=True):
             text = text[:start] + instead + text[end:]
         document = self.node.document
-        if read_text(text, document.format, document.path).data != self._expected(changes):
+        mended = read_text(text, document.format, document.path)
+        if mended.data != self._expected(changes):
             raise EditError("it is written in a way that cannot be edited in place: do it by hand")
-        return text
+        return mended
 
     def _expected(self, changes: Sequence[Change]) -> Any:
         """What the file should hold afterwards."""

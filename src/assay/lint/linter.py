@@ -16,8 +16,8 @@ from assay.lint.conflicts import hits_between, unreachable
 from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.rules import hits_of_criterion
 from assay.loading.document import KeyPath, Node, read_file
-from assay.loading.rubric_reader import criterion_nodes, is_group
-from assay.rubric import Rubric, RubricGroup
+from assay.loading.rubric_reader import criterion_nodes
+from assay.rubric import rubric_at
 from assay.wording import did_you_mean
 
 
@@ -37,9 +37,11 @@ def lint(
     node: Node | None = None
     if isinstance(rubric, str | Path):
         try:
-            rubric, node = load(rubric, allow_code)
+            node = read_file(rubric)
+            rubric = rubric_at(node, allow_code=allow_code)
         except RubricFileError as error:
-            return [found for found in [_unloadable(error)] if found.id not in ignore]
+            finding = _unloadable(error)
+            return [] if finding.id in ignore else [finding]
     listed = place_criteria(rubric, node)
     found = [finding for criteria in listed for finding in _of_rubric(criteria)]
     if run is not None:
@@ -55,13 +57,6 @@ def refuse_unknown(ignore: Collection[str]) -> None:
     for rule in ignore:
         if rule not in RULES:
             raise RubricError(f"there is no rule {rule!r}: {did_you_mean(rule, RULES)}")
-
-
-def load(path: str | Path, allow_code: bool) -> tuple[Rubric, Node]:
-    """The rubric, or group of rubrics, in a file, and the file as it was read."""
-    node = read_file(path)
-    kind = RubricGroup if is_group(node) else Rubric
-    return kind.from_file(path, allow_code=allow_code), node
 
 
 def _unloadable(error: RubricFileError) -> Finding:

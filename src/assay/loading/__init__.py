@@ -54,32 +54,33 @@ class Loadable:
         >>> Rubric.from_dict([{"check": {"contains": "Paris"}, "weight": 2}])
         <Rubric [contains +2]>
         """
-        return cls._read(Node(data), allow_code, options)
+        return cls.from_node(Node(data), allow_code=allow_code, **options)
 
     @classmethod
     def from_json(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric that a JSON text describes."""
-        return cls._read(read_text(text, "json"), allow_code, options)
+        return cls.from_node(read_text(text, "json"), allow_code=allow_code, **options)
 
     @classmethod
     def from_yaml(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric that a YAML text describes, by the rules of YAML 1.2."""
-        return cls._read(read_text(text, "yaml"), allow_code, options)
+        return cls.from_node(read_text(text, "yaml"), allow_code=allow_code, **options)
 
     @classmethod
     def from_toml(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric that a TOML text describes."""
-        return cls._read(read_text(text, "toml"), allow_code, options)
+        return cls.from_node(read_text(text, "toml"), allow_code=allow_code, **options)
 
     @classmethod
     def from_file(
         cls, file: str | Path | IO[Any], *, allow_code: bool = False, **options: Any
     ) -> Self:
         """The rubric in a `.json`, `.yaml`, `.yml` or `.toml` file: a path, or an open file."""
-        return cls._read(read_file(file), allow_code, options)
+        return cls.from_node(read_file(file), allow_code=allow_code, **options)
 
     @classmethod
-    def _read(cls, node: Node, allow_code: bool, options: dict[str, Any]) -> Self:
+    def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
+        """The rubric that stands at a node of a file that was read."""
         make = cast("Any", cls)
 
         def build(criteria: list[Criterion], given: dict[str, Any], is_outer: bool) -> Any:

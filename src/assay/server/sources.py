@@ -15,8 +15,8 @@ from assay.graders import (
     RubricAsJudgeGrader,
 )
 from assay.loading.document import read_file
-from assay.loading.rubric_reader import is_group, is_reference
-from assay.rubric import Rubric, RubricGroup
+from assay.loading.rubric_reader import is_reference
+from assay.rubric import Rubric, rubric_at
 from assay.runs.row_rubrics import Way
 from assay.server.settings import Judge
 from assay.wording import short_repr
@@ -95,8 +95,7 @@ class _NamedText(io.BytesIO):
 
 
 def _read(source: Source) -> Rubric:
-    kind = RubricGroup if is_group(read_file(_NamedText(source))) else Rubric
-    return kind.from_file(_NamedText(source), allow_code=source.allow_code)
+    return rubric_at(read_file(_NamedText(source)), allow_code=source.allow_code)
 
 
 def _imported(reference: str) -> Rubric:
