@@ -82,8 +82,8 @@ def judges() -> list[Callable[[str], Any]]:
     """What reads the replies of judges, and what prepares a text for them."""
     from assay import Criterion
     from assay.graders import PerCriterionOutput
-    from assay.graders.guard import foregone
     from assay.graders.judge_input import parse_thinking_output, thinking_and_rest, transcript
+    from assay.graders.per_criterion import foregone
     from assay.graders.prompting import opening
     from assay.models.base import Request
     from assay.models.structured import read

@@ -7,17 +7,19 @@ import pytest
 
 from assay import (
     Autograder,
+    Cascade,
     Criterion,
     CriterionReport,
     EvaluationReport,
     GradingError,
     JudgeError,
+    Panel,
     PerCriterionGrader,
     Rubric,
     RubricAsJudgeGrader,
     Score,
 )
-from assay.graders import LengthPenalty
+from assay.graders import Grader, LengthPenalty
 from assay.testing import FakeModel, make_state
 
 
@@ -212,6 +214,48 @@ async def test_a_shipped_grader_with_a_step_of_its_own(rubric_of: Any) -> None:
 
     assert (await rubric_of(1).grade("x", autograder=Strict(FakeModel("MET")))).score == 0.0
     assert (await rubric_of(1).grade("x", autograder=Squared(FakeModel(50)))).score == 0.25
+
+
+class Halved:
+    """A formula that is mixed in."""
+
+    async def aggregate(self, judge_results: Any, *, normalize: bool = True) -> EvaluationReport:
+        return EvaluationReport(score=sum(line.value for line in judge_results) / 2)
+
+
+async def test_a_formula_may_be_mixed_in(rubric_of: Any) -> None:
+    """Its class comes first, so its `aggregate()` is the one that counts."""
+
+    class HalfGrader(Halved, PerCriterionGrader):
+        pass
+
+    assert (await rubric_of(1).grade("x", autograder=HalfGrader(FakeModel("MET")))).score == 0.5
+
+
+async def test_a_formula_over_what_a_panel_says(rubric_of: Any) -> None:
+    """The judges vote on each criterion as they do elsewhere, and the formula reads the outcome."""
+
+    class HalfPanel(Halved, Panel):
+        pass
+
+    judges = [PerCriterionGrader(FakeModel(said)) for said in ("MET", "MET", "UNMET")]
+    assert (await rubric_of(1).grade("x", autograder=HalfPanel(judges))).score == 0.5
+    with pytest.raises(ValueError, match="gives one number for all criteria"):
+        Cascade([HalfPanel(judges)])
+
+
+async def test_answers_that_fail_one_by_one(rubric_of: Any, partial_report: Any) -> None:
+    """A grader that writes `ask()` is told whether to record a failure; the other answer stays."""
+
+    class Half(Grader):
+        async def ask(self, to_grade: str, criteria: Any, query: Any, on_error: Any) -> list[Score]:
+            told.append(on_error)
+            return [Score(1.0), *[Score.failed("RuntimeError: down")] * (len(criteria) - 1)]
+
+    told: list[str] = []
+    report = await partial_report(rubric_of(3, 1), Half())
+    assert [line.answered for line in report.report] == [True, False]
+    assert told == ["record"]
 
 
 async def test_a_formula_never_sees_half_an_answer(rubric_of: Any) -> None:

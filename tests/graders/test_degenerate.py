@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assay import Criterion, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
-from assay.graders.guard import degenerate
+from assay.graders.judge_input import degenerate
 from assay.testing import FakeModel
 
 KEYS = [

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from assay.criterion import Criterion
 from assay.graders.base import Autograder, Composite, scores_from
-from assay.graders.guard import degenerate
+from assay.graders.judge_input import degenerate
 from assay.graders.length import LengthPenalty
 from assay.models.base import Reply, Token
 from assay.redaction import logger_of
@@ -136,7 +136,7 @@ def choice_odds(
     """The probability of each choice, given that it is one of them; None when too little is known.
 
     Walks along the written choice. Whatever leaves it at a token goes to the one choice that this
-    leads to; where it could lead to several, nobody knows, and it counts for none.
+    leads to; where it could lead to several, it counts for none.
 
     >>> met = Token("MET", math.log(0.9), {"MET": math.log(0.9), "UN": math.log(0.1)})
     >>> odds = choice_odds(("UNMET", "MET"), "MET", [met])

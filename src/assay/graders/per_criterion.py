@@ -13,7 +13,7 @@ from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Grader, JudgeOptions, OptionsChange
-from assay.graders.guard import Degenerate, foregone
+from assay.graders.judge_input import DEGENERATE, Degenerate, degenerate
 from assay.graders.length import LengthPenalty
 from assay.graders.prompting import all_criteria, labels, one_criterion, opening, prompt_version
 from assay.graders.prompting import system_prompt as shipped
@@ -33,6 +33,7 @@ from assay.identity import name_of
 from assay.models.base import Model, Request, announce
 from assay.models.judge_log import ask_judge
 from assay.models.providers import keeps_prefixes
+from assay.models.resolve import configured_model, model_of, what_to_set
 from assay.report import UNASKED, Score
 from assay.types import Message, OnError
 
@@ -70,7 +71,7 @@ class ModelGrader(Grader, Generic[Generate]):
         """`model` is what `model_of` takes; `system_prompt` replaces the shipped one.
 
         A text that holds no answer at all (nothing, a lone colon, `Thought process:`) gets the lowest
-        choice of every wanted criterion, and nobody is asked; `degenerate="ask"` asks all the same.
+        choice of every wanted criterion, and no model is asked; `degenerate="ask"` asks all the same.
         """
         super().__init__(normalize=normalize, length_penalty=length_penalty)
         if degenerate not in get_args(Degenerate):
@@ -79,7 +80,7 @@ class ModelGrader(Grader, Generic[Generate]):
         if generate_fn is not None and model is not None:
             raise JudgeError("both generate_fn= and model= are given: say who is to be asked, once")
         self.generate_fn = generate_fn
-        self._model = None if model is None else _model_of(model)
+        self._model = None if model is None else model_of(model)
         self.system_prompt = shipped(self.prompt) if system_prompt is None else system_prompt
         self.options = JudgeOptions()
         self._sent: dict[int, None] = {}
@@ -105,10 +106,16 @@ class ModelGrader(Grader, Generic[Generate]):
     @property
     def model(self) -> Model:
         """Who is asked when there is no `generate_fn`: the grader's own model, or the default."""
-        return self._model or _default_model(type(self).__name__)
+        model = self._model or configured_model()
+        if model is None:
+            raise JudgeError(
+                f"{type(self).__name__} has no model to ask: {what_to_set()}; or pass it model=, or "
+                "generate_fn=, a function of (system_prompt, user_prompt)"
+            )
+        return model
 
     def models(self) -> tuple[Model, ...]:
-        model = None if self.generate_fn is not None else self._model or _configured_model()
+        model = None if self.generate_fn is not None else self._model or configured_model()
         return () if model is None else (model,)
 
     def opened(self, shared: str) -> tuple[Message, Message]:
@@ -130,12 +137,10 @@ class ModelGrader(Grader, Generic[Generate]):
         if self.generate_fn is not None:
             function: Any = self.generate_fn
             system, user = opened[0]["content"], opened[1]["content"] + question
-            by_name = self.size == 1
-            said: Any = (
-                function(system_prompt=system, user_prompt=user)
-                if by_name
-                else function(system, user)
-            )
+            if self.size == 1:
+                said: Any = function(system_prompt=system, user_prompt=user)
+            else:
+                said = function(system, user)
             return await said if isawaitable(said) else said
         model, options, source = self.model, self.options, ""
         request = Request(
@@ -166,7 +171,6 @@ class ModelGrader(Grader, Generic[Generate]):
         return value_of(reply)
 
     def _foregone(self, to_grade: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
-        """The scores, by place, that need no judge, since the text holds no answer at all."""
         return foregone(to_grade, criteria) if self.degenerate == "lowest" else {}
 
 
@@ -235,11 +239,17 @@ class _BatchGrader(ModelGrader[Generate]):
         reverse = self.options.reverse
         if self.size == 1:
             [criterion] = batch
+
+            def complaint(reply: Any) -> str | None:
+                return read_verdict(criterion, reply).error
+
+            # The schema of a label is any text, so it cannot tell that a label was not on offer.
+            check = complaint if labels(criterion, reverse=reverse) else None
             reply = await self.reply(
                 opened,
                 one_criterion(criterion, reverse=reverse),
                 reply_model(criterion, reverse=reverse),
-                check=off_menu(criterion, reverse=reverse),
+                check=check,
                 question_hash=question_of(criterion),
             )
             return [read_verdict(criterion, reply)]
@@ -374,33 +384,6 @@ def _opening_key(model: Model, opened: tuple[Message, Message]) -> int:
     return hash((model.id, opened[0]["content"], opened[1]["content"]))
 
 
-# Imported late: a rubric that asks no model does without all that is behind one.
-
-
-def _model_of(source: Any) -> Model:
-    from assay.models.resolve import model_of
-
-    return model_of(source)
-
-
-def _configured_model() -> Model | None:
-    from assay.models.resolve import configured_model
-
-    return configured_model()
-
-
-def _default_model(grader: str) -> Model:
-    from assay.models.resolve import what_to_set
-
-    model = _configured_model()
-    if model is None:
-        raise JudgeError(
-            f"{grader} has no model to ask: {what_to_set()}; or pass it model=, or generate_fn=, a "
-            "function of (system_prompt, user_prompt)"
-        )
-    return model
-
-
 def reply_model(criterion: Criterion, *, reverse: bool = False) -> type[BaseModel]:
     """What a reply to one criterion is read as. One of few, so that no endpoint compiles more."""
     listed = labels(criterion, reverse=reverse)
@@ -415,17 +398,6 @@ def question_of(criterion: Criterion) -> str:
     if known is None:
         known = criterion.memo["question_hash"] = criterion.question_hash
     return known
-
-
-def off_menu(criterion: Criterion, *, reverse: bool = False) -> Callable[[Any], str | None] | None:
-    """What is wrong with the verdict in a reply, where its schema cannot tell."""
-    if not labels(criterion, reverse=reverse):
-        return None
-
-    def complaint(reply: Any) -> str | None:
-        return read_verdict(criterion, reply).error
-
-    return complaint
 
 
 def _entries(reply: object) -> Sequence[Any]:
@@ -456,10 +428,9 @@ def _matched(criteria: Sequence[Criterion], entries: Sequence[Any]) -> list[Scor
 def _number(entry: object) -> int | None:
     """The number of a reply, from 1; None when it has none, or two that differ."""
     number, index = field_of(entry, "criterion_number"), field_of(entry, "criterion_idx")
-    given = [value for value in (number, index) if value is not None]
-    if not given or not all(type(value) is int for value in given):
+    if not all(type(value) is int for value in (number, index) if value is not None):
         return None
-    found = {*([] if number is None else [number]), *([] if index is None else [index + 1])}
+    found = {number, None if index is None else index + 1} - {None}
     return found.pop() if len(found) == 1 else None
 
 
@@ -468,3 +439,28 @@ def _only(criterion: Criterion, replies: Sequence[Any]) -> Score:
         return read_verdict(criterion, replies[0])
     said = "no verdict" if not replies else f"{len(replies)} verdicts"
     return Score.failed(JudgeError(f"the judge gave {said} on this criterion, where one is needed"))
+
+
+_QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")  # noqa: RUF001
+
+
+def foregone(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
+    """The criteria, by place, on which a degenerate text needs no judge, and their score.
+
+    That is the lowest choice: nothing wanted is there. A fault is asked about, since what a text
+    lacks may be the fault; and so is a criterion that quotes the text, which may be the answer.
+    """
+    why = degenerate(text)
+    if why is None:
+        return {}
+    quoted = text.strip().casefold()
+
+    def is_quoted(requirement: str) -> bool:
+        return any(quotes.format(quoted) in requirement.casefold() for quotes in _QUOTES)
+
+    reason = f"{DEGENERATE}: {why}; nobody was asked"
+    return {
+        place: Score(criterion.values[criterion.choices[0]], reason, criterion.choices[0])
+        for place, criterion in enumerate(criteria)
+        if criterion.weight >= 0 and not (quoted and is_quoted(criterion.requirement or ""))
+    }

@@ -9,8 +9,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.base import Autograder, scores_from
-from assay.graders.guard import DEGENERATE, degenerate
-from assay.graders.judge_input import Neutraliser, view_of
+from assay.graders.judge_input import DEGENERATE, Neutraliser, degenerate, view_of
 from assay.graders.panel import Vote, line_of_vote, outcome
 from assay.graders.prompting import system_prompt
 from assay.messages import question_text
@@ -29,7 +28,7 @@ class Tournament:
 
     A win is worth 1, a tie a half, and the score is the mean of the games. Each pair is judged twice,
     the second time with the places swapped; a judge that contradicts itself gives a tie, and
-    `disagreement` says so. A game without a verdict counts for nobody. Equal responses tie unasked, a
+    `disagreement` says so. A game without a verdict does not count. Equal responses tie unasked, a
     degenerate one loses unasked, and one without others of its prompt is not applicable.
 
     >>> from assay import PerCriterionGrader, Rubric
@@ -170,7 +169,7 @@ class Tournament:
 
 
 def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
-    """Who meets whom: everybody, or each its nearest on a circle, so that all play alike.
+    """Which responses meet: all, or each its nearest on a circle, so that all play alike.
 
     >>> pairings(4), len(pairings(16)), len(pairings(16, opponents=4))
     ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], 120, 32)

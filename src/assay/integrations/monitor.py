@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from assay.errors import RubricError
-from assay.graders.guard import degenerate
+from assay.graders.judge_input import degenerate
 from assay.redaction import logger_of
 
 logger = logger_of("assay")

@@ -3,6 +3,8 @@
 import math
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from statistics import fmean
 from string import Formatter
@@ -12,8 +14,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
 from assay.engine import Plan
 from assay.errors import JudgeError, RubricError
-from assay.graders.guard import DEGENERATE, degenerate
-from assay.graders.judge_input import view_of
+from assay.graders.judge_input import DEGENERATE, degenerate, view_of
 from assay.graders.prompting import fenced, prompt_version, system_prompt
 from assay.messages import question_text
 from assay.models import Model, Request, default_model, model_of
@@ -198,7 +199,7 @@ def _mean(names: Sequence[str], scores: Sequence[Score]) -> Score:
 
 
 USUAL_MODEL = "gpt-4.1-nano"
-"""Asked of a client when nobody names a model: what people who come from verifiers expect."""
+"""Asked of a client without a name of a model: what people who come from verifiers expect."""
 
 KEPT = "judge_response"
 """The field of a state in which replies are kept, by judge and prompt."""
@@ -307,7 +308,7 @@ def settings_of(sampling: Mapping[str, Any] | None) -> tuple[dict[str, Any], dic
 def models_of(
     client: Any, names: Sequence[Any] | None, extra: Mapping[str, Any]
 ) -> tuple[Model, ...]:
-    """The models that a client and names stand for; none when nobody is named at all."""
+    """The models that a client and names stand for; none when there are neither."""
     if isinstance(names, str):
         names = (names,)
     if names is None and client is None:
@@ -402,6 +403,7 @@ Piece: TypeAlias = tuple[str, str | None]
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
+@dataclass(frozen=True)
 class Template:
     """Words with places such as `{completion}`. What is put in is never looked at again.
 
@@ -414,11 +416,16 @@ class Template:
     'Answer: 4. Reply as {"score": 7}'
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._pieces = _formatted(text) or _literal(text)
-        self.places = frozenset(name for _, name in self._pieces if name is not None)
+    text: str
+
+    @cached_property
+    def _pieces(self) -> "list[Piece]":
+        return _formatted(self.text) or _literal(self.text)
+
+    @cached_property
+    def places(self) -> frozenset[str]:
         """The names in braces."""
+        return frozenset(name for _, name in self._pieces if name is not None)
 
     def filled(self, values: Mapping[str, str]) -> str:
         """The words with these values in their places; a place without a value stays as written."""
@@ -428,15 +435,6 @@ class Template:
             if name is not None:
                 parts.append(values.get(name, f"{{{name}}}"))
         return "".join(parts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Template) and other.text == self.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __repr__(self) -> str:
-        return f"Template({self.text!r})"
 
 
 def _formatted(text: str) -> list[Piece] | None:

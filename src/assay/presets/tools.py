@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from assay.checks.expected import exact, required
 from assay.criterion import Criterion
 from assay.errors import RubricError
+from assay.graders.verdicts import field_of
 from assay.identity import name_of
 from assay.messages import ToolCall, chat_of, message_text, role_of, tool_calls
 from assay.parsers import Parser, XMLParser
@@ -20,7 +21,7 @@ from assay.types import Message, Messages
 from assay.wording import short_repr
 
 USUAL_WEIGHTS = (1.0, 0.2, 0.2)
-"""Of the answer, the calls and the format, when nobody says: what people from verifiers expect."""
+"""Of the answer, the calls and the format, unless you say otherwise: what people from verifiers expect."""
 
 Measure: TypeAlias = Literal["reward", "count", "attempt"]
 
@@ -29,11 +30,11 @@ class ToolUse(NamedTuple):
     """One call of a tool."""
 
     name: str
-    """Empty when the call cannot be read, so that nobody knows which tool was meant."""
+    """Empty when the call cannot be read, so that it is not known which tool was meant."""
     arguments: str
     """As the model wrote them."""
     succeeded: bool | None
-    """None when nobody replied."""
+    """None when there was no reply."""
 
 
 class ToolRubric(Rubric):
@@ -353,10 +354,3 @@ def _read(call: str, succeeded: Any) -> ToolUse:
     if not isinstance(name, str):
         return ToolUse("", call.strip(), succeeded)
     return ToolUse(name, json.dumps(field_of(asked, "args") or {}), succeeded)
-
-
-def field_of(thing: object, name: str) -> Any:
-    """A field of a mapping, or an attribute of anything else; None when there is none."""
-    if isinstance(thing, Mapping):
-        return cast("Mapping[str, Any]", thing).get(name)
-    return getattr(thing, name, None)
