@@ -8,8 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from assay import State
-from assay.envs.docstrings import described_by
-from assay.envs.functions import ArgumentsError, CallableTool, ToolError
+from assay.envs.tool_use import ArgumentsError, CallableTool, ToolError, described_by
 
 
 class Point(BaseModel):

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 from assay.backends.shards import LINES, Shard
 from assay.runs.folder import RunRefused
 from assay.runs.metadata import data_about
-from assay.tables.columns import parquet_file
+from assay.tables.table_readers import parquet_file
 
 ROWS = 10_000
 """Rows to a shard, unless said otherwise."""

@@ -11,8 +11,7 @@ from assay.runs.folder import RunRefused
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
-from assay.tables.columns import parquet_file, refuse_repeated
-from assay.tables.texts import RepeatedFieldError, decoded
+from assay.tables.table_readers import RepeatedFieldError, decoded, parquet_file, refuse_repeated
 from assay.wording import short_repr
 
 LINES = (".jsonl", ".ndjson")

@@ -1,11 +1,11 @@
-from assay.envs.base import Environment as Environment
-from assay.envs.functions import ToolError as ToolError
+from assay.envs.base_env import Environment as Environment
+from assay.envs.evaluate import Options as Options
 from assay.envs.hooks import cleanup as cleanup
 from assay.envs.hooks import stop as stop
 from assay.envs.hooks import teardown as teardown
 from assay.envs.multi_turn import MultiTurnEnv as MultiTurnEnv
-from assay.envs.options import Options as Options
+from assay.envs.multi_turn import SingleTurnEnv as SingleTurnEnv
 from assay.envs.results import Evaluation as Evaluation
 from assay.envs.results import Results as Results
-from assay.envs.single_turn import SingleTurnEnv as SingleTurnEnv
-from assay.envs.tools import ToolEnv as ToolEnv
+from assay.envs.tool_use import ToolEnv as ToolEnv
+from assay.envs.tool_use import ToolError as ToolError

@@ -1,4 +1,4 @@
-"""MultiTurnEnv: the model and the environment take turns until a stop condition holds."""
+"""MultiTurnEnv lets the model and the environment take turns until a stop condition holds; SingleTurnEnv asks once."""
 
 import re
 import time
@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from assay.concurrency import FAILURES, is_stop
-from assay.envs.base import Environment
-from assay.envs.calling import awaited, called
-from assay.envs.examples import Example, messages_of
-from assay.envs.given import Given
-from assay.envs.hooks import stop
-from assay.envs.speaker import assistant_message
+from assay.envs.base_env import Environment, Given
+from assay.envs.dataset import Example, messages_of
+from assay.envs.hooks import awaited, called, stop
+from assay.envs.model_under_test import assistant_message
 from assay.errors import Refused
+from assay.messages import message_text
 from assay.models import Reply
 from assay.models.base import Tool
 from assay.rubric import Rubric
@@ -188,3 +187,34 @@ def _said(state: State) -> list[Any]:
         return messages_of(state["prompt"], "the prompt")
     last = state["trajectory"][-1]
     return [*last["prompt"], *last["completion"]]
+
+
+class SingleTurnEnv(MultiTurnEnv):
+    """The model is asked once for each example.
+
+    An example whose `prompt` is a plain text, with no system prompt and no examples before it, is
+    answered in plain text too, so that a check may say `completion == answer`. Any other is a chat.
+
+    >>> env = SingleTurnEnv([{"question": "2 + 2?", "answer": "4"}], system_prompt="Only the number.")
+    >>> [message["role"] for message in env.dataset[0]["prompt"]]
+    ['system', 'user']
+    """
+
+    keeps_text = True
+
+    def __init__(self, dataset: Any = None, **given: Unpack[Given]) -> None:
+        """Everything as for `Environment`."""
+        super().__init__(dataset, max_turns=1, **given)
+
+    def _watch(self) -> None:
+        """There is nothing to count: it is one turn."""
+
+    def env_response(self, messages: list[Message], state: State) -> Any:
+        """Nothing, for nobody is asked again."""
+        return []
+
+    def render_completion(self, state: State) -> None:
+        """As for every dialogue; in plain text where the question was."""
+        super().render_completion(state)
+        if isinstance(state["prompt"], str) and state["completion"]:
+            state["completion"] = message_text(state["completion"][-1])

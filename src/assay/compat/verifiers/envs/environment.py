@@ -4,7 +4,7 @@ from typing import Any
 
 from assay import envs
 from assay.compat.verifiers.rubrics.rubric import warn_unscored
-from assay.envs.given import Given
+from assay.envs.base_env import Given
 
 OURS = frozenset({"dataset", "max_turns", "tools", "stop_errors", *Given.__annotations__})
 UNNEEDED = frozenset(

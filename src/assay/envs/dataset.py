@@ -1,8 +1,10 @@
-"""Examples: the rows of a data set as an environment asks them, with a prompt, an answer and a task."""
+"""Examples are the rows of a data set, ready to be asked; DataSets makes them when they are first needed."""
 
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from assay.messages import role_of
@@ -147,3 +149,31 @@ def in_turn(examples: Sequence[Example], count: int) -> list[Example]:
     if count < 1:
         raise ValueError(f"n_samples is {count}: give 1 or more")
     return [examples[number % len(examples)] for number in range(count)] if examples else []
+
+
+class DataSets:
+    """Sets of examples by name, from sources that are read at once, or functions that are called later."""
+
+    def __init__(self, asking: Asking, **sources: Any) -> None:
+        self._asking = asking
+        self._sources = {name: source for name, source in sources.items() if source is not None}
+        self._made: dict[str, list[Example]] = {}
+        for name, source in self._sources.items():
+            if not callable(source):
+                self.examples(name)
+
+    def examples(self, name: str) -> list[Example] | None:
+        """The examples of one set; None when there is no such set."""
+        if name in self._sources and name not in self._made:
+            source = self._sources[name]
+            given: Any = source() if callable(source) else source
+            where = given if isinstance(given, str | Path) else name
+            self._made[name] = self._asking.examples(given, str(where))
+        return self._made.get(name)
+
+
+def some(examples: Sequence[Example], count: int, seed: int | None) -> list[Example]:
+    """The first so many, shuffled before if there is a seed; all for -1."""
+    if seed is not None:
+        examples = random.Random(seed).sample(examples, len(examples))
+    return list(taken(examples, count))

@@ -1,21 +1,18 @@
-"""Environment: examples to ask a model about, and a rubric to score what it makes of them."""
+"""Environment holds examples to ask a model about, and a rubric to score what it makes of them."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
+from uuid import uuid4
 
 from assay.concurrency import FAILURES, is_stop, run_sync
-from assay.envs.calling import awaited
-from assay.envs.carrying import carry_out
-from assay.envs.closing import Closing
-from assay.envs.examples import Asking, Example, in_turn, messages_of, taken
-from assay.envs.hooks import hooks_of
-from assay.envs.options import Options, Settings
+from assay.envs.dataset import Asking, DataSets, Example, copied, in_turn, messages_of, some, taken
+from assay.envs.evaluate import Options, Settings, carry_out
+from assay.envs.hooks import Closing, awaited, hooks_of
+from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Evaluation, Results
-from assay.envs.sets import DataSets, some
-from assay.envs.speaker import Speaker
-from assay.envs.states import begun
 from assay.errors import RubricError
 from assay.models import Reply
 from assay.models.base import Tool
@@ -24,6 +21,52 @@ from assay.redaction import logger_of
 from assay.rubric import Rubric, RubricGroup
 from assay.types import Message, Messages, State
 from assay.wording import described, short_repr
+
+
+class Given(TypedDict, total=False):
+    """What every environment is made from, besides the data set that comes first."""
+
+    eval_dataset: Any
+    """What `evaluate` asks about; the data set when there is none."""
+    system_prompt: str | None
+    few_shot: Sequence[Message] | None
+    """Messages between the system prompt and the question."""
+    parser: Parser | None
+    """How answers are read, by a rubric too that was given no parser."""
+    rubric: Rubric | None
+    sampling_args: Mapping[str, Any] | None
+    """For every call; those given to `evaluate` go before."""
+    env_id: str
+    """Its name, and the task of examples that name none."""
+
+
+def begun(example: Mapping[str, Any], under_test: ModelUnderTest) -> State:
+    """A state of its own for one rollout: nothing that happens to it reaches the example."""
+    return State(
+        input=copied(dict(example)),
+        client=under_test,
+        model=under_test.name,
+        sampling_args=under_test.sampling_args,
+        completion=None,
+        trajectory=[],
+        trajectory_id=uuid4().hex,
+        responses=[],
+        turn=0,
+        is_completed=False,
+        is_truncated=False,
+        stop_condition=None,
+        reward=None,
+        metrics=None,
+        error=None,
+        final_env_response=None,
+        timing={
+            "start_time": time.time(),
+            "generation_ms": 0.0,
+            "scoring_ms": 0.0,
+            "total_ms": 0.0,
+        },
+    )
+
 
 logger = logger_of("assay")
 
@@ -213,11 +256,11 @@ class Environment(Closing, ABC):
     ) -> Results:
         settings = Settings.of(options)
         sampling_args = {**self.sampling_args, **(settings.sampling_args or {})}
-        speaker = Speaker(client, model, sampling_args, at_once=settings.max_concurrent)
+        under_test = ModelUnderTest(client, model, sampling_args, at_once=settings.max_concurrent)
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()
         self._close_at_exit()
-        return await carry_out(self, examples, speaker, settings, data=data)
+        return await carry_out(self, examples, under_test, settings, data=data)
 
     # One rollout.
 
@@ -239,8 +282,8 @@ class Environment(Closing, ABC):
         sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
         """The state that a rollout begins with."""
-        if not isinstance(client, Speaker):
-            client = Speaker(client, model, sampling_args or self.sampling_args)
+        if not isinstance(client, ModelUnderTest):
+            client = ModelUnderTest(client, model, sampling_args or self.sampling_args)
         return begun(input, client)
 
     async def get_model_response(
@@ -249,8 +292,8 @@ class Environment(Closing, ABC):
         """What the model under test says to a prompt; kept in the state's `responses`."""
         messages = messages_of(prompt, "the prompt")
         sample = state.get("input", {}).get("sample")
-        speaker: Speaker = state["client"]
-        reply = await speaker(
+        under_test: ModelUnderTest = state["client"]
+        reply = await under_test(
             messages, tools=tuple(tools), sample=sample if type(sample) is int else 0
         )
         state.setdefault("responses", []).append(reply)

@@ -1,4 +1,4 @@
-"""rows_of: whatever holds rows, as an iterator of dicts that streams."""
+"""rows_of reads whatever holds rows as an iterator of dicts that streams."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,9 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from assay.tables.columns import frame_rows, is_frame, listed_columns, parquet_rows
-from assay.tables.error import TableError
-from assay.tables.texts import json_lines, json_rows, separated, standard_input
+from assay.tables.table_readers import (
+    TableError,
+    frame_rows,
+    is_frame,
+    json_lines,
+    json_rows,
+    listed_columns,
+    parquet_rows,
+    separated,
+    standard_input,
+)
 from assay.wording import short_repr
 
 _READERS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, dict[str, Any]]]]] = {

@@ -1,0 +1,475 @@
+"""ToolEnv lets a model call Python functions, with their arguments checked, and shows it what they return."""
+
+import asyncio
+import inspect
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache, partial
+from typing import Any, NamedTuple, Unpack, cast, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from assay.concurrency import side_by_side
+from assay.envs.base_env import Given
+from assay.envs.hooks import stop
+from assay.envs.multi_turn import MultiTurnEnv
+from assay.errors import AssayError
+from assay.messages import ToolCall, chat_of, tool_calls
+from assay.models.base import Tool
+from assay.rubric import Rubric
+from assay.tools import failure, is_failure
+from assay.types import Message, State
+from assay.wording import described, did_you_mean, short_repr
+
+_GOOGLE = re.compile(r"(?:Args|Arguments|Parameters):\s*")
+_GOOGLE_NAMED = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+_NUMPY_NAMED = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?")
+_REST = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)")
+_SECTION = re.compile(r"[A-Z]\w+(?: \w+)?:\s*|:\w+(?:\s[^:]*)?:.*")
+_RULE = re.compile(r"-{3,}\s*")
+
+
+class Described(NamedTuple):
+    """The words about a function, and about each of its arguments."""
+
+    purpose: str
+    arguments: dict[str, str]
+
+
+def described_by(docstring: str | None) -> Described:
+    """What a docstring says.
+
+    >>> described_by('''Add two numbers.
+    ...
+    ...     Args:
+    ...         a: The first,
+    ...             or the left one.
+    ...         b (int): The second.
+    ... ''')
+    Described(purpose='Add two numbers.', arguments={'a': 'The first, or the left one.', 'b': 'The second.'})
+    """
+    lines = inspect.cleandoc(docstring or "").splitlines()
+    arguments: dict[str, str] = {}
+    for name, words in (*_google(lines), *_numpy(lines), *_rest(lines)):
+        arguments.setdefault(name, " ".join(words.split()))
+    return Described("\n".join(_before_sections(lines)).strip(), arguments)
+
+
+def _before_sections(lines: list[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        ruled = number + 1 < len(lines) and _RULE.fullmatch(lines[number + 1])
+        if ruled or _SECTION.fullmatch(line):
+            return
+        yield line
+
+
+def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Indented entries under `Args:`."""
+    start = next((n for n, line in enumerate(lines) if _GOOGLE.fullmatch(line)), None)
+    if start is None:
+        return
+    section: list[str] = []
+    for line in lines[start + 1 :]:
+        if line and not line[0].isspace():
+            break
+        section.append(line)
+    yield from _entries(inspect.cleandoc("\n" + "\n".join(section)).splitlines())
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`name: words`, with what is indented below it."""
+    name, words = "", ""
+    for line in lines:
+        found = _GOOGLE_NAMED.fullmatch(line)
+        if found:
+            if name:
+                yield name, words
+            name, words = found[1], found[2]
+        else:
+            words += f" {line}"
+    if name:
+        yield name, words
+
+
+def _numpy(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Names under a ruled heading, each with indented words below it."""
+    heads = (n for n, line in enumerate(lines[:-1]) if line.strip() == "Parameters")
+    start = next((n for n in heads if _RULE.fullmatch(lines[n + 1])), None)
+    if start is None:
+        return
+    names: list[str] = []
+    words = ""
+    for number, line in enumerate(lines[start + 2 :], start=start + 2):
+        if number + 1 < len(lines) and _RULE.fullmatch(lines[number + 1]):
+            break
+        found = None if line[:1].isspace() else _NUMPY_NAMED.fullmatch(line)
+        if found:
+            yield from ((name, words) for name in names)
+            names, words = re.split(r"\s*,\s*", found[1]), ""
+        else:
+            words += f" {line}"
+    yield from ((name, words) for name in names)
+
+
+def _rest(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`:param name: words`, with what is indented below it."""
+    name, words = "", ""
+    for line in (*lines, ":"):
+        if name and (line.startswith(":") or not line.strip()):
+            yield name, words
+            name = ""
+        found = _REST.fullmatch(line)
+        if found:
+            name, words = found[1], found[2]
+        elif name:
+            words += f" {line}"
+
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_Parameter = inspect.Parameter
+
+
+class ToolError(AssayError, ValueError):
+    """A function cannot be a tool as it is."""
+
+
+class ArgumentsError(AssayError, ValueError):
+    """A model calls a tool with arguments that it does not take; the message is for the model."""
+
+
+class CallableTool:
+    """A function, and how a model is told of it.
+
+    What it is for comes from its docstring, what it takes from its signature. A parameter that is
+    annotated `State` is the rollout's own state, of which the model is told nothing.
+
+    >>> def add(a: int, b: int = 1) -> int:
+    ...     '''Add two numbers.'''
+    ...     return a + b
+    >>> tool = CallableTool(add)
+    >>> tool.declared.name, tool.declared.description, tool.arguments('{"a": "2"}', State())
+    ('add', 'Add two numbers.', {'a': 2, 'b': 1})
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if not callable(function):
+            raise ToolError(f"{short_repr(function)} is no tool: give a function")
+        self.function = function
+        self.name = name_of(function)
+        self.is_async = _is_async(function)
+        self._model, self._state = _read(function, self.name)
+        described = described_by(_docstring(function))
+        schema = _schema(self._model, described.arguments, self.name)
+        self.declared = Tool(self.name, described.purpose, json.dumps(schema))
+
+    def arguments(self, given: str, state: State) -> dict[str, Any]:
+        """The arguments that a model gives, as JSON, made into what the function takes.
+
+        Raises `ArgumentsError`, with a message for the model.
+        """
+        try:
+            found: object = json.loads(given) if given.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise ArgumentsError(f"the arguments are no JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise ArgumentsError(
+                f"the arguments are {short_repr(found)}: give an object, name to value"
+            )
+        try:
+            read = self._model.model_validate(found)
+        except ValidationError as error:
+            names = list(self._model.model_fields)
+            raise ArgumentsError(_complaint(error, names)) from None
+        values = {name: getattr(read, field) for field, name in self._names().items()}
+        values |= read.__pydantic_extra__ or {}
+        return values | dict.fromkeys(self._state, state)
+
+    def _names(self) -> dict[str, str]:
+        fields = self._model.model_fields
+        return {field: info.alias or field for field, info in fields.items()}
+
+
+def name_of(function: Any) -> str:
+    """What a tool is called."""
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    name = getattr(function, "__name__", None) or getattr(function, "name", None)
+    name = name if isinstance(name, str) else type(function).__name__
+    if not _NAME.fullmatch(name):
+        raise ToolError(
+            f"a tool is called {name!r}: give it a name of at most 64 letters, digits, - and _"
+        )
+    return name
+
+
+def _is_async(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    inner = getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inner)
+
+
+def _docstring(function: Any) -> str | None:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    if inspect.isroutine(function):
+        return inspect.getdoc(function)
+    return getattr(function, "description", None) or inspect.getdoc(function)
+
+
+def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tuple[str, ...]]:
+    """A record of what a function takes by name, and the parameters that take the state."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ToolError(f"tool {name!r} has no signature to read ({error}): wrap it") from None
+    hints = _hints(function)
+    fields: dict[str, Any] = {}
+    state: list[str] = []
+    takes_more = False
+    for parameter in parameters:
+        kind = hints.get(parameter.name, Any)
+        if parameter.kind in (_Parameter.POSITIONAL_ONLY, _Parameter.VAR_POSITIONAL):
+            raise ToolError(
+                f"tool {name!r} takes {parameter} by position, and models name their arguments: "
+                "wrap it in a function that names them"
+            )
+        if parameter.kind is _Parameter.VAR_KEYWORD:
+            takes_more = True
+        elif kind is State:
+            state.append(parameter.name)
+        else:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            # A field of its own name, since a model of records has names that it keeps to itself.
+            fields[f"argument_{parameter.name}"] = (kind, Field(default, alias=parameter.name))
+    config = ConfigDict(
+        extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False
+    )
+    try:
+        return create_model(name, __config__=config, **fields), tuple(state)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        first = str(error).splitlines()[0]
+        raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
+
+
+def _hints(function: Any) -> Mapping[str, Any]:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    if not inspect.isroutine(function) and not inspect.isclass(function):
+        function = type(function).__call__
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise ToolError(
+            f"tool {name_of(function)!r} has an annotation that cannot be read: {error}"
+        ) from None
+
+
+def _schema(model: type[BaseModel], words: Mapping[str, str], name: str) -> dict[str, Any]:
+    try:
+        schema = model.model_json_schema(by_alias=True)
+    except PydanticUserError as error:
+        first = str(error).splitlines()[0]
+        raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
+    untitled = _untitled(schema)
+    for argument, said in words.items():
+        if argument in untitled.get("properties", {}) and said:
+            untitled["properties"][argument].setdefault("description", said)
+    return {"type": "object", "properties": untitled.pop("properties", {}), **untitled}
+
+
+def _untitled(schema: Any) -> Any:
+    """Without the titles that are only names said again."""
+    if isinstance(schema, list):
+        return [_untitled(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    named = cast("dict[str, Any]", schema)
+    return {
+        key: {name: _untitled(part) for name, part in value.items()}
+        if key in ("properties", "$defs")
+        else _untitled(value)
+        for key, value in named.items()
+        if key != "title" or not isinstance(value, str)
+    }
+
+
+def _complaint(error: ValidationError, names: list[str]) -> str:
+    """What is wrong with arguments, in a sentence for the model."""
+    known = [name.removeprefix("argument_") for name in names]
+    complaints: list[str] = []
+    for problem in error.errors(include_url=False)[:3]:
+        where = ".".join(map(str, problem["loc"]))
+        if problem["type"] == "missing" and len(problem["loc"]) == 1:
+            complaints.append(f"argument {where!r} is missing")
+        elif problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
+            complaints.append(f"there is no argument {where!r}: {did_you_mean(where, known)}")
+        else:
+            complaints.append(
+                f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}"
+            )
+    return "; ".join(complaints)
+
+
+_PARTS = {"text", "image_url", "input_audio"}
+THREADS = 32
+"""Plain functions that are called at once, at most."""
+
+
+class ToolEnv(MultiTurnEnv):
+    """The model may call `tools`, plain or async functions, until it answers without calling one.
+
+    A call with wrong arguments, of a tool there is not, or of one that raises, is answered with a
+    message that says so, and counted: in the metric `tool_errors`, and in `state["tool_failures"]`
+    one by one. The metrics `total_tool_calls` and `<tool>_calls` count what was called.
+    """
+
+    def __init__(
+        self,
+        dataset: Any = None,
+        *,
+        tools: Sequence[Callable[..., Any]] = (),
+        max_turns: int = 10,
+        stop_errors: Sequence[type[Exception]] = (),
+        **given: Unpack[Given],
+    ) -> None:
+        """What `stop_errors` names is no answer to the model when a tool raises it: it ends the
+        rollout, as an error. The rest is as for `MultiTurnEnv`."""
+        self._tools: dict[str, CallableTool] = {}
+        self._offered: tuple[Tool, ...] = ()
+        self._counts = Rubric([total_tool_calls, tool_errors], weights=[0.0, 0.0])
+        self.stop_errors = tuple(stop_errors)
+        for tool in tools:
+            self.add_tool(tool)
+        super().__init__(dataset, max_turns=max_turns, **given)
+
+    @property
+    def tools(self) -> list[Callable[..., Any]]:
+        """The functions; a copy."""
+        return [tool.function for tool in self._tools.values()]
+
+    def add_tool(self, tool: Callable[..., Any]) -> None:
+        """Let the model call one more function."""
+        ready = CallableTool(tool)
+        if ready.name in self._tools:
+            raise ToolError(f"two tools are called {ready.name!r}: give each its own name")
+        self._tools[ready.name] = ready
+        self._counts.add_metric(_calls_of(ready.name))
+        self._offered = tuple(tool.declared for tool in self._tools.values())
+
+    def remove_tool(self, tool: Callable[..., Any]) -> None:
+        """Let the model call it no more."""
+        del self._tools[name_of(tool)]
+        self._offered = tuple(tool.declared for tool in self._tools.values())
+
+    def tools_of(self, state: State) -> tuple[Tool, ...]:
+        """All tools, in every rollout."""
+        return self._offered
+
+    def setup_state(self, state: State) -> Any:
+        """Room for what goes wrong with tools."""
+        state.setdefault("tool_failures", [])
+        return state
+
+    @stop
+    def no_tools_called(self, state: State) -> bool:
+        """Whether the model has answered without calling a tool."""
+        steps = state["trajectory"]
+        return bool(steps) and not tool_calls(steps[-1]["completion"][-1])
+
+    async def env_response(self, messages: list[Message], state: State) -> list[Message]:
+        """What each call that the model asked for returned, in the order it asked."""
+        calls = tool_calls(messages[-1])
+        return await side_by_side(lambda call: self._answered(call, state), calls) if calls else []
+
+    async def _answered(self, call: ToolCall, state: State) -> Message:
+        content = await self._called(call, state)
+        return {"role": "tool", "tool_call_id": call.id, "content": content}
+
+    async def _called(self, call: ToolCall, state: State) -> Any:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = f": {did_you_mean(call.name, self._tools)}" if self._tools else ""
+            return self._wrong(state, call, "unknown", f"there is no tool {call.name!r}{known}")
+        try:
+            arguments = tool.arguments(call.arguments, state)
+        except ArgumentsError as error:
+            return self._wrong(state, call, "arguments", str(error))
+        try:
+            content = content_of(await self._result(tool, arguments))
+        except self.stop_errors:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
+            return self._wrong(state, call, "raised", self.said_of(error))
+        if isinstance(content, str) and is_failure(content):
+            self._wrong(state, call, "failed", content)
+        return content
+
+    async def _result(self, tool: CallableTool, arguments: Mapping[str, Any]) -> Any:
+        if tool.is_async:
+            return await tool.function(**arguments)
+        # In a thread: a function that takes its time must not hold up every other rollout.
+        work = partial(copy_context().run, tool.function, **arguments)
+        return await asyncio.get_running_loop().run_in_executor(_threads(), work)
+
+    def said_of(self, error: Exception) -> str:
+        """What the model is told when a tool raises."""
+        return described(error)
+
+    def _wrong(self, state: State, call: ToolCall, kind: str, message: str) -> str:
+        error = {"tool": call.name, "kind": kind, "message": message, "turn": state["turn"]}
+        state.setdefault("tool_failures", []).append(error)
+        return failure(message)
+
+    def _watch(self) -> None:
+        super()._watch()
+        self.add_rubric(self._counts)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="assay-tool")
+
+
+def total_tool_calls(completion: Any) -> int:
+    """How often the model called a tool."""
+    return sum(_counted(completion).values())
+
+
+def tool_errors(state: Mapping[str, Any]) -> int:
+    """How many of its calls went wrong."""
+    return len(state.get("tool_failures") or ())
+
+
+def _calls_of(name: str) -> Callable[..., int]:
+    def calls(completion: Any) -> int:
+        return _counted(completion)[name]
+
+    calls.__name__ = f"{name}_calls"
+    return calls
+
+
+def _counted(completion: Any) -> Counter[str]:
+    return Counter(call.name for message in chat_of(completion) for call in tool_calls(message))
+
+
+def content_of(result: Any) -> Any:
+    """What a tool returned, as the content of a message: a text as it is, anything else as JSON."""
+    if isinstance(result, str) or _are_parts(result):
+        return result
+    dump = getattr(result, "model_dump", None)
+    try:
+        return json.dumps(dump(mode="json") if callable(dump) else result, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return str(result)
+
+
+def _are_parts(result: Any) -> bool:
+    """Whether it is content already: a list of texts, images and the like."""
+    parts = cast("list[Any]", result) if isinstance(result, list) else []
+    return bool(parts) and all(type(part) is dict and part.get("type") in _PARTS for part in parts)
