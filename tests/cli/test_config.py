@@ -8,8 +8,7 @@ import pytest
 
 from assay.cli import main
 from assay.cli.config import SETTINGS, Config, ConfigError
-from assay.cli.registry import COMMANDS
-from assay.cli.root import root
+from assay.cli.root import COMMANDS, root
 
 RUBRIC = [{"requirement": "Names Paris"}]
 

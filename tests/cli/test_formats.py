@@ -11,9 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from assay import Criterion, EvaluationReport
-from assay.cli.formats import format_of
+from assay.cli.formats import brief_row, format_of, whole_row
 from assay.cli.options import FORMATS
-from assay.cli.table import brief_row, whole_row
 from assay.report import CriterionReport, Lines, Score, aggregate
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.thresholds import Thresholds

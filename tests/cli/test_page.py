@@ -12,7 +12,7 @@ import pytest
 
 from assay.cli import main
 from assay.cli.config import SETTINGS
-from assay.cli.registry import COMMANDS
+from assay.cli.root import COMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "command-line.md").read_text(encoding="utf-8")

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli.progress import shown_progress
-from assay.cli.stopping import stoppable
+from assay.cli.runner import shown_progress, stoppable
 from assay.runs.pipeline import Progress
 
 HALF = Progress(

@@ -13,10 +13,7 @@ import pytest
 from click.types import FuncParamType
 
 from assay.cli import main
-from assay.cli.exits import code_of
-from assay.cli.group import Group
-from assay.cli.registry import COMMANDS
-from assay.cli.root import root
+from assay.cli.root import COMMANDS, Group, code_of, root
 from assay.errors import (
     CacheError,
     MissingExtraError,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.cli.showing import shown_report
+from assay.cli.terminal import shown_report
 from assay.report import CriterionReport, aggregate
 
 

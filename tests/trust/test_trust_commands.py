@@ -222,7 +222,7 @@ class TestCompare:
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
     """The commands, whether the registry lists them yet or not."""
-    from assay.cli.registry import COMMANDS
+    from assay.cli.root import COMMANDS
 
     for name in ("agree", "correct", "compare"):
         monkeypatch.setitem(COMMANDS, name, COMMANDS.get(name, (name, name)))

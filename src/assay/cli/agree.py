@@ -4,10 +4,8 @@ from pathlib import Path
 
 import click
 
-from assay.cli.exits import FINE
-from assay.cli.group import Command
-from assay.cli.labelling import Labelling, label_options
-from assay.cli.page_option import page_option
+from assay.cli.options import Labelling, label_options, page_option
+from assay.cli.root import FINE, Command
 
 
 @click.command(
@@ -41,7 +39,7 @@ def command(
     and rater. Without it, the labels that were given in the page of the run are taken.
     """
     from assay.cli.agree_page import page_of
-    from assay.cli.viewing import opened
+    from assay.cli.sources import opened
     from assay.trust import agree
 
     run = opened(labelling.run)

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from assay.cli.overview import Section
-from assay.cli.pages import Page, figure, point
-from assay.cli.showing import counted
+from assay.cli.formats import Page, Section, figure, point
+from assay.cli.terminal import counted
 from assay.criterion import NOT_APPLICABLE
 from assay.trust import Agreement, Estimate, Measures
 from assay.trust.coefficients import UNRANKED, Confusion

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.group import Group
-from assay.cli.options import bundled
-from assay.cli.showing import counted, shown_time
-from assay.cli.values import count, number
+from assay.cli.options import bundled, count, number
+from assay.cli.root import Group
+from assay.cli.terminal import counted, shown_time
 from assay.errors import CacheError
 
 if TYPE_CHECKING:

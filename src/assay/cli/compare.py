@@ -4,10 +4,8 @@ from pathlib import Path
 
 import click
 
-from assay.cli.exits import BROKEN, FINE, MISSED
-from assay.cli.group import Command
-from assay.cli.page_option import page_option
-from assay.cli.values import count
+from assay.cli.options import count, page_option
+from assay.cli.root import BROKEN, FINE, MISSED, Command
 
 _folder = click.Path(exists=True, file_okay=False)
 
@@ -39,7 +37,7 @@ def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str
     Repeated rollouts of an example count as one. P-values of criteria are adjusted for their number.
     """
     from assay.cli.compare_page import page_of
-    from assay.cli.viewing import opened
+    from assay.cli.sources import opened
     from assay.trust import compare
 
     found = compare(opened(run_a), opened(run_b))

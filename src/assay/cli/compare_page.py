@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.cli.overview import Section
-from assay.cli.pages import Page, chance, figure
-from assay.cli.showing import counted, shortened
+from assay.cli.formats import Page, Section, chance, figure
+from assay.cli.terminal import counted, shortened
 from assay.trust import Comparison
 from assay.trust.comparison import Difference, Flip
 

@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from assay.cli.group import Command
+from assay.cli.root import Command
 
 SHELLS = ("bash", "zsh", "fish")
 

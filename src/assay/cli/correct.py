@@ -5,10 +5,8 @@ from typing import Any
 
 import click
 
-from assay.cli.exits import BROKEN, FINE
-from assay.cli.group import Command
-from assay.cli.labelling import Labelling, label_options
-from assay.cli.page_option import page_option
+from assay.cli.options import Labelling, label_options, page_option
+from assay.cli.root import BROKEN, FINE, Command
 
 
 @click.command(
@@ -33,7 +31,7 @@ def command(labelling: Labelling, earlier: str | None, layout: str) -> int:
     is better than chance.
     """
     from assay.cli.correct_page import page_of
-    from assay.cli.viewing import opened
+    from assay.cli.sources import opened
     from assay.trust import correct, drift_between
 
     run, labels = opened(labelling.run), labelling.labels()

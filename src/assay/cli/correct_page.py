@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.cli.overview import Section
-from assay.cli.pages import Page, chance, figure, point
-from assay.cli.showing import counted
+from assay.cli.formats import Page, Section, chance, figure, point
+from assay.cli.terminal import counted
 from assay.trust import Corrected, Correction, Drift
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import click
 
-from assay.cli.group import Command
 from assay.cli.options import (
     Input,
     Judging,
@@ -12,13 +11,15 @@ from assay.cli.options import (
     Saving,
     Showing,
     bundled,
+    count,
     input_options,
     judge_options,
+    number,
     rubric_options,
     save_options,
     show_options,
 )
-from assay.cli.values import count, number
+from assay.cli.root import Command
 
 
 @dataclass(frozen=True)

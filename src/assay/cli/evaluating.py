@@ -5,10 +5,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from assay.cli.eval import Asking
-from assay.cli.finishing import say
 from assay.cli.judges import judging_with, see_to_engine
 from assay.cli.options import Input, Judging, Rubrics, Saving, Showing
-from assay.cli.running import Conditions, Running, Work
+from assay.cli.runner import Conditions, Running, Work, say
 from assay.cli.sources import rubric_of
 from assay.envs import SingleTurnEnv
 from assay.runs import Run, Summary

@@ -2,8 +2,8 @@
 
 import click
 
-from assay.cli.group import Command
 from assay.cli.options import Judging, Rubrics, allow_code_option, files, judge_options
+from assay.cli.root import Command
 
 
 @click.command(

@@ -2,17 +2,20 @@
 
 from xml.sax.saxutils import escape
 
-from assay.cli.colours import painted
-from assay.cli.exits import BROKEN, FINE, MISSED
+from assay.cli.formats import Section, attribute, json_text, laid_out, xml_safe
 from assay.cli.judges import judging_with
-from assay.cli.junit import attribute, xml_safe
 from assay.cli.options import Judging, Rubrics
-from assay.cli.overview import Section
-from assay.cli.quiet import quiet_log
-from assay.cli.rows import json_text
-from assay.cli.showing import counted, printable, shortened, shown_rehearsal, shown_spending
+from assay.cli.root import BROKEN, FINE, MISSED
+from assay.cli.runner import quiet_log
 from assay.cli.sources import rubric_of
-from assay.cli.table import laid_out
+from assay.cli.terminal import (
+    counted,
+    painted,
+    printable,
+    shortened,
+    shown_rehearsal,
+    shown_spending,
+)
 from assay.concurrency import run_sync
 from assay.graders import Autograder
 from assay.models import budget, dry_run

@@ -2,7 +2,6 @@
 
 import click
 
-from assay.cli.group import Command
 from assay.cli.options import (
     Judging,
     Rubrics,
@@ -11,6 +10,7 @@ from assay.cli.options import (
     rubric_options,
     show_options,
 )
+from assay.cli.root import Command
 
 
 @click.command(
@@ -39,8 +39,7 @@ def command(
     answer), or the words themselves.
     """
     from assay.cli.grading import grade
-    from assay.cli.sources import rubric_of
-    from assay.cli.texts import texts_of
+    from assay.cli.sources import rubric_of, texts_of
 
     rubric = rubric_of(rubrics)
     return grade(rubric, texts_of(texts, query, are_words=are_words), judging, showing)

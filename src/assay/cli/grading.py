@@ -6,15 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from assay.cache import default_place
-from assay.cli.exits import FINE
-from assay.cli.finishing import code_for, low_rows
-from assay.cli.formats import format_of
+from assay.cli.formats import format_of, whole_row
 from assay.cli.judges import judging_with
 from assay.cli.options import Judging, Showing
-from assay.cli.quiet import quiet_log
-from assay.cli.showing import counted, shown_rehearsal, shown_spending
-from assay.cli.table import whole_row
-from assay.cli.texts import Text
+from assay.cli.root import FINE
+from assay.cli.runner import code_for, low_rows, quiet_log
+from assay.cli.sources import Text
+from assay.cli.terminal import counted, shown_rehearsal, shown_spending
 from assay.concurrency import side_by_side
 from assay.errors import RubricError
 from assay.graders import Autograder

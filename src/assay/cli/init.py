@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.group import Command
+from assay.cli.root import Command
 
 STARTER = Path(__file__).with_name("starter")
 

@@ -2,9 +2,8 @@
 
 import click
 
-from assay.cli.group import Command
-from assay.cli.options import allow_code_option, files
-from assay.cli.values import dollars
+from assay.cli.options import allow_code_option, dollars, files
+from assay.cli.root import Command
 
 
 @click.command(

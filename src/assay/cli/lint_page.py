@@ -9,11 +9,10 @@ from pathlib import Path
 
 import click
 
-from assay.cli.colours import painted
-from assay.cli.exits import FINE, MISSED, USAGE
 from assay.cli.options import Rubrics
-from assay.cli.showing import counted, printable
+from assay.cli.root import FINE, MISSED, USAGE
 from assay.cli.sources import rubric_of
+from assay.cli.terminal import counted, painted, printable
 from assay.errors import AssayError
 from assay.lint.findings import SEVERITIES, Finding, Severity, at_least
 from assay.lint.fix import RubricFix, fix_rubric

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from assay.cli.group import Command
-from assay.cli.values import count, number, seconds
+from assay.cli.options import count, number, seconds
+from assay.cli.root import Command
 
 SAME, DIFFERENT, UNDECIDED = 0, 1, 2
 

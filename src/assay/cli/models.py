@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from assay.cli.config import config_of
-from assay.cli.group import Group
+from assay.cli.root import Group
 from assay.redaction import redacted
 
 

@@ -1,16 +1,88 @@
 """Options that several commands share. Those that belong together reach the command as one record."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem
 
 from assay.cli.config import config_of
-from assay.cli.values import count, dollars, pair, threshold
-from assay.runs.thresholds import Thresholds
+from assay.runs.thresholds import Thresholds, threshold_of
+
+if TYPE_CHECKING:
+    from assay.trust import Label
+
+
+def number(least: float = -math.inf, *, what: str = "number") -> Callable[[Any], float]:
+    """A finite number, of `least` or more.
+
+    >>> number(0)("0.5")
+    0.5
+    """
+
+    def read(value: Any) -> float:
+        try:
+            found = float(value)
+        except (TypeError, ValueError):
+            found = math.nan
+        if not (math.isfinite(found) and found >= least):
+            more = f" of {least:g} or more" if math.isfinite(least) else ""
+            raise click.BadParameter(f"{value!r} is no {what}{more}")
+        return found
+
+    return read
+
+
+def threshold(value: Any) -> float:
+    """A score between 0 and 1."""
+    try:
+        return threshold_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def dollars(value: Any) -> float:
+    """A sum of money, with its sign or without."""
+    return number(0, what="sum of money")(str(value).removeprefix("$"))
+
+
+def seconds(value: Any) -> float:
+    """A time above 0."""
+    found = number(0)(value)
+    if not found:
+        raise click.BadParameter(f"{value!r} is no time: give seconds above 0")
+    return found
+
+
+def count(least: int = 0) -> Callable[[Any], int]:
+    """A whole number, of `least` or more."""
+
+    def read(value: Any) -> int:
+        text = str(value).strip()
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise click.BadParameter(f"{value!r} is no whole number of {least} or more")
+        return int(text)
+
+    return read
+
+
+def pair(value: Any) -> tuple[str, str]:
+    """Two names, as `ours=theirs`.
+
+    >>> pair("completion=output")
+    ('completion', 'output')
+    """
+    if isinstance(value, tuple):
+        return cast("tuple[str, str]", value)
+    ours, _, theirs = str(value).partition("=")
+    if not (ours.strip() and theirs.strip()):
+        raise click.BadParameter(f"{value!r} is no pair of columns: write completion=output")
+    return ours.strip(), theirs.strip()
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -288,5 +360,59 @@ show_options = bundled(
     ),
     click.option(
         "-q", "--quiet", is_flag=True, envvar="ASSAY_QUIET", show_envvar=True, help="Say nothing but errors on standard error.",
+    ),
+)  # fmt: skip
+
+
+page_option = click.option(
+    "-f",
+    "--format",
+    "layout",
+    type=click.Choice(("table", "json", "markdown")),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """A run, and labels about it."""
+
+    run: str
+    labels_file: str | None
+    """None for those that were given in the page of the run."""
+    mapping: tuple[tuple[str, str], ...]
+    skip_unknown: bool
+    any_wording: bool
+
+    def labels(self) -> "list[Label]":
+        """The labels, read."""
+        from assay.trust import LABELS, read_labels
+
+        source = Path(self.run) / LABELS if self.labels_file is None else self.labels_file
+        if self.labels_file is None and not Path(source).exists():
+            raise click.UsageError(
+                f"{self.run} has no {LABELS}: name a file of labels, or label in the page of the run"
+            )
+        return read_labels(source, mapping=dict(self.mapping) or None)
+
+
+label_options = bundled(
+    "labelling",
+    Labelling,
+    click.argument("run", type=click.Path(exists=True, file_okay=False)),
+    click.argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files),
+    click.option(
+        "--map", "mapping", type=pair, multiple=True, metavar="OURS=THEIRS",
+        help="What a column is called there: verdict=grade. May be given again.",
+    ),
+    click.option(
+        "--skip-unknown", is_flag=True,
+        help="Leave out labels about examples, criteria and verdicts that the run does not have.",
+    ),
+    click.option(
+        "--any-wording", is_flag=True,
+        help="Take labels that were made for another wording of their criterion too.",
     ),
 )  # fmt: skip

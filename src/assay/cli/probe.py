@@ -2,10 +2,17 @@
 
 import click
 
-from assay.cli.group import Command
-from assay.cli.options import Judging, Rubrics, allow_code_option, files, judge_options
-from assay.cli.page_option import page_option
-from assay.cli.values import count, number
+from assay.cli.options import (
+    Judging,
+    Rubrics,
+    allow_code_option,
+    count,
+    files,
+    judge_options,
+    number,
+    page_option,
+)
+from assay.cli.root import Command
 
 
 @click.command(

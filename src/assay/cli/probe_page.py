@@ -4,9 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from assay.cli.overview import Section
-from assay.cli.pages import Page, figure
-from assay.cli.showing import counted, shortened, shown_spending
+from assay.cli.formats import Page, Section, figure
+from assay.cli.terminal import counted, shortened, shown_spending
 from assay.probe.probe_report import ProbeReport, Rate
 from assay.runs import Spending
 

@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.cache import default_place
-from assay.cli.exits import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.cli.judges import judging_with
 from assay.cli.options import Judging, Rubrics
 from assay.cli.probe_page import page_of
-from assay.cli.progress import Tell, shown_progress
-from assay.cli.quiet import quiet_log
-from assay.cli.showing import counted, shown_rehearsal
-from assay.cli.sources import rubric_of
-from assay.cli.stopping import Stopping, stoppable
-from assay.cli.texts import texts_of
+from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
+from assay.cli.runner import Stopping, Tell, quiet_log, shown_progress, stoppable
+from assay.cli.sources import rubric_of, texts_of
+from assay.cli.terminal import counted, shown_rehearsal
 from assay.concurrency import run_sync
 from assay.errors import TrustError
 from assay.graders import Autograder, Guarded

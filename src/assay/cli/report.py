@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from assay.cli.group import Command
 from assay.cli.options import files
+from assay.cli.root import Command
 
 
 @click.command(
@@ -29,7 +29,7 @@ def command(runs: tuple[str, ...], output: str, quiet: bool) -> int:
 
     It holds every rollout, so give it only to those who may read them.
     """
-    from assay.cli.progress import shown_progress
+    from assay.cli.runner import shown_progress
     from assay.viewer.report import write_report
 
     path = Path(output)

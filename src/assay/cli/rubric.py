@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.golden import command as test
-from assay.cli.group import Group
 from assay.cli.lint import command as lint
 from assay.cli.options import Rubrics, allow_code_option, files
+from assay.cli.root import Group
 from assay.errors import RubricError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def schema() -> None:
 
 
 def _counted(rubric: "Rubric") -> str:
-    from assay.cli.showing import counted
+    from assay.cli.terminal import counted
 
     judged = sum(criterion.judged for criterion in rubric.criteria)
     how = f", {judged} of them judged by a model" if judged else ", checked by code"

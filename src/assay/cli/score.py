@@ -2,7 +2,6 @@
 
 import click
 
-from assay.cli.group import Command
 from assay.cli.options import (
     Crew,
     Input,
@@ -17,6 +16,7 @@ from assay.cli.options import (
     save_options,
     show_options,
 )
+from assay.cli.root import Command
 
 
 @click.command(

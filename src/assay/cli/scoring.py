@@ -11,10 +11,8 @@ from assay.backends.cutting import files_about, tables_in
 from assay.backends.shards import LINES
 from assay.cli.judges import judging_with
 from assay.cli.options import Crew, Input, Judging, Rubrics, Saving, Showing
-from assay.cli.running import Conditions, Running, Work
-from assay.cli.sources import rubric_of
-from assay.cli.texts import COMPLETION
-from assay.cli.viewing import opened
+from assay.cli.runner import Conditions, Running, Work
+from assay.cli.sources import COMPLETION, opened, rubric_of
 from assay.rubric import Rubric
 from assay.runs import RunAbout, Summary, rescore, score_rows
 from assay.runs.folder import Folder

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.aggregation import POLICIES
-from assay.cli.group import Command
 from assay.cli.options import (
     Judging,
     Rubrics,
     allow_code_option,
     bundled,
+    count,
     files,
     judge_options,
+    seconds,
 )
-from assay.cli.values import count, seconds
+from assay.cli.root import Command
 
 if TYPE_CHECKING:
     from assay.server import Judge, Settings

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.group import Command
-from assay.cli.options import Showing, bundled, files, show_options
-from assay.cli.values import count, number
+from assay.cli.options import Showing, bundled, count, files, number, show_options
+from assay.cli.root import Command
 from assay.runs.thresholds import is_below
 
 if TYPE_CHECKING:

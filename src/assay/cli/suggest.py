@@ -2,9 +2,8 @@
 
 import click
 
-from assay.cli.group import Command
-from assay.cli.options import Judging, files, judge_options
-from assay.cli.values import count
+from assay.cli.options import Judging, count, files, judge_options
+from assay.cli.root import Command
 
 
 @click.command(

@@ -9,17 +9,13 @@ from typing import Any
 import click
 
 from assay.cache import VerdictCache
-from assay.cli.exits import BROKEN, FINE, MISSED
+from assay.cli.formats import Section, figure, json_text, laid_out
 from assay.cli.judges import grader_of, judge_of
 from assay.cli.options import Judging
-from assay.cli.overview import Section
-from assay.cli.pages import figure
-from assay.cli.progress import shown_progress
-from assay.cli.quiet import quiet_log
-from assay.cli.rows import json_text
-from assay.cli.showing import counted, printable, shown_rehearsal, shown_spending
-from assay.cli.table import laid_out
-from assay.cli.texts import texts_of
+from assay.cli.root import BROKEN, FINE, MISSED
+from assay.cli.runner import quiet_log, shown_progress
+from assay.cli.sources import texts_of
+from assay.cli.terminal import counted, printable, shown_rehearsal, shown_spending
 from assay.concurrency import run_sync
 from assay.graders.judge_input import view_of
 from assay.models import budget, dry_run

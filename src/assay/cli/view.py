@@ -2,9 +2,8 @@
 
 import click
 
-from assay.cli.group import Command
-from assay.cli.options import files
-from assay.cli.values import count
+from assay.cli.options import count, files
+from assay.cli.root import Command
 
 
 @click.command(

@@ -12,10 +12,9 @@ import click
 from assay.backends import Processes, RayTasks, score_shards
 from assay.backends.cutting import ROWS, files_about, files_of
 from assay.backends.engine import Engine
-from assay.cli.finishing import say
 from assay.cli.judges import LOCAL, has_own_grader, judging_with
 from assay.cli.options import Crew, Input, Judging, Rubrics, Saving, Showing
-from assay.cli.running import Conditions, Work
+from assay.cli.runner import Conditions, Work, say
 from assay.cli.sources import rubric_of
 from assay.graders import Autograder
 from assay.rubric import Rubric

@@ -1,17 +1,34 @@
-"""What a terminal shows of reports and of what they cost. Plain text; every line stands for itself."""
+"""Write reports, counts and costs as plain text for a terminal; every line stands for itself."""
 
+import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TextIO
 
-from assay.cli.colours import painted
 from assay.wording import counted as counted
 
-if TYPE_CHECKING:  # which a command's help does not need
+if TYPE_CHECKING:
     from assay.models import Ledger
     from assay.report import CriterionReport, EvaluationReport
     from assay.runs.spending import Spending
+
+
+_CODES: Final = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
+
+
+def are_wanted(stream: TextIO) -> bool:
+    """Whether it is a terminal that shows colours, and NO_COLOR is not set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """The text in that colour; as it is where colours are not wanted."""
+    if not are_wanted(stream or sys.stdout):
+        return text
+    return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+
 
 _ACTS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Control characters but for tab and new line."""
