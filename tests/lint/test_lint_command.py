@@ -9,7 +9,7 @@ from assay.testing import ModelServer
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_configured(monkeypatch):
+def _no_model_is_configured(monkeypatch):
     for name in ("ASSAY_MODEL", "ASSAY_MONEY"):
         monkeypatch.delenv(name, raising=False)
 

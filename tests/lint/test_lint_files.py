@@ -109,7 +109,7 @@ def test_a_when_that_the_loader_refuses_is_unreachable(write):
 
 
 def test_a_file_that_is_not_there_is_no_finding(tmp_path):
-    """It is an error of whoever asked."""
+    """It is an error of the caller."""
     with pytest.raises(FileNotFoundError):
         lint(tmp_path / "none.yaml")
 

@@ -158,6 +158,17 @@ class TestWithAModel:
             ("It's short", 0.5),
         ]
 
+    def test_the_parts_of_a_compound_have_its_mended_choices(self, write):
+        """What is certain is mended in each of them."""
+        text = "- requirement: Names the author and gives the year\n  choices: [MET, UNMET]\n"
+        model = proposing("Names the author", "Gives the year")
+        fixed = fix_rubric(write("a.yaml", text), model=model)
+        criteria = Rubric.from_yaml(fixed.after).criteria
+        assert [(c.requirement, c.choices) for c in criteria] == [
+            ("Names the author", ("UNMET", "MET")),
+            ("Gives the year", ("UNMET", "MET")),
+        ]
+
     def test_a_name_that_others_wait_for_is_kept(self, write):
         """It came from the old words, and a `when` asks for it."""
         path = write(
@@ -173,7 +184,7 @@ class TestWithAModel:
         ]
 
     def test_what_others_wait_for_is_not_split(self, write):
-        """Nobody can say for which half they wait."""
+        """It is not known for which half they wait."""
         path = write(
             "a.yaml",
             "- requirement: Names the author and gives the year\n  name: both\n"

@@ -48,7 +48,7 @@ def test_there_are_300_criteria_a_third_of_them_held_out():
 
 @pytest.mark.parametrize("split", ["all", "tuned", "heldout"])
 def test_nearly_every_finding_is_right(split, record_property):
-    """At least 95 % of findings have the label, in all of it and in the third nobody tuned on."""
+    """At least 95 % of findings have the label, in all of it and in the third that was held out."""
     counts = outcomes(split)
     precision = counts["right"] / (counts["right"] + counts["wrong"])
     recall = counts["right"] / (counts["right"] + counts["missed"])

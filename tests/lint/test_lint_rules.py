@@ -161,7 +161,7 @@ class TestCounting:
         ],
     )
     def test_a_count_without_a_number_is_found(self, requirement):
-        """Nobody knows where it begins."""
+        """It is not known where it begins."""
         assert rules(requirement) == ["R004"]
 
     @pytest.mark.parametrize(

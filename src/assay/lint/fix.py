@@ -86,17 +86,23 @@ def fix_rubric(
     rubric = rubric_at(node, allow_code=allow_code)
     items = [item for criteria in place_criteria(rubric, node) for item in criteria]
     found = [(item, _open_hits(item, ignore)) for item in items]
-    certain = [change for item, hits in found for change in _certain(item, hits)]
-    done = {change.item.path for change in certain if change.requirements}
-    left = [
-        (item, rewritable)
-        for item, hits in found
-        if item.path not in done and (rewritable := [hit for hit in hits if hit.rule in REWRITABLE])
-    ]
-    proposed, notes = run_sync(_proposed(left, model)) if model is not None else ([], [])
+    changes = {item.path: _certain(item, hits) for item, hits in found}
+    notes: list[str] = []
+    if model is not None:
+        left = [
+            (item, rewritable)
+            for item, hits in found
+            if not changes[item.path].requirements
+            and (rewritable := [hit for hit in hits if hit.rule in REWRITABLE])
+        ]
+        proposed, notes = run_sync(_propose(left, model))
+        for key_path, requirements in proposed.items():
+            changes[key_path] = changes[key_path]._replace(requirements=requirements)
     editor, made = _Editor(node), list[Change]()
     waited_for = {name for item in items for name, _ in item.criterion.when}
-    for change in (*certain, *proposed):
+    for change in changes.values():
+        if not (change.requirements or change.choices):
+            continue
         try:
             change = _keep_name(change, waited_for)
             editor.edits(change)
@@ -106,7 +112,7 @@ def fix_rubric(
             made.append(change)
     after = editor.text
     if made:
-        mended = editor.edited(made)
+        mended = editor.apply(made)
         rubric_at(mended, allow_code=allow_code)  # what is no rubric any more is not handed out
         after = mended.document.text
     changed = tuple(dict.fromkeys(change.item.name for change in made))
@@ -156,17 +162,19 @@ _FAILS_NOT = pattern(
 )
 
 
-def _certain(item: PlacedCriterion, hits: Sequence[Hit]) -> Iterator[Change]:
-    """The changes that need no judgement."""
+def _certain(item: PlacedCriterion, hits: Sequence[Hit]) -> Change:
+    """The change that needs no judgement; it may change nothing."""
     rules = {hit.rule for hit in hits}
     criterion = item.criterion
+    change = Change(item)
     if "R006" in rules and criterion.requirement is not None:
         said = said_once(criterion.requirement)
         mended = criterion.with_fields(requirement=said or criterion.requirement)
         if all(hit.rule != "R006" for hit in hits_of_criterion(mended)):
-            yield Change(item, (said,))
+            change = change._replace(requirements=(said,))
     if "R011" in rules and tuple(c.casefold() for c in criterion.choices) in _SURELY_REVERSED:
-        yield Change(item, choices=criterion.choices[::-1])
+        change = change._replace(choices=criterion.choices[::-1])
+    return change
 
 
 def said_once(requirement: str) -> str:
@@ -197,23 +205,24 @@ class ProposedWording(BaseModel):
     requirements: list[str] = Field(min_length=1, max_length=MOST_PARTS)
 
 
-async def _proposed(
+async def _propose(
     items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Any
-) -> tuple[list[Change], list[str]]:
-    """What a model proposes for each criterion, and for which it could not."""
+) -> tuple[dict[KeyPath, tuple[str, ...]], list[str]]:
+    """The requirements that a model proposes by the path of the criterion, and why it proposes none for others."""
     asking: Model = model_of(model)
 
-    async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> Change | str:
+    async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> tuple[str, ...] | str:
         item, hits = broken
         try:
             reply = await asking(_request(item.criterion, hits))
         except ModelError as error:
             return f"{item.name}: {error}"
-        return Change(item, tuple(" ".join(text.split()) for text in reply.value.requirements))
+        return tuple(" ".join(text.split()) for text in reply.value.requirements)
 
     answers = await side_by_side(one, items, limit=AT_ONCE) if items else []
-    changes = [answer for answer in answers if isinstance(answer, Change)]
-    return changes, [answer for answer in answers if isinstance(answer, str)]
+    both = [(item.path, answer) for (item, _), answer in zip(items, answers, strict=True)]
+    proposed = {path: answer for path, answer in both if not isinstance(answer, str)}
+    return proposed, [answer for _, answer in both if isinstance(answer, str)]
 
 
 def _request(criterion: Criterion, hits: Sequence[Hit]) -> Request:
@@ -270,7 +279,7 @@ class _Editor:
         self.is_json = node.document.format == "json"
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
 
-    def edited(self, changes: Sequence[Change]) -> Node:
+    def apply(self, changes: Sequence[Change]) -> Node:
         """The file with these changes made. Raises `EditError` when one cannot be made.
 
         It is read back, and holds what it should, or it is not handed out.
@@ -292,11 +301,8 @@ class _Editor:
         for change in sorted(changes, key=_order, reverse=True):
             *around, index = change.item.path
             entries = _at(data, around)
-            if change.choices:
-                entries[index]["choices"] = list(change.choices)
-            if change.requirements:
-                assert isinstance(index, int)
-                entries[index : index + 1] = _parts(entries[index], change)
+            assert isinstance(index, int)
+            entries[index : index + 1] = _parts(entries[index], change)
         return data
 
     def edits(self, change: Change) -> list[tuple[int, int, str]]:
@@ -314,12 +320,12 @@ class _Editor:
                 edits.append((each.start, each.end, label_of[label]))
         if change.requirements:
             first, *others = _parts(entry, change)
-            edits += self._rewritten(path, entry, first)
+            edits += self._rewrite(path, entry, first)
             if others:
-                edits.append(self._added(path, others))
+                edits.append(self._append(path, others))
         return edits
 
-    def _rewritten(
+    def _rewrite(
         self, path: KeyPath, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> Iterator[tuple[int, int, str]]:
         """The requirement in its place, fields that are new after it, and a new weight."""
@@ -340,7 +346,7 @@ class _Editor:
             return f", {name}: {json.dumps(value, ensure_ascii=False)}"
         return f"{self.newline}{' ' * self._column(beside.key_start)}{key}: {_yaml_scalar(value)}"
 
-    def _added(self, path: KeyPath, entries: Sequence[dict[str, Any]]) -> tuple[int, int, str]:
+    def _append(self, path: KeyPath, entries: Sequence[dict[str, Any]]) -> tuple[int, int, str]:
         """Further entries of the list, after the one that stands there."""
         here = self._position(path)
         if here.in_brackets:
@@ -399,10 +405,13 @@ def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
 
 def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
     """The entries that one becomes. Of several, each has an equal share of the weight."""
-    count = len(change.requirements)
+    requirements = change.requirements or (entry["requirement"],)
+    count = len(requirements)
     parts: list[dict[str, Any]] = []
-    for number, requirement in enumerate(change.requirements, start=1):
+    for number, requirement in enumerate(requirements, start=1):
         part = deepcopy(dict(entry)) | {"requirement": requirement}
+        if change.choices:
+            part["choices"] = list(change.choices)
         if change.name:
             part.setdefault("name", change.name)
         if number > 1 and "name" in part:

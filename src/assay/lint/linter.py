@@ -111,25 +111,25 @@ def _of_rubric(criteria: Sequence[PlacedCriterion]) -> Iterator[Finding]:
 
 def place_criteria(rubric: Any, node: Node | None = None) -> list[list[PlacedCriterion]]:
     """The criteria of a rubric, and of every rubric inside it or of its group, a list each."""
-    listed = list(_placed(rubric, "", node))
+    listed = list(_place(rubric, "", node))
     if node is None:
         return listed
     starts = sorted(item.line() or 0 for criteria in listed for item in criteria)
-    ignored = _ignored(node.document.text, starts)
+    ignored = _ignored_rules(node.document.text, starts)
     return [
         [replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria]
         for criteria in listed
     ]
 
 
-def _placed(rubric: Any, inside: str, node: Node | None) -> Iterator[list[PlacedCriterion]]:
+def _place(rubric: Any, inside: str, node: Node | None) -> Iterator[list[PlacedCriterion]]:
     """The criteria of one rubric, then those of the rubrics inside it, or of a group's."""
     parts = cast("Sequence[Any] | None", getattr(rubric, "rubrics", None))
     if parts is not None:
         for index, part in enumerate(parts):
             within = f"{inside}{getattr(part, 'name', '') or index}/"
             there = None if node is None else node.at("rubrics").at(index)
-            yield from _placed(part, within, there)
+            yield from _place(part, within, there)
         return
     criteria = cast("Sequence[Criterion]", rubric.criteria)
     nodes: Sequence[Node | None] = [None] * len(criteria) if node is None else criterion_nodes(node)
@@ -140,13 +140,13 @@ def _placed(rubric: Any, inside: str, node: Node | None) -> Iterator[list[Placed
     for criterion, where in zip(criteria, nodes, strict=True):
         if hasattr(criterion.check, "criteria"):
             there = where.at("rubric") if where is not None and "rubric" in where.data else None
-            yield from _placed(criterion.check, f"{inside}{criterion.name}/", there)
+            yield from _place(criterion.check, f"{inside}{criterion.name}/", there)
 
 
 _IGNORE = re.compile(r"(?:^|\s)#\s*assay:\s*ignore\b(?P<ids>[\sR\d,]*)")
 
 
-def _ignored(text: str, starts: Sequence[int]) -> dict[int | None, frozenset[str]]:
+def _ignored_rules(text: str, starts: Sequence[int]) -> dict[int | None, frozenset[str]]:
     """What comments ask to ignore, by the first line of the criterion they are about.
 
     A comment on a line of its own right above a criterion is about that one.

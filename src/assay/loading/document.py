@@ -100,7 +100,7 @@ class Node:
 def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
     """The data of a text in one of the formats `json`, `yaml` and `toml`."""
     name = path or f"<{format}>"
-    document = Document(format, _decoded(text, name), name)
+    document = Document(format, _decode(text, name), name)
     try:
         return Node(_LOADERS[format](document.text), document)
     except DocumentError as error:
@@ -143,7 +143,7 @@ def _format_of(name: str) -> str:
     return _FORMATS[suffix]
 
 
-def _decoded(text: str | bytes, name: str) -> str:
+def _decode(text: str | bytes, name: str) -> str:
     if isinstance(text, str):
         return text.removeprefix("\ufeff")
     try:
@@ -354,7 +354,7 @@ class _Tree:
         if kind == "end":
             self._close(piece)
             return
-        value, size = self._aliased(piece) if kind == "alias" else (piece.value, 1)
+        value, size = self._alias_value(piece) if kind == "alias" else (piece.value, 1)
         if kind == "value" and piece.anchor:
             self._named[piece.anchor] = (value, 1)
         before = self._total
@@ -415,7 +415,7 @@ class _Tree:
             self.positions[closed.path] = self.positions[closed.path]._replace(end=end)
             self._opened[-1].last = max(self._opened[-1].last, end)
 
-    def _aliased(self, piece: _Piece) -> tuple[Any, int]:
+    def _alias_value(self, piece: _Piece) -> tuple[Any, int]:
         alias = piece.text
         if alias in [opened.piece.anchor for opened in self._opened]:
             raise DocumentError(f"*{alias} stands inside what it names, without end", piece.line)

@@ -79,7 +79,7 @@ class _Entry:
         self._refuse_kinds(given)
         fields = {key: given[key] for key in _FIELDS if key in given}
         name = given.get("name", f"golden_{self.index + 1}")
-        return Golden(name, fields, dict(self._expected(given["expect"], criteria)))
+        return Golden(name, fields, dict(self._read_expect(given["expect"], criteria)))
 
     def _refuse_kinds(self, given: Mapping[str, Any]) -> None:
         for key in ("name", "task"):
@@ -96,7 +96,7 @@ class _Entry:
         if not given["expect"]:
             raise self.error("expect is empty: name a criterion, and its verdict", "expect")
 
-    def _expected(
+    def _read_expect(
         self, expect: Mapping[Any, Any], criteria: Mapping[str, Criterion]
     ) -> Iterator[tuple[str, Expected]]:
         for name, said in expect.items():
@@ -104,7 +104,7 @@ class _Entry:
             if criterion is None:
                 advice = did_you_mean(name, criteria)
                 raise self.error(f"there is no criterion {short_repr(name)}: {advice}", "expect")
-            expected = _fitting(criterion, said)
+            expected = _spelled_as_offered(criterion, said)
             if expected is None:
                 offered = ", ".join(_labels(criterion))
                 number = " or a number" if not criterion.judged else ""
@@ -127,7 +127,7 @@ def _labels(criterion: Criterion) -> tuple[str, ...]:
     return (*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices
 
 
-def _fitting(criterion: Criterion, said: object) -> Expected | None:
+def _spelled_as_offered(criterion: Criterion, said: object) -> Expected | None:
     """What is expected, spelled as the criterion spells it; None when it can never be."""
     if isinstance(said, str):
         folded = said.strip().casefold()

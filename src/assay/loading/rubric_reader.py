@@ -43,7 +43,7 @@ class RubricReader:
 
     def rubric(self, node: Node, *, inside: str = "", level: int = 0) -> Any:
         """The rubric that stands at a node."""
-        holder, options = self._opened(node, level)
+        holder, options = self._open(node, level)
         golden: Node | None = options.pop("golden", None)
         entries = list(_entries(holder, level, inside))
         if not entries:
@@ -58,12 +58,12 @@ class RubricReader:
         try:
             rubric = self.build(criteria, options, level == 0)
         except (RubricError, SignatureError) as error:
-            raise _located(error, criteria, entries) from error
+            raise _locate(error, criteria, entries) from error
         if golden is not None:
             rubric.golden = golden_at(golden, rubric.criteria)
         return rubric
 
-    def _opened(self, node: Node, level: int) -> tuple[Node, dict[str, Any]]:
+    def _open(self, node: Node, level: int) -> tuple[Node, dict[str, Any]]:
         """The list of entries of a rubric, and its options, through any `rubric:` around it."""
         options: dict[str, Any] = {}
         while node.is_mapping:
@@ -308,7 +308,7 @@ def _refuse_together(
         )
 
 
-def _located(
+def _locate(
     error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]
 ) -> Exception:
     """The error of a constructor, at the criterion it names; as it is when it names none."""
