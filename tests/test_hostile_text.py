@@ -35,7 +35,7 @@ def parsers() -> list[Callable[[str], Any]]:
     """The parsers, and what finds answers in free text."""
     from assay import parsers as p
     from assay.presets.smolagents import names_called
-    from assay.presets.tools import ToolParser, tool_uses
+    from assay.presets.tool_rubric import ToolParser, tool_uses
 
     xml = p.XMLParser(["think", ("tool", "answer")])
     results = p.XMLParser(["result"])
@@ -87,12 +87,12 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.prompting import opening
     from assay.models.base import Request
     from assay.models.structured import read
-    from assay.presets.judge import Judge
+    from assay.presets.judge_rubric import TemplateJudge
     from assay.presets.ratings import Points, read_rating
     from assay.redaction import redacted
 
     request = Request.of("", "", schema=PerCriterionOutput)
-    judge = Judge([], "{question} {completion}")
+    judge = TemplateJudge([], "{question} {completion}")
     return [
         lambda text: read(text, request), lambda text: read_rating(text, Points(0, 10)), read_rating,
         lambda text: foregone(text, [Criterion(requirement="Says ok")]),

@@ -19,7 +19,7 @@ from assay import (
     configure,
     model_of,
 )
-from assay.presets.judge import DEFAULT_JUDGE_PROMPT
+from assay.presets.judge_rubric import DEFAULT_JUDGE_PROMPT
 from assay.testing import FakeModel, Fault, ModelServer, make_state
 
 TEN = "Question: {prompt}\nAnswer: {completion}\nExpected: {answer}\n\nScore from 0-10:"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.presets.judge import Template
+from assay.presets.judge_rubric import PromptTemplate
 
 
 @pytest.mark.parametrize(
@@ -29,15 +29,15 @@ from assay.presets.judge import Template
 )
 def test_only_places_are_filled(text: str, values: dict[str, str], filled: str) -> None:
     """Once, with what is put in left alone, and all other braces too."""
-    assert Template(text).filled(values) == filled
+    assert PromptTemplate(text).filled(values) == filled
 
 
 def test_it_names_its_places() -> None:
     """So that one that shows no response can be refused."""
-    assert Template("{question} {response} {question}").places == {"question", "response"}
+    assert PromptTemplate("{question} {response} {question}").places == {"question", "response"}
 
 
 def test_templates_of_the_same_words_are_equal() -> None:
     """And go into sets."""
-    assert {Template("{a}")} == {Template("{a}")}
-    assert Template("{a}") != Template("{b}")
+    assert {PromptTemplate("{a}")} == {PromptTemplate("{a}")}
+    assert PromptTemplate("{a}") != PromptTemplate("{b}")

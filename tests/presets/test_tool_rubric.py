@@ -11,7 +11,7 @@ import pytest
 
 from assay import Parser, RubricError, RubricGroup, State, XMLParser
 from assay.presets import ToolRubric
-from assay.presets.tools import tool_uses
+from assay.presets.tool_rubric import tool_uses
 from assay.testing import make_state
 from assay.tools import calculator, python
 

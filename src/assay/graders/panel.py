@@ -5,11 +5,19 @@ from dataclasses import replace
 from itertools import combinations
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
-from assay.aggregation import Totals, share_of, stakes, weighted_sum
+from assay.aggregation import weighted_sum
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder, Composite, JudgeAnswer, JudgeOptions, named, scores_from
+from assay.graders.base import (
+    Autograder,
+    Composite,
+    JudgeAnswer,
+    JudgeOptions,
+    as_whole,
+    named,
+    scores_from,
+)
 from assay.graders.length import LengthPenalty
 from assay.graders.verdicts import refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
@@ -125,23 +133,13 @@ class Panel(Composite):
         score = self._outcome(_WHOLE, scores)
         if score.value is None:
             raise JudgeError((score.error or "there is no number").removeprefix("JudgeError: "))
-        weights = [criterion.weight for criterion in criteria if criterion.counts]
-        totals = share_of(score.value, weights)
-        if self.scale == "raw":
-            totals = Totals(score.value, *stakes(weights))
         pairs = zip(self.names, scores, strict=True)
         given = ", ".join(f"{who} {s.value:.4g}" for who, s in pairs if s.value is not None)
         apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
-        return EvaluationReport(
-            score=score.value if weights else None,
-            raw_score=totals.raw if weights else None,
-            gain=totals.gain,
-            loss=totals.loss,
-            asked=len(weights),
-            answered=len(weights),
-            scale=self.scale or "unit",
-            reason=f"{given}{apart}; {score.reason}",
-        )
+        reason = f"{given}{apart}; {score.reason}"
+        whole = as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale)
+        # The number of a vote is the sum itself: no formula moved the score off it.
+        return replace(whole, worth=None)
 
     def _outcome(self, criterion: Criterion, scores: Sequence[Score]) -> Score:
         votes = list(map(Vote, self.names, scores, self.weights))

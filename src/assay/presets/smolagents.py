@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from assay.graders.verdicts import field_of
 from assay.messages import ToolCall, completion_text, message_text, role_of, text_of, tool_calls
-from assay.presets.tools import ToolRubric, ToolUse
+from assay.presets.tool_rubric import ToolRubric, ToolUse
 from assay.tools import failure
 from assay.types import Message, Messages
 

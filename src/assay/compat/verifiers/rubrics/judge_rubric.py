@@ -2,7 +2,7 @@
 
 import assay
 from assay.compat.verifiers.rubrics.rubric import Rubric
-from assay.presets.judge import DEFAULT_JUDGE_PROMPT
+from assay.presets.judge_rubric import DEFAULT_JUDGE_PROMPT
 
 
 class JudgeRubric(Rubric, assay.JudgeRubric):

@@ -87,7 +87,7 @@ class JudgeRubric(Rubric):
         self._hardened = hardened
         self.points = points_in(words) if points is None else _checked(points)
         """The scale of the judge's score; None for yes or no, or a share."""
-        self._judge = Judge(
+        self._judge = TemplateJudge(
             models_of(
                 _once(client=client, judge_client=judge_client),
                 judge_models if judge_model is None else [judge_model],
@@ -210,7 +210,7 @@ WRITTEN = ("completion", "response")
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
-class Judge:
+class TemplateJudge:
     """Asks models in the words of a template. What is asked of one state twice is asked once."""
 
     def __init__(
@@ -226,7 +226,7 @@ class Judge:
 
         `settings` are fields of the request. Without `hardened` the words are sent alone and as they are.
         """
-        self.template = Template(template)
+        self.template = PromptTemplate(template)
         if not self.template.places & set(WRITTEN):
             raise RubricError(
                 f"the template {short_repr(template)} does not show the judge what it is to judge: put "
@@ -404,15 +404,15 @@ _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 @dataclass(frozen=True)
-class Template:
+class PromptTemplate:
     """Words with places such as `{completion}`. What is put in is never looked at again.
 
     Other braces stay as they are. Where the whole could also be filled by `str.format`, doubled
     braces mean single ones, as there.
 
-    >>> Template('Answer: {completion}. Reply as {"score": 7}').filled({"completion": "{answer}"})
+    >>> PromptTemplate('Answer: {completion}. Reply as {"score": 7}').filled({"completion": "{answer}"})
     'Answer: {answer}. Reply as {"score": 7}'
-    >>> Template('Answer: {completion}. Reply as {{"score": 7}}').filled({"completion": "4"})
+    >>> PromptTemplate('Answer: {completion}. Reply as {{"score": 7}}').filled({"completion": "4"})
     'Answer: 4. Reply as {"score": 7}'
     """
 
