@@ -85,7 +85,7 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.judge_input import parse_thinking_output, thinking_and_rest, transcript
     from assay.graders.per_criterion import foregone
     from assay.graders.prompting import opening
-    from assay.models.base import Request
+    from assay.models.model import Request
     from assay.models.structured import read
     from assay.presets.judge_rubric import TemplateJudge
     from assay.presets.ratings import Points, read_rating

@@ -16,7 +16,7 @@ from assay.backends.job import Permits
 from assay.backends.shared import sharing
 from assay.errors import BudgetExceeded, Overloaded
 from assay.models import Limits, budget, model_of
-from assay.models.providers import Price
+from assay.models.model import Price
 from assay.testing import ModelServer
 
 WHERE = "http://judge"

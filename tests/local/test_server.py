@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from assay import PerCriterionGrader, Rubric
 from assay.errors import Refused, Truncated
 from assay.models import model_of
-from assay.models.base import json_schema
+from assay.models.model import json_schema
 
 pytestmark = pytest.mark.slow
 

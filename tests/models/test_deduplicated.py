@@ -7,7 +7,7 @@ import pytest
 
 from assay import Overloaded, budget
 from assay.models import Reply, Request
-from assay.models.reply_cache import Deduplicated
+from assay.models.endpoint_model import Deduplicated
 
 
 class Slow:

@@ -11,7 +11,7 @@ from assay.errors import Refused, Unreadable
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.verdicts import CriterionEvaluation
 from assay.models import Limits, Request, Usage
-from assay.models.base import json_schema
+from assay.models.model import json_schema
 from assay.models.openai import OpenAIFormat
 from assay.testing import Fault
 

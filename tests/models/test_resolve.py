@@ -6,7 +6,7 @@ import pytest
 
 from assay import Limits, Refused
 from assay.models import Price, model_of
-from assay.models.reply_cache import Deduplicated
+from assay.models.endpoint_model import Deduplicated
 
 
 def inner(model: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from assay import Limits, Refused
 from assay.messages import ToolCall
 from assay.models import Request, model_of
-from assay.models.base import Tool
+from assay.models.model import Tool
 from assay.models.retry import Endpoint
 from assay.testing import Fault, ModelServer, tool_call
 
@@ -98,7 +98,6 @@ def test_what_decides_an_answer_tells_requests_apart():
         Request(others),
     ]
     assert len({request.content for request in asked}) == len(asked)
-    assert len({request.shape for request in asked}) == len(asked)
     assert plain.content == "0.0 None None None 0 user 1 2 ab"
 
 

@@ -26,9 +26,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from assay.errors import BudgetExceeded
-from assay.models.base import NOTHING, Usage
 from assay.models.budgets import Ledger, RolloutSpending, counting_in
 from assay.models.limiter import Limiter, Limits, Outcome
+from assay.models.model import NOTHING, Usage
 from assay.redaction import logger_of
 from assay.runs.pipeline import Progress
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from assay.backends.client import PermitClient
 from assay.backends.job import Permits
 from assay.errors import Overloaded
-from assay.models.base import Usage
 from assay.models.budgets import Ledger, RolloutSpending, counting_in
+from assay.models.model import Usage
 from assay.models.retry import Endpoint
 
 _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")

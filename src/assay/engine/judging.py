@@ -12,8 +12,8 @@ from assay.graders.base import Autograder
 from assay.graders.judge_input import JudgeInput, view_of
 from assay.graders.verdicts import finite
 from assay.messages import question_text
-from assay.models.base import has_room
 from assay.models.budgets import refuse_unpriced, rollout_spending
+from assay.models.model import has_room
 from assay.report import EvaluationReport, Score
 from assay.rollout import Batch
 from assay.types import OnError

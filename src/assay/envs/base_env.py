@@ -15,7 +15,7 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Evaluation, Results
 from assay.errors import RubricError
 from assay.models import Reply
-from assay.models.base import Tool
+from assay.models.model import Tool
 from assay.parsers import Parser
 from assay.redaction import logger_of
 from assay.rubric import Rubric, RubricGroup

@@ -10,8 +10,8 @@ from typing import Any
 from assay.errors import Refused
 from assay.messages import ToolCall
 from assay.models import Model, Reply, Request, model_of
-from assay.models.base import Tool
 from assay.models.endpoint_model import EndpointModel
+from assay.models.model import Tool
 from assay.models.sdk import creating
 from assay.redaction import redacted
 from assay.types import Message

@@ -14,7 +14,7 @@ from assay.envs.model_under_test import assistant_message
 from assay.errors import Refused
 from assay.messages import message_text
 from assay.models import Reply
-from assay.models.base import Tool
+from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.types import Message, State
 

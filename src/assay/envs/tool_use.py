@@ -20,7 +20,7 @@ from assay.envs.hooks import stop
 from assay.envs.multi_turn import MultiTurnEnv
 from assay.errors import AssayError
 from assay.messages import ToolCall, chat_of, tool_calls
-from assay.models.base import Tool
+from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.tools import failure, is_failure
 from assay.types import Message, State

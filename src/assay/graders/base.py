@@ -18,7 +18,7 @@ from assay.errors import JudgeError
 from assay.graders.judge_input import ToGrade, view_of
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.verdicts import finite, score_of, with_value
-from assay.models.base import Model
+from assay.models.model import Model
 from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
 from assay.types import OnError
 from assay.wording import short_repr

@@ -16,7 +16,7 @@ from assay.criterion import Criterion
 from assay.graders.base import Autograder, Composite, scores_from
 from assay.graders.judge_input import degenerate
 from assay.graders.length import LengthPenalty
-from assay.models.base import Reply, Token
+from assay.models.model import Reply, Token
 from assay.redaction import logger_of
 from assay.report import Score
 from assay.types import OnError

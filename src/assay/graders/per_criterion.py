@@ -30,8 +30,8 @@ from assay.graders.verdicts import (
     refuse_errors,
 )
 from assay.identity import name_of
-from assay.models.base import Model, Request, announce
 from assay.models.judge_log import ask_judge
+from assay.models.model import Model, Request, announce
 from assay.models.providers import keeps_prefixes
 from assay.models.resolve import configured_model, model_of, what_to_set
 from assay.report import UNASKED, Score

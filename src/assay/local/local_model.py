@@ -15,13 +15,11 @@ from typing import Any
 
 from assay.local.llama_server import CONTEXT, LocalProcess
 from assay.local.weights import SMOKE, fingerprint, weights_file
-from assay.models.base import Model, Reply, Request
-from assay.models.endpoint_model import EndpointModel
+from assay.models.endpoint_model import Deduplicated, EndpointModel
 from assay.models.limiter import Limits, WaitQueue
+from assay.models.model import FREE, Model, Reply, Request
 from assay.models.openai import OpenAIFormat
 from assay.models.payload import Payload, RawReply
-from assay.models.providers import FREE
-from assay.models.reply_cache import Deduplicated
 from assay.models.retry import Endpoint
 from assay.redaction import logger_of
 

@@ -1,6 +1,6 @@
 """Ask a model: one async function, a `Request` in and a `Reply` out.
 
-base            Request, Reply, Model: the interface, and all that a grader needs
+model           Request, Reply, Model: the interface, and all that a grader needs
 resolve         model_of, configure, default_model: a name, an address, a client or a function as a Model
 endpoint_model  a model behind an endpoint: budget, limits, and a reply that is read
 payload         what is sent; openai, anthropic, gemini write it, http and sdk send it

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from assay.errors import Refused
 from assay.messages import ToolCall, tool_calls
-from assay.models.base import Reply, Request, Tool, Usage, json_schema
+from assay.models.model import Reply, Request, Tool, Usage, json_schema
 from assay.models.payload import SCHEMA, TEMPERATURE, Payload, dumps, with_schema_in_words
 from assay.types import Message
 

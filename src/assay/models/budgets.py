@@ -19,8 +19,8 @@ from itertools import count
 from typing import ClassVar
 
 from assay.errors import BudgetExceeded
-from assay.models.base import NOTHING, Model, Usage, innermost
 from assay.models.limiter import WaitQueue
+from assay.models.model import NOTHING, Model, Usage, innermost
 
 
 class Ledger:

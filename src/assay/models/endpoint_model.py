@@ -1,11 +1,12 @@
 """EndpointModel asks a model behind an endpoint, under its limits and the budget, and reads its replies."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
-from assay.models.base import Reply, Request, Usage, schema_text
 from assay.models.budgets import Ledger, without_a_price
+from assay.models.model import Model, Price, Reply, Request, Usage, schema_text
 from assay.models.payload import (
     SCHEMA,
     Payload,
@@ -17,8 +18,7 @@ from assay.models.payload import (
     unsupported_parameter,
     whole,
 )
-from assay.models.providers import Price
-from assay.models.retry import Endpoint
+from assay.models.retry import Endpoint, SendAttempt
 from assay.models.structured import read
 
 SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
@@ -101,13 +101,21 @@ class EndpointModel:
     async def _ask(self, request: Request, without: Set[str] = frozenset()) -> Reply:
         """The reply to a request, without the parts that the endpoint turns out not to take."""
         complaint: Refused | None = None
+        used: Set[str] = frozenset()
+
+        async def attempt(seconds: float) -> RawReply:
+            nonlocal used
+            # Written only now: while this call waited, another one may have learned what is refused.
+            payload = self._payload(request, without)
+            used = payload.used
+            return await self._send(payload, seconds)
+
         while True:
-            attempt = _Attempt(self, request, without)
             try:
-                reply = await self._sent(request, attempt)
+                reply = await self._within_budget(request, attempt)
             except Refused as error:
                 complaint = complaint or error
-                part = unsupported_parameter(error.status, str(error), attempt.used)
+                part = unsupported_parameter(error.status, str(error), used)
                 if part is None:
                     self._suspected -= without
                     self.endpoint.refused(complaint, self.name)
@@ -123,15 +131,11 @@ class EndpointModel:
                 self._suspected -= without
             return whole(reply, self.id, request)
 
-    def payload(self, request: Request, without: Set[str]) -> Payload:
+    def _payload(self, request: Request, without: Set[str]) -> Payload:
         """The request as it is to be sent now, by all that is known of the model by now."""
         return self._format.payload(request, self.name, self.left_out | self._suspected | without)
 
-    async def send(self, payload: Payload, seconds: float) -> RawReply:
-        """Send one attempt."""
-        return await self._send(payload, seconds)
-
-    async def _sent(self, request: Request, attempt: "_Attempt") -> Reply:
+    async def _within_budget(self, request: Request, attempt: SendAttempt) -> Reply:
         ledger = Ledger.current()
         expected = self.tokens.expected(request)
         if ledger is None:
@@ -149,7 +153,7 @@ class EndpointModel:
 
     def _at_most(self, request: Request, estimate: float) -> dict[str, Any]:
         """What a request can come to: with every retry, and once more for a reply that cannot be read."""
-        parts = self.payload(request, frozenset()).used
+        parts = self._payload(request, frozenset()).used
         # A reply of the expected length, and a complaint about each part that may be left out.
         reply = Reply("x" * round(self.tokens.reply * self.tokens.characters))
         again = self.tokens.expected(_again(request, reply, Unreadable("it cannot be read")))
@@ -165,7 +169,7 @@ class EndpointModel:
         return 0.0
 
     async def _answered(
-        self, attempt: "_Attempt", request: Request, expected: Usage, ledger: Ledger | None
+        self, attempt: SendAttempt, request: Request, expected: Usage, ledger: Ledger | None
     ) -> Reply:
         total = expected.prompt + expected.completion
         answer, seconds = await self.endpoint.ask(attempt, total, self.name)
@@ -227,23 +231,6 @@ def _length(request: Request) -> int:
     return said + (0 if request.schema is None else len(schema_text(request.schema)))
 
 
-class _Attempt:
-    """Writes and sends a request when its turn has come, and knows what was in it."""
-
-    def __init__(self, model: EndpointModel, request: Request, without: Set[str]) -> None:
-        self.used: Set[str] = frozenset()
-        """The optional parts of what was sent last."""
-        self._model = model
-        self._request = request
-        self._without = without
-
-    async def __call__(self, seconds: float) -> RawReply:
-        # Written only now: while this call waited, another one may have learned what is refused.
-        payload = self._model.payload(self._request, self._without)
-        self.used = payload.used
-        return await self._model.send(payload, seconds)
-
-
 def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:
     """The request with the reply that did not do, and what was wrong with it."""
     schema = "" if request.schema is None else schema_text(request.schema)
@@ -272,3 +259,55 @@ def _together(first: Reply, second: Reply, value: Any) -> Reply:
         seconds=first.seconds + second.seconds,
         calls=first.calls + second.calls,
     )
+
+
+class Deduplicated:
+    """A model around another: a caller who asks what is being asked already gets that reply too.
+
+    Within one event loop. Samples of one question differ in their number and are asked each.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.inner = model
+        self._asked: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Future[Reply]] = {}
+
+    @property
+    def id(self) -> str:
+        """The inner model's."""
+        return self.inner.id
+
+    async def __call__(self, request: Request) -> Reply:
+        loop = asyncio.get_running_loop()
+        key = (loop, request.content)
+        while (asked := self._asked.get(key)) is not None:
+            reply = await _taken_over(asked)
+            if reply is not None:
+                return reply
+        asked = self._asked[key] = loop.create_future()
+        try:
+            reply = await self.inner(request)
+        except Exception as error:
+            asked.set_exception(error)
+            # Looked at here, for it is no loss when no other caller was waiting for it.
+            asked.exception()
+            raise
+        except BaseException:
+            asked.cancel()
+            raise
+        else:
+            asked.set_result(reply)
+            return reply
+        finally:
+            del self._asked[key]
+
+
+async def _taken_over(asked: "asyncio.Future[Reply]") -> Reply | None:
+    """The reply to an equal request; None when that was cancelled and has to be asked anew."""
+    await asyncio.wait([asked])
+    if asked.cancelled():
+        return None
+    reply = asked.result()
+    ledger = Ledger.current()
+    if ledger is not None:
+        ledger.count(shared=1)
+    return reply._replace(source="flight", cost=0.0, calls=0)

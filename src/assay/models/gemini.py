@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from assay.errors import Refused
-from assay.models.base import Reply, Request, Token, Usage, json_schema
+from assay.models.model import Reply, Request, Token, Usage, json_schema
 from assay.models.payload import (
     LOGPROBS,
     SCHEMA,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, NamedTuple
 
-from assay.models.base import Model, Reply, Request, Source
+from assay.models.model import Model, Reply, Request, Source
 from assay.redaction import redacted
 from assay.types import Message
 from assay.wording import described

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from assay.messages import tool_calls
-from assay.models.base import Reply, Request, Token, Tool, Usage, json_schema
+from assay.models.model import Reply, Request, Token, Tool, Usage, json_schema
 from assay.models.payload import (
     LOGPROBS,
     MAX_COMPLETION_TOKENS,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from pydantic_core import from_json
 
 from assay.errors import ModelError, Refused, Truncated, Unreadable
-from assay.models.base import Reply, Request, schema_text
+from assay.models.model import Reply, Request, schema_text
 from assay.types import Message
 
 

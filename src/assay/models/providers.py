@@ -4,14 +4,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from assay.models.base import Usage
+from assay.models.model import Price
 
 
 class Provider(NamedTuple):
@@ -112,37 +111,9 @@ def keeps_prefixes(model: str) -> bool:
     return provider in _KEEP_PREFIXES or model.startswith(("http://", "https://"))
 
 
-MILLION = 1_000_000
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 _SOLD = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
 """What Bedrock puts around a model's name: `us.anthropic.claude-haiku-4-5-20251001-v1:0`."""
-
-
-@dataclass(frozen=True)
-class Price:
-    """Dollars for a million tokens.
-
-    >>> Price(input=2.0, cached=0.5, output=8.0).of(Usage(prompt=1000, cached=800, completion=100))
-    0.0016
-    """
-
-    input: float
-    output: float
-    cached: float | None = None
-    """Input from the provider's cache; as `input` when None."""
-    stored: float | None = None
-    """Input put into the provider's cache; as `input` when None."""
-
-    def of(self, usage: Usage) -> float:
-        """What so many tokens cost, in dollars."""
-        fresh = usage.prompt - usage.cached - usage.stored
-        cached = self.input if self.cached is None else self.cached
-        stored = self.input if self.stored is None else self.stored
-        total = fresh * self.input + usage.cached * cached + usage.stored * stored
-        return (total + usage.completion * self.output) / MILLION
-
-
-FREE = Price(0.0, 0.0)
 
 
 def price_of(provider: str, name: str) -> Price | None:

@@ -1,19 +1,17 @@
-"""Answer a request from the verdict cache, or with the reply to an equal request that is under way.
+"""Answer a request from the verdict cache, where it was answered before.
 
 Only whole, readable replies are kept. Whatever a model raises is not: a failure that is kept would
 be answered for ever.
 """
 
-import asyncio
-from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from assay.cache import CachedVerdict, Item, VerdictCache, VerdictKey, text_hash
 from assay.errors import CacheError, Unreadable
-from assay.models.base import Model, Reply, Request, Token, Usage
 from assay.models.budgets import Ledger
+from assay.models.model import Model, Reply, Request, Token, Usage
 from assay.models.structured import read
 from assay.redaction import logger_of
 
@@ -120,57 +118,3 @@ def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
         return reply._replace(value=read(reply.text, request))
     except Unreadable:
         return None
-
-
-class Deduplicated:
-    """A model around another: a caller who asks what is being asked already gets that reply too.
-
-    Within one event loop. Samples of one question differ in their number and are asked each.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.inner = model
-        self._asked: dict[Hashable, asyncio.Future[Reply]] = {}
-
-    @property
-    def id(self) -> str:
-        """The inner model's."""
-        return self.inner.id
-
-    async def __call__(self, request: Request) -> Reply:
-        loop = asyncio.get_running_loop()
-        key = (loop, request.shape)
-        while (asked := self._asked.get(key)) is not None:
-            reply = await _taken_over(asked)
-            if reply is not None:
-                return reply
-        asked = self._asked[key] = loop.create_future()
-        try:
-            reply = await self.inner(request)
-        except BaseException as error:
-            self._end(key, asked, error)
-            raise
-        del self._asked[key]
-        asked.set_result(reply)
-        return reply
-
-    def _end(self, key: Hashable, asked: "asyncio.Future[Reply]", error: BaseException) -> None:
-        del self._asked[key]
-        if isinstance(error, Exception):
-            asked.set_exception(error)
-            # Looked at here, for it is no loss when nobody else was waiting for it.
-            asked.exception()
-        else:
-            asked.cancel()
-
-
-async def _taken_over(asked: "asyncio.Future[Reply]") -> Reply | None:
-    """The reply to an equal request; None when that was cancelled and has to be asked anew."""
-    await asyncio.wait([asked])
-    if asked.cancelled():
-        return None
-    reply = asked.result()
-    ledger = Ledger.current()
-    if ledger is not None:
-        ledger.count(shared=1)
-    return reply._replace(source="flight", cost=0.0, calls=0)

@@ -14,15 +14,15 @@ from pydantic import BaseModel
 from assay.errors import Refused
 from assay.identity import path_of
 from assay.models.anthropic import AnthropicFormat
-from assay.models.base import NOTHING, Model, Reply, Request
 from assay.models.budgets import Ledger
-from assay.models.endpoint_model import EndpointModel, SendPayload
+from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
 from assay.models.gemini import GeminiFormat
 from assay.models.limiter import Limits
+from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
 from assay.models.openai import OpenAIFormat
 from assay.models.payload import MAX_COMPLETION_TOKENS, MAX_TOKENS, ProviderFormat, whole
-from assay.models.providers import FREE, PROVIDERS, Price, is_cloud, price_of, provider_at, url_of
-from assay.models.reply_cache import Cached, CacheSource, Deduplicated, cache_of
+from assay.models.providers import PROVIDERS, is_cloud, price_of, provider_at, url_of
+from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
 from assay.models.sdk import Protocol, SdkSend, address_of, creating, key_of, without_retries
 from assay.models.structured import read

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import OffMenu, Unreadable
-from assay.models.base import Request, json_schema
+from assay.models.model import Request, json_schema
 from assay.parsers.extract import json_spans
 from assay.wording import first_error
 

@@ -24,8 +24,8 @@ from assay.graders.verdicts import read_verdict
 from assay.loading.golden_examples import Golden
 from assay.messages import question_text
 from assay.models import Ledger, budget
-from assay.models.base import has_room
 from assay.models.budgets import refuse_unpriced
+from assay.models.model import has_room
 from assay.probe.attacks import Attack, attacks_of
 from assay.probe.probe_report import MOST, Origin, ProbeReport, Trial
 from assay.report import Score

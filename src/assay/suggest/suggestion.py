@@ -16,8 +16,8 @@ from assay.lint.linter import lint
 from assay.loading import as_yaml
 from assay.loading.golden_examples import Golden
 from assay.models import Ledger, Model, budget, model_of
-from assay.models.base import has_room
 from assay.models.budgets import refuse_unpriced
+from assay.models.model import has_room
 from assay.probe.trials import off_topic, refuse_whole
 from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch

@@ -8,7 +8,7 @@ from assay.errors import JudgeError
 from assay.graders.judge_input import normalize_to_grade_input, parse_thinking_output
 from assay.graders.length import compute_length_penalty, word_count
 from assay.graders.verdicts import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
-from assay.models.base import Request
+from assay.models.model import Request
 from assay.models.resolve import configured_model, model_by_key, what_to_set
 
 Output = TypeVar("Output", bound=BaseModel)

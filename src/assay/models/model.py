@@ -6,7 +6,7 @@ Everything between is such a function too, around another one. A model that cann
 `ModelError`; it never returns an empty or made-up reply.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
@@ -102,20 +102,6 @@ class Request:
         if known is None:
             known = self.__dict__["_content"] = _content(self)
         return known
-
-    @property
-    def shape(self) -> Hashable:
-        """As `content`, but quick: two that are equal may differ here, if they are cut elsewhere."""
-        if max(map(len, self.messages), default=0) > 2:
-            return self.content
-        said = tuple([(message["role"], message["content"]) for message in self.messages])
-        settings = (self.temperature, self.max_tokens, self.seed, self.logprobs, self.sample)
-        shape = (said, self.schema, settings, self.tools, self.verbatim)
-        try:
-            hash(shape)
-        except TypeError:
-            return self.content
-        return shape
 
     def asking(self, *messages: Message) -> "Request":
         """The same request with more said after it."""
@@ -226,6 +212,33 @@ class Usage(NamedTuple):
 
 
 NOTHING = Usage()
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars for a million tokens.
+
+    >>> Price(input=2.0, cached=0.5, output=8.0).of(Usage(prompt=1000, cached=800, completion=100))
+    0.0016
+    """
+
+    input: float
+    output: float
+    cached: float | None = None
+    """Input from the provider's cache; as `input` when None."""
+    stored: float | None = None
+    """Input put into the provider's cache; as `input` when None."""
+
+    def of(self, usage: Usage) -> float:
+        """What so many tokens cost, in dollars."""
+        fresh = usage.prompt - usage.cached - usage.stored
+        cached = self.input if self.cached is None else self.cached
+        stored = self.input if self.stored is None else self.stored
+        total = fresh * self.input + usage.cached * cached + usage.stored * stored
+        return (total + usage.completion * self.output) / 1_000_000
+
+
+FREE = Price(0.0, 0.0)
 
 
 class Token(NamedTuple):
