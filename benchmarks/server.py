@@ -24,6 +24,8 @@ FASTAPI = Peer(
         "pydantic==2.14.3",
         "msgspec==0.22.0",
         "pyyaml>=6",
+        "prometheus-client==0.26.0",
+        "watchfiles==1.3.0",
         "aiohttp==3.14.5",  # the client that asks all of them
     ),
 )

@@ -37,10 +37,11 @@ class Server:
     process: "subprocess.Popen[str]"
 
     def workers(self) -> list[int]:
-        """Its child processes."""
+        """Its child processes, less the one that multiprocessing has for itself."""
         pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [
-            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()
         ]
 
     def cpu_seconds(self) -> float:

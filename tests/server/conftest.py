@@ -49,6 +49,14 @@ def hangs(completion):
     return 1.0
 
 
+MADE_OF_FOUR = 1.0
+
+
+def made_of_four(completion):
+    """A check whose code a test changes."""
+    return MADE_OF_FOUR
+
+
 def fails(completion):
     raise ValueError(f"no judge for {completion!r}")
 
@@ -79,6 +87,9 @@ serve(
     started=lambda url: print(url, flush=True),
 )
 """
+
+
+_SOURCES = os.environ["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in os.environ else []
 
 
 class Answer(NamedTuple):
@@ -117,6 +128,13 @@ def ask(
         connection.close()
 
 
+def read_metrics(url: str) -> dict[str, float]:
+    """Every metric of a server by name and labels, which stand in the order of their names."""
+    text = ask(url, "/metrics", method="GET").body.decode()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
 class Running:
     """A server in processes of its own."""
 
@@ -125,7 +143,8 @@ class Running:
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, where or str(rubric), json.dumps(settings)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(rubric.parent)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(rubric.parent), *_SOURCES])},
+            start_new_session=True,
         )  # fmt: skip
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
@@ -141,16 +160,17 @@ class Running:
         return self.ask("/ready", method="GET").data
 
     def metrics(self) -> dict[str, float]:
-        """Every metric by name and labels."""
-        text = self.ask("/metrics", method="GET").body.decode()
-        lines = [line for line in text.splitlines() if not line.startswith("#")]
-        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+        """Every metric by name and labels, which stand in the order of their names."""
+        return read_metrics(self.url)
 
     def workers(self) -> list[int]:
         """The process ids of the workers."""
         of = self.process.pid
         children = Path(f"/proc/{of}/task/{of}/children").read_text().split()
-        return [int(child) for child in children]
+        # Python's multiprocessing has a process of its own beside those that it is asked for.
+        return [
+            int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()
+        ]
 
     def stop(self, number: int = signal.SIGTERM) -> str:
         """End it, and give what it said on standard error."""
@@ -199,7 +219,9 @@ def start(rubric_file):
 
     yield begin
     for server in running:
-        server.stop(signal.SIGKILL)
+        if server.process.poll() is None:
+            os.killpg(server.process.pid, signal.SIGKILL)  # workers too, whatever state they are in
+        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -216,6 +238,12 @@ def server(tmp_path_factory):
 def asking():
     """The function that asks a server."""
     return ask
+
+
+@pytest.fixture(scope="session")
+def metrics_of():
+    """The function that reads the metrics of a server."""
+    return read_metrics
 
 
 @pytest.fixture(scope="session")

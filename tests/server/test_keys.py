@@ -6,7 +6,7 @@ import pytest
 
 from assay import Rubric
 from assay.server import RewardServer, Settings
-from assay.server.keys import key_from
+from assay.server.access import key_from
 from assay.server.settings import SettingsError
 
 GOOD = {"rollouts": [{"completion": "4"}]}

@@ -75,7 +75,7 @@ def test_one_that_fails_leaves_the_others_their_scores(start):
     assert (item["reward"], item["score"]) == (None, None)
     assert item["errors"] == {"fails": "ValueError: no judge for 'x'"}
     metrics = server.metrics()
-    assert metrics['assay_rollouts_total{route="score",outcome="unscored"}'] == 1
+    assert metrics['assay_rollouts_total{outcome="unscored",route="score"}'] == 1
 
 
 @pytest.mark.slow

@@ -75,12 +75,20 @@ def test_a_file_that_is_still_being_written_is_left_alone(start, until):
     assert seen == {9.0, 5.0}
 
 
-def test_sighup_has_it_read_at_once(start, until):
-    """Without waiting for a second look."""
-    server = start(ONE)
-    replace(server.rubric, TWO)
+def test_sighup_replaces_the_workers_one_by_one(start, until):
+    """So that Python code that a rubric names is loaded anew; a request is answered or told to come back."""
+    server = start('- {check: "steered:made_of_four"}', workers=2)
+    assert reward(server) == 1.0
+    before = set(server.workers())
+    checks = server.rubric.with_name("steered.py")
+    checks.write_text(checks.read_text().replace("MADE_OF_FOUR = 1.0", "MADE_OF_FOUR = 3.0"))
     server.process.send_signal(signal.SIGHUP)
-    until(lambda: reward(server) == 5.0)
+    answers = []
+    until(
+        lambda: answers.append(server.score("4").status) or before.isdisjoint(server.workers()), 60
+    )
+    assert set(answers) <= {200, 503}
+    assert {reward(server) for _ in range(8)} == {3.0}
 
 
 def test_a_worker_that_is_replaced_serves_what_the_others_do(start, until):

@@ -167,7 +167,7 @@ class TestUnscored:
         assert "exact_match: ValueError" in answer.error
         assert "--unscored" in answer.error
         route = path.strip("/").replace("verify", "nemo_gym")
-        counted = f'assay_unscored_fallbacks_total{{route="{route}",fallback="raise"}}'
+        counted = f'assay_unscored_fallbacks_total{{fallback="raise",route="{route}"}}'
         assert server.metrics()[counted] == 1
 
     @pytest.mark.slow
@@ -176,7 +176,7 @@ class TestUnscored:
         server = started("zero")
         assert server.ask("/slime", GROUP).data == [3.0, 0.0, 0.0]
         assert server.ask("/slime", LONE).data == 0.0
-        counted = 'assay_unscored_fallbacks_total{route="slime",fallback="zero"}'
+        counted = 'assay_unscored_fallbacks_total{fallback="zero",route="slime"}'
         assert server.metrics()[counted] == 2
 
     @pytest.mark.slow

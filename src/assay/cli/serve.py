@@ -148,7 +148,7 @@ def _settings(place: Place, unscored: str, limits: Limits) -> "Settings":
     from typing import Any, cast
 
     from assay.server import Bounds, Settings
-    from assay.server.keys import key_from
+    from assay.server.access import key_from
 
     return Settings(
         host=place.host,
@@ -173,17 +173,17 @@ def _judge(judging: Judging) -> "Judge":
         grader=cast("Any", judging.grader),
         guard=judging.guard,
         cache=cache,
-        money=judging.money,
+        budget=judging.money,
     )
 
 
 def _look(where: str, settings: "Settings", judge: "Judge", *, allow_code: bool) -> int:
     """Load the rubric and its judge as a worker would, and say what would be served."""
-    from assay.server.sources import Loader, Source
+    from assay.server.reload import RubricLoader, ServedSource
 
-    loader = Loader(judge)
+    loader = RubricLoader(judge)
     try:
-        rubric = loader.rubric(Source.at(where, allow_code=allow_code))
+        rubric = loader.rubric(ServedSource.at(where, allow_code=allow_code))
     finally:
         loader.close()
     click.echo(f"{rubric!r} would be served on {settings.url}", err=True)

@@ -1,20 +1,15 @@
-"""The reward server: one rubric over HTTP, for every trainer that can call a URL.
+"""The reward server answers with the rewards of one rubric over HTTP, for every trainer that can call a URL.
 
-settings    where it listens, what it allows, who judges
-app         one request: key, admission, body, scoring, reply; pages, what is not scoring
-native      `POST /v1/score`; openrlhf, slime and nemo_gym, the routes of trainers
-reading     a body, read and decoded; refusals, what is said instead of a reply
-served      the rubric that is served; gathering, small requests scored together; rewards, numbers and none
-gate        how much is under way at once; patience, how long anybody waits for a body; keys, who may ask
-board       counts that worker processes share; metrics, which ones, as Prometheus reads them
-openapi     the document that describes all of it
-listening   uvicorn on a socket of ours, and its end; accepting, who takes which connection
-supervisor  the socket and the worker processes; handle, worker, both ends of one; control, what they say
-watch       the rubric file, looked at again and again; sources, from its text to a rubric and its judge
-thread      `RewardServer`, for programs and tests
-client      `RemoteRubric`; remote, packing, sending, what it needs
+settings   where it listens, what it allows, which model judges
+app        RewardApp: one request, from its key to its reply; access and body are its steps
+protocols  the JSON of `/v1/score`, OpenRLHF, slime and NeMo-Gym; openapi, the document that describes it
+service    RubricService: a rubric, scored in batches or each rollout within its deadline
+metrics    counts for Prometheus
+runtime    serve: worker processes on uvicorn; RewardServer: one in a thread
+reload     the rubric file, loaded, followed and handed to the workers
+remote     RemoteRubric: the client
 
-It needs the extra `server`; `RemoteRubric` needs none. Nothing is loaded before it is used.
+It needs the extra `server`; `RemoteRubric` needs the extra `judge` alone. Nothing is loaded before it is used.
 """
 
 from typing import Any
@@ -22,6 +17,7 @@ from typing import Any
 from assay.errors import MissingExtraError
 from assay.lazy import attach
 
+_NEEDED = ("httptools", "msgspec", "prometheus_client", "starlette", "uvicorn", "watchfiles")
 _load, __dir__, __all__ = attach(__name__)
 
 
@@ -30,6 +26,6 @@ def __getattr__(name: str) -> Any:
         return _load(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in ("msgspec", "starlette", "uvicorn"):
+        if package not in _NEEDED:
             raise
         raise MissingExtraError("the reward server", package=package, extra="server") from None

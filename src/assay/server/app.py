@@ -1,195 +1,332 @@
-"""RewardApp: the server as an ASGI application. Scoring is short and by hand; `pages` has the rest."""
+"""RewardApp answers requests: it checks access, admits, reads, scores and replies. Any ASGI server can run it."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
+from typing import Any, Final
 
-from starlette.responses import Response as Page
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.types import Receive, Scope, Send
 
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
-from assay.server.board import Board
-from assay.server.gate import Gate, stopping
-from assay.server.keys import Hosts, refuse_stranger
-from assay.server.metrics import FAMILIES, Counts
-from assay.server.native import Native
-from assay.server.nemo_gym import NemoGym
-from assay.server.openrlhf import OpenRLHF
-from assay.server.pages import pages
-from assay.server.patience import Patience
-from assay.server.reading import Disconnected, Receive, body_of, refuse_kind, size_of
-from assay.server.refusals import CLOSE, Headers, Refusal, error_body
-from assay.server.rewards import refuse_unscored
-from assay.server.routes import Asked, Route, encoded
-from assay.server.served import LATE, Served
-from assay.server.settings import Settings
-from assay.server.slime import Slime
+from assay.server.access import Access
+from assay.server.body import (
+    CLOSE,
+    RETRY,
+    ClientGoneError,
+    Headers,
+    HttpRefusal,
+    announced_size,
+    decode,
+    read_body,
+    refuse_other_types,
+    stopping,
+)
+from assay.server.metrics import CONTENT_TYPE, Metrics, ServerStatus
+from assay.server.openapi import PAGES, document
+from assay.server.protocols import PROTOCOLS, ScoreRequest, ScoringProtocol, encode, refuse_unscored
+from assay.server.service import LATE, RubricService
+from assay.server.settings import Bounds, Settings
 
-Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 logger = logger_of("assay.server")
 
 JSON: Final = (b"content-type", b"application/json")
-ROLLOUT_PREFIX: Final = "/ng-rollout/"
-"""NeMo-Gym puts this and the id of the rollout before a path when it records what happens."""
+LINGER: Final = 0.3
+"""Seconds without a request after which a server that was told to stop does: clients that are about to ask on an
+open connection are told so, and not cut off."""
 
 
-class Answer(NamedTuple):
-    """What is sent back."""
+class Admission:
+    """The scoring requests under way, by number and bytes. Health and metrics need no admission."""
 
-    status: int
-    body: bytes
-    headers: Headers = ()
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self.requests = 0
+        self.bytes = 0
+        self.is_draining = False
+        """Whether requests that come in now are refused, since the server is about to stop."""
+
+    def enter(self, size: int) -> None:
+        """Count a request of that size in, or refuse it."""
+        if self.is_draining:
+            raise stopping()
+        if self.requests >= self._bounds.at_once:
+            raise HttpRefusal(
+                429, f"{self._bounds.at_once} requests are under way: come back", RETRY
+            )
+        if self.requests and self.bytes + size > self._bounds.all_bytes:
+            raise HttpRefusal(
+                429, f"requests of {self.bytes} bytes are under way: come back", RETRY
+            )
+        self.requests += 1
+        self.bytes += size
+
+    def leave(self, size: int) -> None:
+        """Count it out."""
+        self.requests -= 1
+        self.bytes -= size
 
 
-class RewardApp:
+class RewardApp(Starlette):
     """Scores over HTTP with one rubric, which can be exchanged while it runs.
 
-    Any ASGI server can run it; `assay serve` adds worker processes, reloading and a clean end.
+    `assay serve` adds worker processes, reloading and a clean end.
     """
 
     def __init__(
-        self, rubric: Rubric, settings: Settings | None = None, counts: Counts | None = None
+        self,
+        rubric: Rubric,
+        settings: Settings | None = None,
+        *,
+        status: Callable[[], ServerStatus] = ServerStatus,
+        metrics: Metrics | None = None,
+        lifespan: Lifespan | None = None,
     ) -> None:
         self.settings = settings if settings is not None else Settings()
-        self.counts = counts if counts is not None else Counts(Board(FAMILIES))
-        self.gate = Gate(self.settings.bounds)
+        self.metrics = metrics if metrics is not None else Metrics(status)
+        self.admission = Admission(self.settings.bounds)
+        self.access = Access(self.settings)
         self.reload_error = ""
-        """Why the rubric file as it is now is not the one that is served."""
+        """Why this process could not take over a changed rubric."""
+        self.unscored = 0
+        """Rollouts that could not be scored; `last_error` says why the last of them could not."""
         self.last_error = ""
-        """Why a rollout was not scored, the last time that happened."""
-        self._key = self.settings.key.encode()
-        self._hosts = Hosts(self.settings)
-        self._patience = Patience(self.settings.bounds.body_seconds)
+        self._status = status
+        self._context = copy_context()
         self._limits: set[asyncio.Timeout] = set()
-        self._routes: dict[str, Route] = {
-            "/v1/score": Native(),
-            "/openrlhf": OpenRLHF(),
-            "/slime": Slime(),
-            "/verify": NemoGym(),
-        }
-        self._pages = pages(self)
         self.serve(rubric)
+        self._scoring = {protocol.path: _Scoring(self, protocol) for protocol in PROTOCOLS}
+        scoring = [Route(path, app, methods=["POST"]) for path, app in self._scoring.items()]
+        # NeMo-Gym puts a prefix with the id of the rollout before a path when it records what happens.
+        mounted = Mount("/ng-rollout/{rollout}", routes=scoring)
+        pages = [
+            Route(path, self._page(getattr(self, f"_{page.name}"), needs_key=page.needs_key), methods=[page.method])
+            for path, page in PAGES.items()
+        ]  # fmt: skip
+        super().__init__(
+            routes=[*scoring, *pages, mounted],
+            exception_handlers={HTTPException: _no_page},
+            lifespan=lifespan,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Scoring goes past Starlette's middleware, which costs as much as a rollout."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            scoring = self._scoring.get(scope["path"])
+            if scoring is not None:
+                await scoring(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
 
     def serve(self, rubric: Rubric) -> None:
         """Score with this rubric from the next request on."""
-        self.served = Served(rubric)
+        seconds = self.settings.bounds.item_seconds
+        self.service = RubricService(rubric, seconds, self._context)
 
-    def drain(self) -> None:
-        """Finish what is under way, and refuse what comes in."""
-        self.gate.draining = True
-
-    def cut_off(self) -> None:
-        """Refuse what is still under way, too."""
+    async def drain(self, linger: float = LINGER) -> None:
+        """Refuse what comes in, finish what is under way, and refuse what takes too long to finish."""
+        self.admission.is_draining = True
+        loop = asyncio.get_running_loop()
+        now = busy = loop.time()
+        ends = now + self.settings.bounds.drain_seconds
+        while now < ends and (self.admission.requests or now < busy + linger):
+            busy = now if self.admission.requests else busy
+            await asyncio.sleep(0.02)
+            now = loop.time()
         for limit in self._limits:
-            limit.reschedule(asyncio.get_running_loop().time())
+            limit.reschedule(now)
 
-    def write_gauges(self) -> None:
-        """Write down how much is under way now."""
-        self.counts.row.set("assay_requests_under_way", self.gate.requests)
-        self.counts.row.set("assay_bytes_under_way", self.gate.bytes)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._route(scope) if scope["type"] == "http" else None
-        if route is None:
-            await self._show_page(scope, receive, send)
-            return
-        started = time.perf_counter()
-        try:
-            answer = await self._answer(route, scope, receive)
-        except Refusal as refusal:
-            answer = Answer(refusal.status, refusal.body, (JSON, *refusal.headers))
-        except Disconnected:
-            return
-        except Exception:
-            logger.exception("a request to %s failed", scope["path"])
-            sentence = "the server failed, through no fault of yours: its log says more"
-            answer = Answer(500, error_body(sentence), (JSON,))
-        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
-        if self.gate.draining:
-            headers += CLOSE
-        # First, so that whoever has an answer finds it counted.
-        self.counts.answered(route.name, answer.status, time.perf_counter() - started)
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
-
-    async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            self._hosts.refuse(scope.get("headers", ()))
-        except Refusal as refusal:
-            await Page(refusal.body, refusal.status, media_type="application/json")(
-                scope, receive, send
-            )
-            return
-        await self._pages(scope, receive, send)
-
-    def _route(self, scope: Scope) -> Route | None:
-        if scope["method"] != "POST":
-            return None
-        path: str = scope["path"]
-        if path.startswith(ROLLOUT_PREFIX):
-            path = f"/{path.removeprefix(ROLLOUT_PREFIX).partition('/')[2]}"
-        return self._routes.get(path)
-
-    async def _answer(self, route: Route, scope: Scope, receive: Receive) -> Answer:
-        self._hosts.refuse(scope["headers"])
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        refuse_stranger(self._key, headers)
-        bounds = self.settings.bounds
-        size = size_of(headers, bounds)
-        held = min(size, bounds.max_bytes)
-        self.gate.enter(held)
-        try:
-            refuse_kind(headers)
-            body = await body_of(receive, size, bounds, self._patience)
-            asked = route.read(body)
-            return await self._score(route, asked)
-        finally:
-            self.gate.leave(held)
-
-    async def _score(self, route: Route, asked: Asked) -> Answer:
-        served, bounds = self.served, self.settings.bounds
-        if len(asked.rollouts) > bounds.max_batch:
-            raise Refusal(
-                413,
-                f"there are {len(asked.rollouts)} rollouts, and {bounds.max_batch} are allowed: "
-                "send fewer at a time",
-            )
-        if served.waits:
-            reports = await self._while_it_may(served, asked)
-        else:
-            reports = await served.reports(asked.rollouts, bounds.item_seconds)
-        self._count(route, reports)
-        if route.numbers_only and self.settings.unscored == "raise":
-            refuse_unscored(reports)
-        reply = route.write(asked, reports, served, self.settings.unscored)
-        return Answer(200, encoded(reply), (JSON, (b"x-assay-rubric", served.hash.encode())))
-
-    async def _while_it_may(self, served: Served, asked: Asked) -> list[EvaluationReport]:
-        """The reports, unless the server stops before they are there."""
+    async def reports(self, service: RubricService, asked: ScoreRequest) -> list[EvaluationReport]:
+        """The reports on the rollouts of a request, unless the server stops before they are there."""
+        if not service.waits:
+            return await service.reports(asked.rollouts)
         limit = asyncio.timeout(None)
         self._limits.add(limit)
         try:
             async with limit:
-                return await served.reports(asked.rollouts, self.settings.bounds.item_seconds)
+                return await service.reports(asked.rollouts)
         except TimeoutError:
             raise stopping() from None
         finally:
             self._limits.discard(limit)
 
-    def _count(self, route: Route, reports: Sequence[EvaluationReport]) -> None:
+    def write_gauges(self) -> None:
+        """Write down how much is under way now."""
+        self.metrics.requests_under_way.set(self.admission.requests)
+        self.metrics.bytes_under_way.set(self.admission.bytes)
+
+    def _page(
+        self, content: Callable[[Request], Response], *, needs_key: bool
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def page(request: Request) -> Response:
+            try:
+                self.access.check(dict(request.scope["headers"]), needs_key=needs_key)
+            except HttpRefusal as refusal:
+                headers = {name.decode(): value.decode() for name, value in refusal.headers}
+                return Response(refusal.body, refusal.status, headers, "application/json")
+            return content(request)
+
+        return page
+
+    def _health(self, request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    def _ready(self, request: Request) -> Response:
+        status = self._status()
+        error = self.reload_error or status.reload_error
+        is_draining = self.admission.is_draining
+        is_ready = status.workers_ready >= status.workers and not is_draining
+        state: dict[str, Any] = {
+            "ready": is_ready,
+            "workers": status.workers,
+            "workers_ready": status.workers_ready,
+            "draining": is_draining,
+            "rubric": self.service.hash,
+            "reload_failed": bool(error),
+        }
+        # The error may quote files, which is not for everybody who may ask whether the server is ready.
+        if error and self.access.knows_key(dict(request.scope["headers"])):
+            state["reload_error"] = error
+        return _json(state, 200 if is_ready else 503)
+
+    def _metrics(self, request: Request) -> Response:
+        self.write_gauges()
+        return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    def _rubric(self, request: Request) -> Response:
+        rubric, bounds = self.service.rubric, self.settings.bounds
+        return _json(
+            {
+                "rubric": self.service.hash,
+                "name": rubric.name,
+                "criteria": [
+                    {"name": c.name, "weight": c.weight, "counts": c.counts, "judged": c.judged}
+                    for c in rubric.criteria
+                ],
+                "compares": list(self.service.compares),
+                "max_batch": bounds.max_batch,
+                "max_bytes": bounds.max_bytes,
+            }
+        )
+
+    def _openapi(self, request: Request) -> Response:
+        return _json(document(needs_key=bool(self.settings.key)))
+
+    def _seed_session(self, request: Request) -> Response:
+        return _json({})
+
+    def _reverify_mode(self, request: Request) -> Response:
+        return _json("stateless")
+
+
+class _Scoring:
+    """Answers the requests of one protocol. It is an ASGI application, since a `Request` costs more than its work."""
+
+    def __init__(self, app: RewardApp, protocol: ScoringProtocol) -> None:
+        self._app = app
+        self._protocol = protocol
+        metrics, name = app.metrics, protocol.name
+        self._seconds = metrics.seconds.labels(name)
+        self._scored = metrics.rollouts.labels(name, "scored")
+        self._unscored = metrics.rollouts.labels(name, "unscored")
+        self._fallbacks = metrics.fallbacks.labels(name, app.settings.unscored)
+        self._answered = metrics.requests.labels(name, 200)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        status = 200
+        headers: list[tuple[bytes, bytes]] = [JSON]
+        try:
+            body, more = await self._reply(scope, receive)
+            headers += more
+        except HttpRefusal as refusal:
+            status, body = refusal.status, refusal.body
+            headers += refusal.headers
+        except ClientGoneError:
+            return
+        except Exception:
+            logger.exception("a request to %s failed", scope["path"])
+            sentence = "the server failed, through no fault of yours: its log says more"
+            status, body = 500, HttpRefusal(500, sentence).body
+        headers.append((b"content-length", b"%d" % len(body)))
+        if self._app.admission.is_draining:
+            headers += CLOSE
+        # Before the reply is sent, so that a client that has it finds it counted.
+        answered = self._answered
+        if status != 200:
+            answered = self._app.metrics.requests.labels(self._protocol.name, status)
+        answered.inc()
+        self._seconds.observe(time.perf_counter() - started)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _reply(self, scope: Scope, receive: Receive) -> tuple[bytes, Headers]:
+        app, protocol = self._app, self._protocol
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        app.access.check(headers)
+        bounds = app.settings.bounds
+        size = announced_size(headers, bounds)
+        held = min(size, bounds.max_bytes)
+        app.admission.enter(held)
+        try:
+            refuse_other_types(headers)
+            asked = protocol.read(decode(await read_body(receive, size, bounds)))
+            if len(asked.rollouts) > bounds.max_batch:
+                raise HttpRefusal(
+                    413,
+                    f"there are {len(asked.rollouts)} rollouts, and {bounds.max_batch} are allowed: "
+                    "send fewer at a time",
+                )
+            service = app.service
+            reports = await app.reports(service, asked)
+            self._count(reports)
+            if protocol.numbers_only and app.settings.unscored == "raise":
+                refuse_unscored(reports)
+            reply = protocol.write(asked, reports, service, app.settings.unscored)
+            return encode(reply), ((b"x-assay-rubric", service.hash.encode()),)
+        finally:
+            app.admission.leave(held)
+
+    def _count(self, reports: Sequence[EvaluationReport]) -> None:
         missing = [report for report in reports if not report.scored]
-        self.counts.rollouts(route.name, len(reports) - len(missing), len(missing))
+        self._scored.inc(len(reports) - len(missing))
         if not missing:
             return
+        self._unscored.inc(len(missing))
+        app = self._app
+        app.unscored += len(missing)
         for report in missing:
             for error in report.errors.values():
-                self.last_error = error
+                app.last_error = error
                 if error.startswith(LATE):
-                    self.counts.row.add("assay_deadlines_total")
+                    app.metrics.deadlines.inc()
                     break
-        if route.numbers_only:
-            self.counts.fell_back(route.name, self.settings.unscored, len(missing))
+        if self._protocol.numbers_only:
+            self._fallbacks.inc(len(missing))
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(encode(value), status, media_type="application/json")
+
+
+async def _no_page(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    headers = dict(error.headers or {})
+    sentence = (
+        f"{path[:80]!r} takes {headers.get('Allow', '')}, and not {request.method[:20]}"
+        if error.status_code == 405
+        else f"there is nothing at {path[:80]!r}: /openapi.json lists what there is"
+    )
+    refusal = HttpRefusal(error.status_code, sentence)
+    return Response(refusal.body, refusal.status, headers, "application/json")

@@ -1,120 +1,125 @@
-"""Metrics: what is counted, under the names that Prometheus reads."""
+"""Metrics count what the server does, for Prometheus; those of several worker processes are added up."""
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Any, Final
+import struct
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
-from assay.aggregation import POLICIES
-from assay.server.board import Board, Family, Row
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
-ROUTES: Final = ("score", "openrlhf", "slime", "nemo_gym")
-STATUSES: Final = (200, 400, 401, 403, 408, 413, 415, 422, 429, 500, 503)
+from assay.models import Ledger
+
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def _pairs(name: str, values: Sequence[object]) -> list[str]:
-    return [f'route="{route}",{name}="{value}"' for route in ROUTES for value in values]
+@dataclass(frozen=True)
+class ServerStatus:
+    """The worker processes of a server and its rubric file, as any of them sees it."""
+
+    workers: int = 1
+    workers_ready: int = 1
+    restarts: int = 0
+    reloads: int = 0
+    reload_failures: int = 0
+    reload_error: str = ""
+    """Why the rubric file as it is now is not the one that is served; empty when it is."""
 
 
-FAMILIES: Final = (
-    Family(
-        "assay_requests_total", "counter", "Scoring requests answered.", _pairs("status", STATUSES)
-    ),
-    Family(
-        "assay_rollouts_total", "counter", "Rollouts scored, and rollouts without a score.",
-        _pairs("outcome", ("scored", "unscored")),
-    ),
-    Family(
-        "assay_unscored_fallbacks_total", "counter",
-        "Unscored rollouts on routes that take numbers only, by what was sent instead.",
-        _pairs("fallback", POLICIES),
-    ),
-    Family(
-        "assay_request_seconds", "histogram", "Time from the head of a request to its answer.",
-        [f'route="{route}"' for route in ROUTES], SECONDS,
-    ),
-    Family("assay_deadlines_total", "counter", "Rollouts that were not scored in time."),
-    Family("assay_requests_under_way", "gauge", "Scoring requests under way."),
-    Family("assay_bytes_under_way", "gauge", "Bytes of the scoring requests under way."),
-    Family("assay_connections", "gauge", "Open connections."),
-    Family("assay_workers", "gauge", "Worker processes that should be there."),
-    Family("assay_workers_ready", "gauge", "Worker processes that take requests."),
-    Family("assay_worker_restarts_total", "counter", "Worker processes that were replaced."),
-    Family("assay_rubric_reloads_total", "counter", "Times that a changed rubric file was taken over."),
-    Family("assay_rubric_reload_failures_total", "counter", "Times that it could not be."),
-    Family("assay_rubric_reload_failed", "gauge", "1 while the rubric file cannot be taken over."),
-    Family("assay_judge_calls_total", "counter", "Calls that the judge's endpoint answered."),
-    Family("assay_judge_cache_hits_total", "counter", "Verdicts that the cache had."),
-    Family("assay_judge_errors_total", "counter", "Calls to the judge that came to nothing."),
-    Family(
-        "assay_judge_tokens_total", "counter", "Tokens that the judge read and wrote.",
-        ('kind="prompt"', 'kind="completion"'),
-    ),
-    Family("assay_judge_dollars_total", "counter", "What the judge cost, as far as prices are known."),
-)  # fmt: skip
+class Metrics(Collector):
+    """The metrics of one process, or of all workers whose values lie in a shared folder."""
 
-JUDGING: Final = (
-    # In the order of `Written`.
-    ("assay_judge_calls_total", ""),
-    ("assay_judge_cache_hits_total", ""),
-    ("assay_judge_errors_total", ""),
-    ("assay_judge_tokens_total", 'kind="prompt"'),
-    ("assay_judge_tokens_total", 'kind="completion"'),
-    ("assay_judge_dollars_total", ""),
-)
-
-
-class Counts:
-    """What one worker process writes down."""
-
-    def __init__(self, board: Board, place: int = 0) -> None:
-        self.board = board
-        self._place = place
-        self.row: Row = board.row(place)
-        self._numbers: Any = self.row.numbers
-        self._answered = {
-            (route, status): self.row.place(
-                "assay_requests_total", f'route="{route}",status="{status}"'
+    def __init__(
+        self, status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None
+    ) -> None:
+        """`folder` is the one that `PROMETHEUS_MULTIPROC_DIR` named when prometheus_client was imported."""
+        self._status = status
+        self._registry = own = CollectorRegistry()
+        self.requests = Counter(
+            "assay_requests", "Scoring requests answered.", ["route", "status"], registry=own
+        )
+        self.rollouts = Counter(
+            "assay_rollouts", "Rollouts scored, and rollouts without a score.", ["route", "outcome"], registry=own
+        )  # fmt: skip
+        self.fallbacks = Counter(
+            "assay_unscored_fallbacks", "Unscored rollouts on routes that take numbers only, by what was sent instead.",
+            ["route", "fallback"], registry=own,
+        )  # fmt: skip
+        self.seconds = Histogram(
+            "assay_request_seconds", "Time from the head of a request to its answer.", ["route"],
+            buckets=SECONDS, registry=own,
+        )  # fmt: skip
+        self.deadlines = Counter(
+            "assay_deadlines", "Rollouts that were not scored in time.", registry=own
+        )
+        gauges = (
+            ("assay_requests_under_way", "Scoring requests under way."),
+            ("assay_bytes_under_way", "Bytes of the scoring requests under way."),
+            ("assay_connections", "Open connections."),
+        )
+        self.requests_under_way, self.bytes_under_way, self.connections = (
+            Gauge(name, text, registry=own, multiprocess_mode="livesum") for name, text in gauges
+        )
+        calls, hits, errors, tokens, dollars = (
+            Counter(f"assay_judge_{name}", text, labels, registry=own)
+            for name, text, labels in (
+                ("calls", "Calls that the judge's endpoint answered.", ()),
+                ("cache_hits", "Verdicts that the cache had.", ()),
+                ("errors", "Calls to the judge that came to nothing.", ()),
+                ("tokens", "Tokens that the judge read and wrote.", ("kind",)),
+                ("dollars", "What the judge cost, as far as prices are known.", ()),
             )
-            for route in ROUTES
-            for status in STATUSES
-        }
-        self._rollouts = {
-            route: tuple(
-                self.row.place("assay_rollouts_total", f'route="{route}",outcome="{outcome}"')
-                for outcome in ("scored", "unscored")
-            )
-            for route in ROUTES
-        }
-        self._seconds = {
-            route: self.row.place("assay_request_seconds", f'route="{route}"') for route in ROUTES
-        }
+        )
+        self._judge = (calls, hits, errors, tokens.labels("prompt"), tokens.labels("completion"), dollars)  # fmt: skip
+        self._judged: tuple[float, ...] = (0.0,) * len(self._judge)
+        self._shown = own
+        if folder is not None:
+            self._shown = CollectorRegistry()
+            MultiProcessCollector(self._shown, folder)
+        self._shown.register(self)
 
-    def fewest_elsewhere(self, name: str) -> float:
-        """The least that another worker has of something; infinite when there is no other."""
-        return self.board.fewest(name, besides=self._place)
+    def text(self) -> bytes:
+        """All metrics, as Prometheus reads them."""
+        for _ in range(20):
+            with suppress(
+                struct.error, RuntimeError
+            ):  # the file of a worker that starts is still empty
+                return generate_latest(self._shown)
+            time.sleep(0.005)
+        return generate_latest(self._shown)
 
-    @property
-    def unscored(self) -> float:
-        """Rollouts of this process that could not be scored."""
-        return sum(self._numbers[places[1]] for places in self._rollouts.values())
+    def count_judge(self, spent: Ledger) -> None:
+        """Add what the judge was asked and has cost since the last time."""
+        usage = spent.usage
+        errors = sum(spent.errors.values())
+        now = (spent.calls, spent.hits, errors, usage.prompt, usage.completion, spent.cost)
+        for counter, new, old in zip(self._judge, now, self._judged, strict=True):
+            counter.inc(new - old)
+        self._judged = now
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """One request was answered."""
-        numbers = self._numbers
-        numbers[self._answered[route, status]] += 1
-        start = self._seconds[route]
-        numbers[start + bisect_left(SECONDS, seconds)] += 1
-        numbers[start + len(SECONDS) + 1] += seconds
-
-    def rollouts(self, route: str, scored: int, unscored: int) -> None:
-        """So many rollouts were scored, and so many could not be."""
-        places = self._rollouts[route]
-        self._numbers[places[0]] += scored
-        if unscored:
-            self._numbers[places[1]] += unscored
-
-    def fell_back(self, route: str, fallback: str, rollouts: int) -> None:
-        """So many unscored rollouts were answered with something else."""
-        labels = f'route="{route}",fallback="{fallback}"'
-        self.row.add("assay_unscored_fallbacks_total", rollouts, labels)
+    def collect(self) -> Iterable[Metric]:
+        """What is read from the status when it is asked for, and counted by no worker."""
+        status = self._status()
+        yield GaugeMetricFamily(
+            "assay_workers", "Worker processes that should be there.", status.workers
+        )
+        yield GaugeMetricFamily(
+            "assay_workers_ready", "Worker processes that take requests.", status.workers_ready
+        )
+        yield CounterMetricFamily(
+            "assay_worker_restarts", "Worker processes that were replaced.", status.restarts
+        )
+        yield CounterMetricFamily(
+            "assay_rubric_reloads", "Times that a changed rubric file was taken over.", status.reloads
+        )  # fmt: skip
+        yield CounterMetricFamily(
+            "assay_rubric_reload_failures", "Times that it could not be.", status.reload_failures
+        )
+        yield GaugeMetricFamily(
+            "assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", float(bool(status.reload_error))
+        )  # fmt: skip

@@ -1,14 +1,213 @@
-"""What a server tells about its rubric, and what it found, as a rubric's doors need it."""
+"""RemoteRubric scores by asking a reward server, with the methods of a rubric that is here."""
 
-from collections.abc import Sequence
+import asyncio
+import json
+import random
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, cast
 
+from pydantic import BaseModel
+
+from assay.concurrency import run_sync, side_by_side
+from assay.engine import Findings, Reported
+from assay.errors import AssayError, RubricError
+from assay.graders.base import Autograder
+from assay.graders.judge_input import view_of
+from assay.models.http import HttpAddress
+from assay.models.retry import backoff, retry_after
 from assay.report import CriterionReport, EvaluationReport, aggregate
-from assay.server.refusals import ServerRefused
+from assay.rollout import Batch
+from assay.rubric import BaseRubric
+from assay.types import OnError
+from assay.wording import described, short_repr
 
+TEMPORARY: Final = frozenset({408, 429, 502, 503, 504})
+"""Statuses that another try may change."""
+ANSWER_SECONDS: Final = 900.0
+"""How long one answer may take. The server limits how long scoring takes; this is for one that is gone."""
 AROUND: Final = 64
 """Bytes of a request around its rollouts."""
+_FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "info"})
+
+
+class ServerRefused(AssayError):  # noqa: N818 - named as `Refused` is
+    """A reward server would not, or could not, score. `status` is None when it was never reached."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the server could not for a while, rather than would not for good."""
+        return self.status is None or self.status in TEMPORARY
+
+
+class RemoteRubric(BaseRubric):
+    """Scores by asking a reward server: the same calls and the same reports as on the spot.
+
+    A server that is full or stopping, or a worker that dies, is asked again for `patience` seconds, after
+    as long as it says. What is still unanswered then is unscored, with the error on every line; never 0. With
+    `on_error="raise"` it is raised. A wrong key or a request that makes no sense is raised in any case.
+
+    >>> from assay import Rollout, Rubric
+    >>> from assay.server import RewardServer
+    >>> with RewardServer(Rubric([lambda completion, answer: completion == answer])) as server:
+    ...     remote = RemoteRubric(server.url)
+    ...     remote.grade_sync("4", answer="4").score
+    1.0
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        batch_size: int = 256,
+        at_once: int = 8,
+        patience: float = 60.0,
+        on_error: OnError = "record",
+    ) -> None:
+        """`batch_size` rollouts go into one request, and `at_once` requests are under way together."""
+        if on_error not in ("record", "raise"):
+            raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
+        for name, value, least in (("batch_size", batch_size, 1), ("at_once", at_once, 1), ("patience", patience, 0)):  # fmt: skip
+            if not value >= least:
+                raise ValueError(f"{name} is {value!r}: give {least} or more")
+        self._server = _Server(url, key, patience)
+        self._batch_size = batch_size
+        self._at_once = at_once
+        self._on_error = on_error
+        self._known: Description | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return self._server.url
+
+    async def describe(self) -> "Description":
+        """What the server says of its rubric; asked once, and again when its hash changes."""
+        if self._known is None:
+            self._known = Description.of(await self._server.describe())
+        return self._known
+
+    @property
+    def content_hash(self) -> str:
+        """The hash of the rubric that was last scored with."""
+        return run_sync(self.describe()).hash
+
+    @property
+    def compares(self) -> bool:
+        return bool(run_sync(self.describe()).compares)
+
+    async def _prepare(self) -> None:
+        await self.describe()
+
+    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+        if autograder is not None:
+            raise RubricError("a remote rubric has the judge of its server: leave autograder out")
+        if not len(batch):
+            return Reported([])
+        rows = _rows(batch)
+        known = await self.describe()
+        cuts = known.cuts(rows, self._batch_size)
+        found = await self._ask_all(rows, cuts, known)
+        return Reported([report for reports in found for report in reports])
+
+    async def _ask_all(
+        self, rows: Sequence[bytes], cuts: Sequence[int], known: "Description"
+    ) -> list[list[EvaluationReport]]:
+        """The reports of every piece; all again when the rubric changed in between."""
+        for _ in range(3):
+            hashes: set[str] = set()
+
+            async def ask(
+                piece: tuple[int, int], seen: set[str] = hashes
+            ) -> list[EvaluationReport]:
+                return await self._ask(rows[slice(*piece)], known, seen)
+
+            found = await side_by_side(ask, list(pairwise(cuts)), limit=self._at_once)
+            if hashes - {known.hash}:
+                self._known = None
+            if len(hashes) <= 1:
+                return found
+        raise ServerRefused("the server's rubric keeps changing: its scores would not compare")
+
+    async def _ask(
+        self, rows: Sequence[bytes], known: "Description", seen: set[str]
+    ) -> list[EvaluationReport]:
+        body = b'{"rollouts":[' + b",".join(rows) + b'],"report":true}'
+        try:
+            answer = await self._server.score(body)
+        except ServerRefused as error:
+            if self._on_error == "raise" or not error.is_passing:
+                raise
+            return [known.failed(described(error))] * len(rows)
+        seen.add(answer["rubric"])
+        reports = [EvaluationReport.from_dict(item["report"]) for item in answer["items"]]
+        if len(reports) != len(rows):
+            raise ServerRefused(f"the server gave {len(reports)} reports on {len(rows)} rollouts")
+        return reports
+
+    def _refuse_alone(self) -> None:
+        compares = run_sync(self.describe()).compares
+        if compares:
+            raise RubricError(f"check {compares[0]!r} scores a whole group: use score_group")
+
+    def _get_reward_func_names(self) -> list[str]:
+        return [line.name for line in run_sync(self.describe()).lines]
+
+    def __repr__(self) -> str:
+        return f"<RemoteRubric at {self.url}>"
+
+
+class _Server:
+    """Asks one reward server, with its key, and again while it is full, stopping or away."""
+
+    def __init__(self, url: str, key: str | None, patience: float) -> None:
+        self.url = url.rstrip("/")
+        self._patience = patience
+        headers = {"Content-Type": "application/json"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        self._description = HttpAddress(f"{self.url}/v1/rubric", headers, method="GET")
+        self._scoring = HttpAddress(f"{self.url}/v1/score", headers)
+
+    async def describe(self) -> Any:
+        return await self._ask(self._description, b"")
+
+    async def score(self, body: bytes) -> Any:
+        return await self._ask(self._scoring, body)
+
+    async def _ask(self, address: HttpAddress, body: bytes) -> Any:
+        """The answer to a request, as JSON; raises `ServerRefused` when there is none."""
+        attempt, ends = 0, None
+        while True:
+            attempt += 1
+            wait = backoff(attempt, None)
+            try:
+                answer = await address.send(body, ANSWER_SECONDS)
+            except OSError as error:  # a TimeoutError is one too
+                failure = ServerRefused(described(error))
+            else:
+                if answer.status == 200:
+                    return answer.data
+                said: Any = answer.data
+                told = cast("dict[str, Any]", said).get("error") if isinstance(said, dict) else None
+                sentence = told if isinstance(told, str) else answer.text[:200]
+                failure = ServerRefused(f"{answer.status}, {sentence}".rstrip(", "), answer.status)
+                asked = retry_after(answer.headers)
+                if asked is not None:
+                    # A little later than asked, or all clients that were refused come back together.
+                    wait = asked * random.uniform(1, 1.5)
+            ends = time.monotonic() + self._patience if ends is None else ends
+            if not failure.is_passing or time.monotonic() + wait > ends:
+                tries = f" after {attempt} tries" if attempt > 1 else ""
+                raise ServerRefused(f"{self.url}{tries}: {failure}", failure.status)
+            await asyncio.sleep(wait)
 
 
 @dataclass(frozen=True)
@@ -59,3 +258,47 @@ class Description:
                 cuts.append(place)
                 size = AROUND + len(row) + 1
         return [*cuts, len(rows)]
+
+
+def _rows(batch: Batch) -> list[bytes]:
+    """Every rollout of a batch as JSON; raises `TypeError` for what JSON cannot carry."""
+    for row, view in zip(batch.rows, batch.views or (), strict=False):
+        if (
+            view_of(row["completion"])[1] != view
+        ):  # what a judge would read here and could not there
+            raise TypeError(
+                "a remote rubric grades a text or messages: join thinking and output into one text"
+            )
+    rows: list[bytes] = []
+    for place, (row, state) in enumerate(zip(batch.rows, batch.states, strict=True)):
+        try:
+            rows.append(_written(_body(row, state)))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"rollout {place} cannot be sent to a server: {error}") from None
+    return rows
+
+
+def _body(row: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    if row is state or "completion" not in row:
+        return {"state": dict(row)}
+    body = {name: row[name] for name in row if name in _FIELDS}
+    columns = {name: row[name] for name in row if name not in _FIELDS}
+    return (
+        body | ({"state": dict(state)} if state else {}) | ({"columns": columns} if columns else {})
+    )
+
+
+def _written(body: dict[str, Any]) -> bytes:
+    options: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
+    try:
+        return json.dumps(body, ensure_ascii=False, **options).encode()
+    except UnicodeEncodeError:  # half a character, which only an escape can carry
+        return json.dumps(body, **options).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    raise TypeError(f"JSON has no form for {short_repr(value)}")

@@ -1,4 +1,4 @@
-"""Settings: where the server listens, what it allows, and who judges."""
+"""Settings say where the server listens, what it allows, and which model judges."""
 
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -16,16 +16,6 @@ class SettingsError(AssayError, ValueError):
     """The server cannot run as it was told to."""
 
 
-def _refuse_below_one(name: str, value: int) -> None:
-    if not value >= 1:
-        raise SettingsError(f"{name} is {value}: give 1 or more")
-
-
-def _refuse_no_time(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise SettingsError(f"{name} is {value}: give a number of seconds above 0")
-
-
 @dataclass(frozen=True)
 class Bounds:
     """How much one worker process takes on, and how long it may take."""
@@ -37,7 +27,7 @@ class Bounds:
     max_batch: int = 1024
     """Rollouts in one request."""
     item_seconds: float = 60.0
-    """How long one rollout may take to score; then it is unscored. What waits for nobody is not stopped."""
+    """How long one rollout may take to score; then it is unscored. A check that never waits is not stopped."""
     body_seconds: float = 30.0
     """How long a client may take to send a request."""
     drain_seconds: float = 30.0
@@ -45,9 +35,13 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name in ("at_once", "max_bytes", "max_batch"):
-            _refuse_below_one(name, getattr(self, name))
+            if not getattr(self, name) >= 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}: give 1 or more")
         for name in ("item_seconds", "body_seconds", "drain_seconds"):
-            _refuse_no_time(name, getattr(self, name))
+            if not 0 < getattr(self, name) < float("inf"):
+                raise SettingsError(
+                    f"{name} is {getattr(self, name)}: give a number of seconds above 0"
+                )
 
     @property
     def all_bytes(self) -> int:
@@ -57,16 +51,16 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Judge:
-    """Who answers the criteria that a model judges."""
+    """The model that answers judged criteria, and how it is asked."""
 
     model: str | None = None
     """A name as `model_of` takes it; None is the default model."""
     grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
     guard: bool = False
-    """Ask first whether a text tries to sway its judge."""
+    """Ask first whether a text holds a prompt injection."""
     cache: str | None = None
     """Where verdicts are kept; None is nowhere."""
-    money: float | None = None
+    budget: float | None = None
     """Dollars that all workers together may spend; None is no limit."""
 
 
@@ -99,7 +93,8 @@ class Settings:
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
-        _refuse_below_one("workers", self.workers)
+        if not self.workers >= 1:
+            raise SettingsError(f"workers is {self.workers}: give 1 or more")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"port is {self.port}: give one from 0 to 65535")
         if self.unscored not in POLICIES:

@@ -1,0 +1,401 @@
+"""The protocols that clients speak: our own, and those of OpenRLHF, slime and NeMo-Gym.
+
+A protocol reads rollouts from the JSON of a request and writes the reply from their reports. Its types also make the
+OpenAPI document.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from assay.aggregation import Fallback, Policy, UnscoredError
+from assay.integrations.openrlhf import response_of
+from assay.report import EvaluationReport
+from assay.rollout import Rollout
+from assay.server.body import HttpRefusal, convert
+from assay.server.service import RubricService
+
+Chat: TypeAlias = list[dict[str, Any]]
+"""Messages, each with its role and content."""
+Number: TypeAlias = float | None
+
+
+class ScoreRequest(NamedTuple):
+    """The rollouts of a request, and what the reply needs of it besides."""
+
+    rollouts: list[Rollout]
+    request: Any = None
+
+
+@dataclass(frozen=True)
+class ScoringProtocol:
+    """One way to ask for scores."""
+
+    name: str
+    """The `route` in metrics."""
+    path: str
+    summary: str
+    request: Any
+    reply: Any
+    read: Callable[[Any], ScoreRequest]
+    """What a decoded body asks for; raises `HttpRefusal` when it is not as it should be."""
+    write: Callable[[ScoreRequest, Sequence[EvaluationReport], RubricService, Policy], Any]
+    """The reply; raises `HttpRefusal` when there can be none."""
+    numbers_only: bool = True
+    """Whether a reply has no place for a rollout without a score."""
+
+
+# POST /v1/score: our own protocol
+
+
+class RolloutBody(Struct, forbid_unknown_fields=True):
+    """A rollout: its completion and further fields that checks name; or a state alone, which holds everything."""
+
+    prompt: str | Chat | UnsetType = UNSET
+    completion: str | Chat | UnsetType = UNSET
+    answer: Any = UNSET
+    task: str | UnsetType = UNSET
+    info: dict[str, Any] | UnsetType = UNSET
+    state: dict[str, Any] | UnsetType = UNSET
+    columns: dict[str, Any] | UnsetType = UNSET
+
+
+class ScoreBody(Struct, forbid_unknown_fields=True):
+    """What to score. With `report`, every item has its report, line by line."""
+
+    rollouts: list[RolloutBody]
+    report: bool = False
+
+
+class Item(Struct, omit_defaults=True):
+    """What came of one rollout. Without a score, `reward` and `score` are null and `errors` says why."""
+
+    reward: Number
+    score: Number
+    errors: dict[str, str] | None = None
+    partial_reward: Number = None
+    """The sum of what was answered, where there is no reward."""
+    report: dict[str, Any] | None = None
+
+
+class ScoreReply(Struct):
+    """One item a rollout, in order, and the hash of the rubric that they were scored with."""
+
+    rubric: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    items: list[Item]
+
+
+_FIELDS: Final = RolloutBody.__struct_fields__
+
+
+def _read_score(value: Any) -> ScoreRequest:
+    body = convert(value, ScoreBody)
+    return ScoreRequest(list(map(_rollout, body.rollouts)), body.report)
+
+
+def _rollout(body: RolloutBody) -> Rollout:
+    given: dict[str, Any] = {
+        name: field for name in _FIELDS if (field := getattr(body, name)) is not UNSET
+    }
+    if "completion" in given:
+        return Rollout(**given)
+    if len(given) == 1 and "state" in given:
+        return Rollout.from_state(given["state"])
+    raise HttpRefusal(
+        400, "a rollout has no completion: give one, or a state alone that holds everything"
+    )
+
+
+def _write_score(
+    asked: ScoreRequest,
+    reports: Sequence[EvaluationReport],
+    service: RubricService,
+    unscored: Policy,
+) -> ScoreReply:
+    items = [
+        Item(report.raw_score, report.score)
+        if report.scored
+        else Item(None, None, report.errors or report.why_unscored, report.partial_reward)
+        for report in reports
+    ]
+    if asked.request:
+        for item, report in zip(items, reports, strict=True):
+            item.report = report.to_dict()
+    return ScoreReply(service.hash, items)
+
+
+# POST /openrlhf: as OpenRLHF asks its remote reward model
+
+
+class OpenRLHFBody(Struct):
+    """One list each, of one length; OpenRLHF sends lists of one, and empty ones to further servers."""
+
+    query: list[str]
+    """The prompt and the response, as one text with special tokens."""
+    prompts: list[str] = []
+    labels: list[Any] = []
+
+
+class OpenRLHFReply(Struct):
+    """`rewards` are sums of weights, `scores` lie between 0 and 1, `extra_logs` has every criterion."""
+
+    rewards: list[Number]
+    scores: list[Number]
+    extra_logs: dict[str, list[Number]]
+
+
+def _read_openrlhf(value: Any) -> ScoreRequest:
+    body = convert(value, OpenRLHFBody)
+    count = len(body.query)
+    prompts, labels = body.prompts or [""] * count, body.labels or [""] * count
+    for name, column in (("prompts", prompts), ("labels", labels)):
+        if len(column) != count:
+            raise HttpRefusal(
+                400, f"there are {count} queries and {len(column)} {name}: give one of each"
+            )
+    rollouts: list[Rollout] = []
+    for place, (query, prompt, label) in enumerate(zip(body.query, prompts, labels, strict=True)):
+        written = _after(query, prompt)
+        if written is None:
+            raise HttpRefusal(
+                400,
+                f"query {place} does not begin with its prompt, so what the model wrote cannot be told "
+                "apart: send the prompt as the model read it",
+            )
+        answer = "" if label is None else label
+        rollouts.append(Rollout(prompt, response_of(written, ""), answer))
+    return ScoreRequest(rollouts)
+
+
+def _after(query: str, prompt: str) -> str | None:
+    """What follows the prompt; None when the query begins with something else.
+
+    A tokenizer may give other spaces back than it was given, so those do not count.
+    """
+    if query.startswith(prompt):
+        return query[len(prompt) :]
+    place = 0
+    for sign in prompt:
+        if sign.isspace():
+            continue
+        while query[place : place + 1].isspace():
+            place += 1
+        if query[place : place + 1] != sign:
+            return None
+        place += 1
+    return query[place:]
+
+
+def _write_openrlhf(
+    asked: ScoreRequest,
+    reports: Sequence[EvaluationReport],
+    service: RubricService,
+    unscored: Policy,
+) -> OpenRLHFReply:
+    def filled(numbers: Sequence[Number]) -> list[Number]:
+        return _filled(numbers, asked.rollouts, unscored)
+
+    values = [report.metrics for report in reports]
+    return OpenRLHFReply(
+        filled([report.raw_score for report in reports]),
+        filled([report.score for report in reports]),
+        {name: filled([row.get(name) for row in values]) for name in service.steady},
+    )
+
+
+# POST /slime: as slime asks with `--rm-type remote_rm`; and a list of samples for a group
+
+
+class SlimeSample(Struct):
+    """What slime sends of a sample."""
+
+    response: str
+    prompt: str | Chat = ""
+    label: Any = ""
+
+
+SlimeReply: TypeAlias = Number | list[Number]
+
+
+def _read_slime(value: Any) -> ScoreRequest:
+    is_group = isinstance(value, list)
+    samples = convert(value if is_group else [value], list[SlimeSample])
+    rollouts = [
+        Rollout(sample.prompt, sample.response, "" if sample.label is None else sample.label)
+        for sample in samples
+    ]
+    return ScoreRequest(rollouts, is_group)
+
+
+def _write_slime(
+    asked: ScoreRequest,
+    reports: Sequence[EvaluationReport],
+    service: RubricService,
+    unscored: Policy,
+) -> SlimeReply:
+    rewards = _filled([report.raw_score for report in reports], asked.rollouts, unscored)
+    return rewards if asked.request else rewards[0]
+
+
+# POST /verify: as NeMo-Gym asks a resources server; its reply is the request with a reward
+
+ANSWERS: Final = ("answer", "expected_answer", "ground_truth", "label")
+"""Fields of a row that hold what a good answer would be; the first that is there counts."""
+
+
+class ResponsesRequest(Struct):
+    """What the model was asked."""
+
+    input: str | Chat
+
+
+class ModelResponse(Struct):
+    """What it did: messages, reasoning, calls of tools and their results."""
+
+    output: Chat
+
+
+class VerifyBody(Struct):
+    """A request to the model, its response, and the fields of the dataset row beside them."""
+
+    responses_create_params: ResponsesRequest
+    response: ModelResponse
+
+
+class VerifyReply(Struct):
+    """The request, and what came of it beside its fields."""
+
+    reward: float
+    reward_components: dict[str, float] = {}
+    mask_sample: bool = False
+    failure_kind: str = ""
+    failure_reason: str = ""
+
+
+_REPLIED: Final = {
+    *VerifyReply.__struct_fields__, "_ng_failure_class", "_ng_failure_judge_error",
+}  # fmt: skip
+"""Fields of a reply, which a row that is verified again may still have from the time before."""
+
+
+def _read_verify(value: Any) -> ScoreRequest:
+    body = convert(value, VerifyBody)
+    row = {name: field for name, field in value.items() if name not in _REPLIED}
+    asked, info = body.responses_create_params.input, row.get("info")
+    rollout = Rollout(
+        prompt=asked if isinstance(asked, str) else _chat(asked),
+        completion=_chat(body.response.output),
+        answer=next((row[name] for name in ANSWERS if row.get(name) is not None), ""),
+        info=cast("dict[str, Any]", info) if isinstance(info, dict) else {},
+        columns=row,
+    )
+    return ScoreRequest([rollout], row)
+
+
+def _chat(items: Chat) -> Chat:
+    """Items of the Responses API as messages of a chat; reasoning is left out."""
+    return [message for item in items if (message := _message(item)) is not None]
+
+
+def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = item.get("type", "message")
+    if kind == "function_call":
+        call = {"name": item.get("name"), "arguments": item.get("arguments")}
+        calls = [{"id": item.get("call_id"), "type": "function", "function": call}]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+    if kind == "function_call_output":
+        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+    if kind != "message":
+        return None
+    return {"role": item.get("role", "assistant"), "content": item.get("content")}
+
+
+def _write_verify(
+    asked: ScoreRequest,
+    reports: Sequence[EvaluationReport],
+    service: RubricService,
+    unscored: Policy,
+) -> dict[str, Any]:
+    [report] = reports
+    [reward] = _filled([report.raw_score], asked.rollouts, unscored)
+    if reward is None:
+        # NeMo-Gym keeps a row that is marked so out of its metrics; the 0 stands for nothing.
+        errors = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
+        return asked.request | {
+            "reward": 0.0,
+            "mask_sample": True,
+            "failure_kind": "judge_failed",
+            "failure_reason": errors,
+            "_ng_failure_class": "judge_failed",
+            "_ng_failure_judge_error": errors,
+        }
+    parts: dict[str, float] = {}
+    for line in report.lines:
+        if line.counted and line.value is not None:
+            parts[line.name] = parts.get(line.name, 0.0) + line.weight * line.value
+    # With a veto or a mean the parts do not come to the reward, and are left out.
+    adds_up = math.isclose(math.fsum(parts.values()), reward, rel_tol=1e-9, abs_tol=1e-9)
+    components = {"reward_components": parts} if parts and adds_up else {}
+    return asked.request | {"reward": reward} | components
+
+
+PROTOCOLS: Final = (
+    ScoringProtocol(
+        "score", "/v1/score", "Score rollouts; one without a score says why.",
+        ScoreBody, ScoreReply, _read_score, _write_score, numbers_only=False,
+    ),
+    ScoringProtocol(
+        "openrlhf", "/openrlhf", "Score as OpenRLHF asks.",
+        OpenRLHFBody, OpenRLHFReply, _read_openrlhf, _write_openrlhf,
+    ),
+    ScoringProtocol(
+        "slime", "/slime", "Score as slime asks.",
+        SlimeSample | list[SlimeSample], SlimeReply, _read_slime, _write_slime,
+    ),
+    ScoringProtocol(
+        "nemo_gym", "/verify", "Score as NeMo-Gym asks.",
+        VerifyBody, VerifyReply, _read_verify, _write_verify,
+    ),
+)  # fmt: skip
+
+
+def _filled(
+    numbers: Sequence[Number], rollouts: Sequence[Rollout], unscored: Policy
+) -> list[Number]:
+    """The numbers, with what the policy says in the place of each that is missing; a prompt makes a group."""
+    if None not in numbers:
+        return list(numbers)
+    try:
+        return Fallback(unscored).fill(numbers, [repr(rollout.prompt) for rollout in rollouts])
+    except UnscoredError as error:
+        raise HttpRefusal(422, str(error)) from None
+
+
+def refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
+    """Refuse to give numbers for rollouts that have none, and say why they have none."""
+    missing = [place for place, report in enumerate(reports) if not report.scored]
+    if missing:
+        errors = reports[missing[0]].why_unscored
+        listed = "; ".join(f"{name}: {error}" for name, error in list(errors.items())[:3])
+        raise HttpRefusal(
+            422,
+            f"{len(missing)} of {len(reports)} rollouts have no score, and this route takes numbers "
+            f"only (rollout {missing[0]}: {listed}): ask again, or start the server with --unscored "
+            "zero, group_mean or drop",
+        )
+
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+def encode(reply: Any) -> bytes:
+    """A reply as JSON."""
+    try:
+        return _encoder.encode(reply)
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
+        return json.dumps(msgspec.to_builtins(reply)).encode()

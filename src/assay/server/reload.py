@@ -1,0 +1,259 @@
+"""Load the rubric that is served, and load it again when its file changes."""
+
+import errno
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import multiprocess
+
+from assay.errors import RubricError
+from assay.graders import (
+    Autograder,
+    Guarded,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    RubricAsJudgeGrader,
+)
+from assay.loading.document import read_file
+from assay.loading.rubric_reader import is_reference
+from assay.redaction import logger_of, redacted
+from assay.rubric import Rubric, rubric_at
+from assay.runs.row_rubrics import Way
+from assay.server.metrics import ServerStatus
+from assay.server.settings import Judge
+from assay.wording import described, short_repr
+
+if sys.platform == "linux":
+    import fcntl
+else:
+    fcntl = None
+
+logger = logger_of("assay.server")
+
+LOOK_MILLISECONDS: Final = 500
+"""How often a file that is still being written is looked at again."""
+
+_GRADERS: Final[dict[str, Any]] = {
+    "per-criterion": PerCriterionGrader,
+    "one-shot": PerCriterionOneShotGrader,
+    "holistic": RubricAsJudgeGrader,
+}
+
+
+@dataclass(frozen=True)
+class ServedSource:
+    """A rubric file with its text, as it was when it was read; or `module:object`."""
+
+    where: str
+    text: bytes = b""
+    allow_code: bool = False
+
+    @classmethod
+    def at(cls, where: str, *, allow_code: bool = False) -> "ServedSource":
+        """The source of that name, read now."""
+        if is_reference(where) and not Path(where).exists():
+            return cls(where, allow_code=True)
+        if not Path(where).is_file():
+            raise FileNotFoundError(f"File not found: {where}")
+        # Not resolved: where a link is exchanged, as Kubernetes does, its new target counts.
+        path = Path(where).absolute()
+        return cls(str(path), path.read_bytes(), allow_code)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that can change; None where Python code makes the rubric."""
+        return None if is_reference(self.where) else Path(self.where)
+
+
+class RubricLoader:
+    """Makes rubrics of sources. The judge is made once, when a rubric first asks for one."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._grader: Autograder | None = None
+        self._cache: Any = None
+
+    def rubric(self, source: ServedSource) -> Rubric:
+        """The rubric of a source, ready to score; raises when anything about it is wrong."""
+        rubric = _imported(source.where) if source.file is None else _read(source)
+        if rubric.autograder is None and Way.of(rubric).asks:
+            rubric.autograder = self._grader = self._grader or self._make_grader()
+        return rubric
+
+    def _make_grader(self) -> Autograder:
+        from assay.cache import VerdictCache
+        from assay.models import default_model, model_of
+
+        judge = self._judge
+        if judge.cache is not None:
+            self._cache = VerdictCache(judge.cache)
+        named = judge.model if judge.model is not None else default_model()
+        grader = _GRADERS[judge.grader](model=model_of(named, cache=self._cache))
+        return Guarded(grader) if judge.guard else grader
+
+    def close(self) -> None:
+        """Write what the cache has not written yet."""
+        if self._cache is not None:
+            self._cache.close()
+
+
+def _read(source: ServedSource) -> Rubric:
+    file: Any = io.BytesIO(source.text)
+    file.name = source.where  # for what is said about it
+    return rubric_at(read_file(file), allow_code=source.allow_code)
+
+
+def _imported(reference: str) -> Rubric:
+    module, _, path = reference.partition(":")
+    try:
+        found: Any = import_module(module)
+        for step in path.split("."):
+            found = getattr(found, step)
+    except (ImportError, AttributeError) as error:
+        raise RubricError(f"{reference!r} cannot be imported: {error}") from error
+    made = found() if callable(found) and not isinstance(found, Rubric) else found
+    if not isinstance(made, Rubric):
+        raise RubricError(
+            f"{reference!r} is {short_repr(made)}: name a rubric, or a function that makes one"
+        )
+    return made
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What the supervisor lets its workers know."""
+
+    source: ServedSource
+    reloads: int = 0
+    failures: int = 0
+    error: str = ""
+
+
+class ServerFolder:
+    """The folder by which the supervisor and the workers of one server know of each other.
+
+    The supervisor publishes the rubric in one file; each worker leaves a mark with its process id; and prometheus_client
+    keeps the counts of each worker there.
+    """
+
+    def __init__(self, path: Path, workers: int) -> None:
+        self.path = path
+        self._workers = workers
+        self._file = path / "published.json"
+
+    def publish(self, published: Published) -> None:
+        """Let all workers know, at once: a file is replaced, so that no worker reads half of one."""
+        new = self._file.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(published))
+        new.replace(self._file)
+
+    def published(self) -> Published:
+        return msgspec.json.decode(self._file.read_bytes(), type=Published)
+
+    def mark_worker(self) -> bool:
+        """Note that this process takes requests, and say whether it does so in the place of another."""
+        earlier = self._marks()
+        for pid in earlier:
+            if not _is_alive(pid):
+                multiprocess.mark_process_dead(pid, str(self.path))  # pyright: ignore[reportUnknownMemberType] - its gauges no longer count
+        (self.path / f"worker-{os.getpid()}").touch()
+        return len(earlier) >= self._workers
+
+    def status(self) -> ServerStatus:
+        """The state of the whole server."""
+        marks = self._marks()
+        published = self.published()
+        return ServerStatus(
+            workers=self._workers,
+            workers_ready=min(self._workers, sum(map(_is_alive, marks))),
+            restarts=max(0, len(marks) - self._workers),
+            reloads=published.reloads,
+            reload_failures=published.failures,
+            reload_error=published.error,
+        )
+
+    def _marks(self) -> list[int]:
+        """The process ids of all workers that there have been."""
+        return [int(mark.name.partition("-")[2]) for mark in self.path.glob("worker-*")]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def follow_file(folder: ServerFolder, judge: Judge, stop: threading.Event) -> None:
+    """Publish the rubric file of a server whenever it changes, until told to stop.
+
+    A file that makes no rubric is not published: what is wrong with it is. It is loaded here first, so that workers
+    need not find that out one by one.
+    """
+    from watchfiles import watch
+
+    source = folder.published().source
+    if source.file is None:
+        return
+    loader = RubricLoader(judge)
+    seen = source.text
+    is_pending = True  # it may have changed before it was watched
+    # The folder is watched, since most editors replace the file. A timeout is a look at what is pending.
+    for changes in watch(
+        source.file.parent, watch_filter=None, recursive=False, step=50, debounce=400,
+        rust_timeout=LOOK_MILLISECONDS, yield_on_timeout=True, stop_event=stop, raise_interrupt=False,
+    ):  # fmt: skip
+        is_pending = is_pending or bool(changes)
+        if not is_pending or _is_being_written(source.file):
+            continue
+        try:
+            text = source.file.read_bytes()
+        except OSError:
+            continue  # between two names, as many editors save
+        is_pending = False
+        if text != seen:
+            seen = text
+            folder.publish(_taken_over(folder.published(), text, loader.rubric))
+    loader.close()
+
+
+def _taken_over(
+    published: Published, text: bytes, load: Callable[[ServedSource], Rubric]
+) -> Published:
+    """What to publish when the file holds another text."""
+    source = replace(published.source, text=text)
+    try:
+        load(source)
+    except Exception as error:  # noqa: BLE001 - a rubric file may run anything
+        said = redacted(str(error)) or described(error)
+        logger.error("the rubric file changed and cannot be used: %s", said)
+        return msgspec.structs.replace(published, failures=published.failures + 1, error=said)
+    if source == published.source:  # a mistake was taken back
+        return msgspec.structs.replace(published, error="")
+    logger.warning("the rubric file changed: the new rubric is served")
+    return Published(source, published.reloads + 1, published.failures)
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether a process has the file open for writing, where the system can tell: a lease is refused."""
+    if fcntl is None:
+        return False
+    system: Any = fcntl
+    try:
+        with path.open("rb") as file:
+            # A process that opens it meanwhile has us told by this signal, and it must not be a deadly one.
+            system.fcntl(file, system.F_SETSIG, signal.SIGURG)
+            system.fcntl(file, system.F_SETLEASE, system.F_RDLCK)
+            system.fcntl(file, system.F_SETLEASE, system.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    return False

@@ -1,0 +1,405 @@
+"""Run the reward server on uvicorn: in worker processes that are replaced when they die, or in a thread."""
+
+import asyncio
+import faulthandler
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Final, Self, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.supervisors import Multiprocess
+
+from assay.errors import AssayError
+from assay.models import Ledger, budget
+from assay.redaction import logger_of, redacted
+from assay.rubric import Rubric
+from assay.server.app import RewardApp
+from assay.server.metrics import Metrics
+from assay.server.reload import Published, RubricLoader, ServedSource, ServerFolder, follow_file
+from assay.server.settings import Judge, Settings, SettingsError
+from assay.wording import described
+
+logger = logger_of("assay.server")
+
+BEAT: Final = 0.5
+"""Seconds between two looks of a worker at its supervisor and at what was published."""
+GRACE: Final = 5.0
+"""Seconds beyond the deadline of a rollout for which the event loop of a worker may stand still."""
+KEEP_ALIVE: Final = 120
+"""Seconds that an idle connection is kept: longer than clients keep theirs, so that they close it first."""
+HEALTH_SECONDS: Final = 30
+"""How long a worker may take to start, or to answer its supervisor. `_Worker` itself sees to an event loop that
+stands still: uvicorn has a thread answer, which goes on turning."""
+LONGEST_HEAD: Final = 64 << 10
+"""Bytes of the line and headers of a request."""
+
+
+class ServeError(AssayError):
+    """The server could not start."""
+
+
+def serve(
+    rubric: str,
+    settings: Settings | None = None,
+    judge: Judge | None = None,
+    *,
+    allow_code: bool = False,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a rubric file, or the `module:object` of one made in Python, until told to stop.
+
+    `started` is told the address once all workers are up. Workers are processes that import the program which calls
+    this, so call it under `if __name__ == "__main__":`, and from the main thread, which is the one that gets signals.
+    """
+    settings = settings if settings is not None else Settings()
+    judge = judge if judge is not None else Judge()
+    source = ServedSource.at(rubric, allow_code=allow_code)
+    _allow_connections()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stop = threading.Event()
+    with ExitStack() as stack:
+        listening = stack.enter_context(bound(settings))
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-server-"))
+        folder = ServerFolder(Path(place), settings.workers)
+        folder.publish(Published(source))
+        # Workers inherit it; prometheus_client reads it when they import it.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = place
+        stack.callback(os.environ.pop, "PROMETHEUS_MULTIPROC_DIR", None)
+        url = replace(settings, port=listening.getsockname()[1]).url
+        beside = threading.Thread(
+            target=_look_after, args=(folder, settings, judge, stop, partial(started, url) if started else None),
+            name="assay-serve",
+        )  # fmt: skip
+        beside.start()
+        try:
+            app = partial(worker_app, settings, judge, folder)
+            Multiprocess(_config(app, settings, factory=True), sockets=[listening]).run()
+        finally:
+            stop.set()
+            beside.join()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        if (failed := folder.path / "failed").exists():
+            raise ServeError(failed.read_text())
+
+
+def _look_after(
+    folder: ServerFolder,
+    settings: Settings,
+    judge: Judge,
+    stop: threading.Event,
+    started: Callable[[], None] | None,
+) -> None:
+    """Say when all workers are up, and follow the rubric file from then on."""
+    while folder.status().workers_ready < settings.workers:
+        if stop.wait(0.02):
+            return
+    if started is not None:
+        started()
+    follow_file(folder, judge, stop)
+
+
+def worker_app(settings: Settings, judge: Judge, folder: ServerFolder) -> RewardApp:
+    """The application of a worker process."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("assay").addFilter(lambda record: False)  # replies and metrics say it all
+    try:
+        return _Worker(settings, judge, folder).app
+    except Exception as error:
+        if folder.status().workers_ready or folder.status().restarts:
+            raise RuntimeError("a worker could not start") from error  # another try may do better
+        (folder.path / "failed").write_text(redacted(str(error)) or described(error))
+        # To be ended by the supervisor: it would wait for the answer of one that ends while it is looked at.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(HEALTH_SECONDS)
+        raise
+
+
+class _Worker:
+    """What a worker process does beside answering: it follows its supervisor, the rubric and its own event loop."""
+
+    def __init__(self, settings: Settings, judge: Judge, folder: ServerFolder) -> None:
+        self._folder = folder
+        self._loader = RubricLoader(judge)
+        self._source = folder.published().source
+        self._supervisor = multiprocessing.parent_process()
+        self._limit = settings.bounds.item_seconds + GRACE
+        self._interrupted = False
+        self._draining: asyncio.Task[None] | None = None
+        rubric = self._loader.rubric(self._source)
+        share = None if judge.budget is None else judge.budget / settings.workers
+        self._budget = budget(dollars=share)  # kept, since it would end with its last reference
+        self._spent: Ledger = self._budget.__enter__()
+        self.app = RewardApp(
+            rubric,
+            settings,
+            status=folder.status,
+            metrics=Metrics(folder.status, str(folder.path)),
+            lifespan=self._lifespan,
+        )
+        # Requests leave next to no cycles of garbage, and looking for them often costs a tenth of the whole.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: object) -> AsyncGenerator[None]:
+        self._exit: dict[int, Any] = {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._exit[number] = signal.signal(number, self._told_to_stop)
+        tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._follow())]
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(
+                signal.SIGHUP, signal.SIG_IGN
+            )  # for the supervisor, which replaces all workers then
+        if self._folder.mark_worker():
+            logger.warning("a worker has ended, and process %d takes its place", os.getpid())
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            self.app.metrics.count_judge(self._spent)
+            self._loader.close()
+
+    def _told_to_stop(self, number: int, frame: FrameType | None) -> None:
+        """Finish what is under way before uvicorn ends; a second Ctrl-C ends at once.
+
+        The first comes twice where a terminal sends it to all processes: from there, and from the supervisor.
+        """
+        loop = asyncio.get_running_loop()
+        if number == signal.SIGINT and self._interrupted:
+            for _ in range(2):  # the second time uvicorn waits for nothing
+                self._exit[number](number, frame)
+        self._interrupted = self._interrupted or number == signal.SIGINT
+        loop.call_soon_threadsafe(self._begin_to_stop)
+
+    def _begin_to_stop(self) -> None:
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._stop())
+
+    async def _stop(self) -> None:
+        await self.app.drain()
+        self._exit[signal.SIGTERM](signal.SIGTERM, None)
+
+    async def _beat(self) -> None:
+        """Twice a second, show that the event loop turns, and write down what changes slowly.
+
+        Where a check that never returns holds it up, the process ends with a traceback that names the check, and
+        the supervisor starts another.
+        """
+        told = 0
+        while True:
+            faulthandler.dump_traceback_later(self._limit, exit=True)
+            if self._supervisor is not None and not self._supervisor.is_alive():
+                self._begin_to_stop()
+            self.app.write_gauges()
+            self.app.metrics.count_judge(self._spent)
+            if self.app.unscored > told:
+                logger.warning(
+                    "%d more rollouts could not be scored; the last: %s",
+                    self.app.unscored - told, self.app.last_error,
+                )  # fmt: skip
+                told = self.app.unscored
+            await asyncio.sleep(BEAT)
+
+    async def _follow(self) -> None:
+        """Take over what the supervisor publishes. A rubric is made in a thread: requests must not wait."""
+        while True:
+            await asyncio.sleep(BEAT)
+            source = self._folder.published().source
+            if source == self._source:
+                continue
+            self._source = source
+            try:
+                self.app.serve(await asyncio.to_thread(self._loader.rubric, source))
+                self.app.reload_error = ""
+            except Exception as error:  # noqa: BLE001 - a rubric file may run anything
+                self.app.reload_error = redacted(str(error)) or described(error)
+
+
+class RewardServer:
+    """Serves a rubric on 127.0.0.1 from a thread: for tests, notebooks, and rubrics made in code.
+
+    There is one process and no reloading; `assay serve` is for more.
+
+    >>> from assay import Rubric
+    >>> from assay.server import RemoteRubric
+    >>> with RewardServer(Rubric([lambda completion: completion == "4"])) as server:
+    ...     RemoteRubric(server.url).score_rollout_sync(completion="4")
+    {'check_1': 1.0, 'reward': 1.0}
+    """
+
+    def __init__(self, rubric: Rubric, settings: Settings | None = None) -> None:
+        """Without settings, it listens on any port that is free."""
+        given = settings if settings is not None else Settings(port=0)
+        self._listening = bound(given)
+        self.settings = replace(given, port=self._listening.getsockname()[1])
+        self.app = RewardApp(rubric, self.settings)
+        self.url = self.settings.url
+        """The address of the server."""
+
+    def __enter__(self) -> Self:
+        self._server = uvicorn.Server(_config(self.app, self.settings))
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="assay-reward-server")
+        self._thread.start()
+        while self._thread.is_alive() and not self._server.started:
+            time.sleep(0.002)
+        if not self._server.started:
+            raise self._failure or RuntimeError("the server ended before it was up")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Finish what is under way, and end."""
+        asyncio.run_coroutine_threadsafe(self.app.drain(linger=0), self._loop).result()
+        self._server.should_exit = True
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                self._loop = runner.get_loop()
+                runner.run(self._server.serve(sockets=[self._listening]))
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of the block
+            self._failure = error
+
+
+def bound(settings: Settings) -> socket.socket:
+    """A socket that listens where the settings say."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise SettingsError(
+            f"the server cannot listen on {settings.host}, port {settings.port} ({error.strerror}): "
+            "is another server there? Give another --port, or 0 for any"
+        ) from None
+    listening.listen(2048)
+    return listening
+
+
+def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
+    # uvicorn tells of every connection that ends early, and of its own course; we say what matters.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    return uvicorn.Config(
+        app,
+        factory=factory,
+        workers=settings.workers,
+        http=_GuardedHttp,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=5,
+        timeout_worker_healthcheck=HEALTH_SECONDS,
+    )
+
+
+def _allow_connections() -> None:
+    """Have as many files open as may be, for every connection is one; workers inherit it."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class _JoinedWrites:
+    """A transport that writes once a turn of the event loop.
+
+    uvicorn writes the head of a reply and its body one by one, and those two system calls were the most costly part of
+    a request.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._held:
+            self._loop.call_soon(self._write_held)
+        self._held.append(data)
+
+    def _write_held(self) -> None:
+        if self._held:
+            self._transport.write(b"".join(self._held))
+            self._held.clear()
+
+    def close(self) -> None:
+        self._write_held()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _GuardedHttp(HttpToolsProtocol):
+    """uvicorn's HTTP, which closes a connection whose request head is too long, or too long in coming."""
+
+    app: Any
+    _timer: asyncio.TimerHandle | None = None
+    _head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport, self.loop)))
+        self.app.metrics.connections.inc()
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.app.metrics.connections.dec()
+        self._have_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self._have_head()
+            return
+        self._head += len(data)
+        if self._head > LONGEST_HEAD:
+            self.transport.close()
+        self._expect_head()
+
+    def _expect_head(self) -> None:
+        if self._timer is None:
+            seconds = self.app.settings.bounds.body_seconds
+            self._timer = self.loop.call_later(seconds, self.transport.close)
+
+    def _have_head(self) -> None:
+        self._head = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,154 @@
+"""RubricService scores the rollouts of requests with one rubric, each within its deadline."""
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import Context, copy_context
+from typing import Any, Final, NamedTuple
+
+from assay.call import Call
+from assay.concurrency import FAILURES, is_stop, side_by_side
+from assay.criterion import Criterion, is_scorer
+from assay.report import EvaluationReport, Score, aggregate, line_of
+from assay.rollout import Rollout
+from assay.rubric import Rubric
+from assay.wording import described
+
+LATE: Final = "DeadlineExceeded: not scored within"
+"""How the error of a rollout begins that was not scored in time."""
+
+Reports = list[EvaluationReport]
+
+
+class _Waiting(NamedTuple):
+    rollouts: Sequence[Rollout]
+    reports: "asyncio.Future[Reports]"
+
+
+class RubricService:
+    """A rubric, how it has to be scored with, and the requests that wait for it.
+
+    Criteria that wait (for a judge, or for another process) are held to a deadline a rollout. Code that never
+    waits cannot be interrupted; there, requests that come in the same turn of the event loop are scored in one
+    batch, since trainers send one rollout a request and a batch of sixteen costs little more than one.
+    """
+
+    def __init__(self, rubric: Rubric, seconds: float, context: Context | None = None) -> None:
+        """`seconds` is the deadline of a rollout; the budget of the `context` is what a judge may spend."""
+        criteria = _all_criteria(rubric)
+        code = [c for c in criteria if not c.judged and not is_scorer(c.check)]
+        calls = [Call(criterion.check, criterion.name) for criterion in code]
+        own = rubric.own_methods
+        self.rubric = rubric
+        self.hash = rubric.content_hash
+        self.compares = (
+            *(c.name for c, call in zip(code, calls, strict=True) if call.compares),
+            *(("score_group",) if "score_group" in own else ()),
+        )
+        """What weighs the rollouts of a request against each other: criteria, or a method of a subclass."""
+        self.waits = (
+            bool(own)
+            or len(calls) < len(criteria)
+            or any(criterion.isolate for criterion in criteria)
+            or any(call.is_async for call in calls)
+        )
+        """Whether a criterion waits for a judge, another process or anything else, so that a deadline can hold."""
+        steady = (c.name for c in rubric.criteria if c.counts and not c.when and not c.allow_na)
+        self.steady = tuple(dict.fromkeys(steady))
+        """The criteria that have a value whenever a rollout is scored."""
+        self._takes_many = any(call.is_async and call.is_group for call in calls)
+        """Whether a criterion waits for the answers about many rollouts at once."""
+        self._seconds = seconds
+        self._waiting: list[_Waiting] = []
+        self._context = copy_context() if context is None else context
+        # The event loop itself forgets a task that is no longer awaited.
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def reports(self, rollouts: Sequence[Rollout]) -> Reports:
+        """One report a rollout. Where there could be none, every line of it says why."""
+        if not self.waits:
+            loop = asyncio.get_running_loop()
+            if not self._waiting:
+                loop.call_soon(self._begin_batch)
+            waiting = _Waiting(rollouts, loop.create_future())
+            self._waiting.append(waiting)
+            return await waiting.reports
+        if self.compares or (self._takes_many and len(rollouts) > 1):
+            reports = await self._in_time(rollouts)
+            if reports is not None:
+                return reports
+            if self.compares:
+                return [self._late()] * len(rollouts)
+        # Each by itself: one that takes too long must not take the others with it.
+        return await side_by_side(self._alone, rollouts)
+
+    def _begin_batch(self) -> None:
+        """Score what waits, in the next turn of the loop; what comes in later makes the next batch."""
+        waiting, self._waiting = self._waiting, []
+        self._task(self._answer(waiting))
+
+    async def _answer(self, waiting: Sequence[_Waiting]) -> None:
+        try:
+            if self.compares:  # a request is a group of its own
+                found = [await self._score(one.rollouts) for one in waiting]
+            else:
+                reports = iter(await self._score([r for one in waiting for r in one.rollouts]))
+                found = [[next(reports) for _ in one.rollouts] for one in waiting]
+            for one, its_reports in zip(waiting, found, strict=True):
+                if not one.reports.done():  # the request may have been cancelled
+                    one.reports.set_result(its_reports)
+        finally:
+            for (
+                one
+            ) in waiting:  # no request waits for what will not come; does nothing to what is done
+                one.reports.cancel()
+
+    async def _alone(self, rollout: Rollout) -> EvaluationReport:
+        reports = await self._in_time([rollout])
+        return self._late() if reports is None else reports[0]
+
+    async def _in_time(self, rollouts: Sequence[Rollout]) -> Reports | None:
+        """The reports; None when they are not there in time.
+
+        A check need not heed that it is cancelled, so it is not waited for.
+        """
+        scoring = self._task(self._score(rollouts))
+        try:
+            await asyncio.wait([scoring], timeout=self._seconds)
+        finally:
+            scoring.cancel()  # does nothing to what is done
+        return scoring.result() if scoring.done() else None
+
+    async def _score(self, rollouts: Sequence[Rollout]) -> Reports:
+        try:
+            return list(await self.rubric.score(rollouts))
+        except FAILURES as error:  # whatever it is, it is an error on the lines
+            if is_stop(error):
+                raise
+            if len(rollouts) > 1 and not self.compares:
+                each = await side_by_side(lambda rollout: self._score([rollout]), rollouts)
+                return [report for [report] in each]
+            return [self._failed(described(error))] * len(rollouts)
+
+    def _late(self) -> EvaluationReport:
+        return self._failed(f"{LATE} {self._seconds:g} s")
+
+    def _failed(self, error: str) -> EvaluationReport:
+        criteria = self.rubric.criteria
+        lines = [line_of(criterion, Score.failed(error)) for criterion in criteria]
+        return aggregate(lines, criteria, aggregation=self.rubric.aggregation)
+
+    def _task(self, work: Any) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(work, context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _all_criteria(rubric: Any) -> list[Criterion]:
+    """Every criterion of a rubric, those of the rubrics inside it too."""
+    found: list[Criterion] = []
+    for criterion in getattr(rubric, "criteria", ()):
+        found.append(criterion)
+        if is_scorer(criterion.check):
+            found += _all_criteria(criterion.check)
+    return found
