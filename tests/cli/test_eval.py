@@ -152,7 +152,7 @@ class TestEval:
         """What does for three and a half of eight questions answers and judges three."""
         server = serve(answer)
         prices = (
-            f'["{server.model.partition("#")[0]}"]\ntest = {{ read = 1000.0, written = 1000.0 }}\n'
+            f'["{server.model.partition("#")[0]}"]\ntest = {{ input = 1000.0, output = 1000.0 }}\n'
         )
         monkeypatch.setenv("ASSAY_PRICES", files("prices.toml", prices))
         rubric = files("judged.json", [{"requirement": "Is polite"}, {"requirement": "Is brief"}])

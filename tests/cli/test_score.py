@@ -262,7 +262,7 @@ class TestMoney:
         """Runs the command with a judge whose every token costs a thousandth of a dollar."""
         server = serve("MET", latency=0.001)
         prices = (
-            f'["{server.model.partition("#")[0]}"]\ntest = {{ read = 1000.0, written = 1000.0 }}\n'
+            f'["{server.model.partition("#")[0]}"]\ntest = {{ input = 1000.0, output = 1000.0 }}\n'
         )
         monkeypatch.setenv("ASSAY_PRICES", files("prices.toml", prices))
         data = files("paid.jsonl", [{"id": n, "completion": f"text {n:02}"} for n in range(12)])

@@ -1,9 +1,25 @@
 """`assay lint RUBRIC...`: what judges will stumble over in a rubric, found before any is asked."""
 
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from assay.cli.options import allow_code_option, dollars, files
-from assay.cli.root import Command
+from assay.cli.options import Rubrics, allow_code_option, dollars, files
+from assay.cli.root import FINE, MISSED, USAGE, Command
+from assay.cli.terminal import counted, painted, printable
+from assay.errors import AssayError
+
+if TYPE_CHECKING:
+    from assay.lint.findings import Finding, Severity
+    from assay.lint.fix import RubricFix
 
 
 @click.command(
@@ -60,7 +76,6 @@ def command(
     a line with file, line, rule, and what to do. A comment in the file, `# assay: ignore R004`, leaves
     a rule out for the criterion it stands at.
     """
-    from assay.cli.lint_page import Linting, lint_all, mend_all
 
     linting = Linting(ignore, fail_on, run, allow_code)  # pyright: ignore[reportArgumentType]
     if not fix:
@@ -69,3 +84,130 @@ def command(
         raise click.UsageError("--fix prints a diff: leave --format json out")
     mend_all(rubrics, linting, model=model, money=money, writes=yes)
     return lint_all(rubrics, linting, as_json=False)
+
+
+_COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
+
+
+@dataclass(frozen=True)
+class Linting:
+    """What is looked for, and what makes a failure of it."""
+
+    ignore: tuple[str, ...]
+    fail_on: Severity
+    run: str | None
+    allow_code: bool
+
+
+def lint_all(names: Sequence[str], linting: Linting, *, as_json: bool) -> int:
+    """Print what is found in each rubric, and give the exit code."""
+    from assay.lint.findings import Finding, at_least
+
+    code, everything = FINE, list[Finding]()
+    for name in names:
+        try:
+            found = _found(name, linting)
+        except FileNotFoundError as error:
+            code = USAGE
+            print(error, file=sys.stderr if as_json else sys.stdout)
+            continue
+        everything += found
+        if not as_json:
+            _print(name, found, linting.allow_code)
+    if as_json:
+        print(json.dumps(_data(everything), ensure_ascii=False, indent=1))
+    if code == USAGE or any(finding.id == "R000" for finding in everything):
+        return USAGE
+    failed = any(at_least(finding.severity, linting.fail_on) for finding in everything)
+    return MISSED if failed else FINE
+
+
+def _found(name: str, linting: Linting) -> list[Finding]:
+    from assay.cli.sources import rubric_of
+    from assay.lint.linter import lint
+
+    source = name if _is_file(name) else rubric_of(Rubrics(name, linting.allow_code))
+    return lint(source, run=linting.run, ignore=linting.ignore, allow_code=linting.allow_code)
+
+
+def _is_file(name: str) -> bool:
+    """Whether a name is a file's, and not that of an object of a module."""
+    return Path(name).exists() or ":" not in name
+
+
+def _print(name: str, found: Sequence[Finding], allow_code: bool) -> None:
+    for finding in found:
+        said, mark = f"{finding.severity} {finding.id}", _COLOURS[finding.severity]
+        print(printable(str(finding)).replace(said, painted(said, mark), 1))
+    if any(finding.id == "R000" for finding in found):
+        return
+    told = [counted(count, severity) for severity, count in _counts(found).items() if count]
+    print(": ".join([name, ", ".join([_size(name, allow_code), *told])]))
+
+
+def _size(name: str, allow_code: bool) -> str:
+    """How many criteria, and who answers them."""
+    from assay.cli.sources import rubric_of
+
+    try:
+        criteria = rubric_of(Rubrics(name, allow_code)).criteria
+    except AssayError:  # a `when` that no rubric can have
+        return "it cannot be loaded"
+    judged = sum(criterion.judged for criterion in criteria)
+    how = f"{judged} of them judged by a model" if judged else "checked by code"
+    return f"{counted(len(criteria), 'criterion', 'criteria')}, {how}"
+
+
+def _counts(found: Sequence[Finding]) -> dict[str, int]:
+    from assay.lint.findings import SEVERITIES
+
+    counts = Counter(finding.severity for finding in found)
+    return {severity: counts[severity] for severity in reversed(SEVERITIES)}
+
+
+def _data(found: Sequence[Finding]) -> dict[str, object]:
+    return {"findings": [finding.to_dict() for finding in found], "counts": _counts(found)}
+
+
+def mend_all(
+    names: Sequence[str], linting: Linting, *, model: str | None, money: float | None, writes: bool
+) -> None:
+    """Show as a diff what can be mended in each file; write it when that is wanted."""
+    from assay.lint.fix import fix_rubric
+    from assay.models import budget
+
+    if model is None:
+        _say("no model is named, so only what is certain is mended: -m names one")
+    with budget(dollars=money) as spent:
+        for name in names:
+            fixed = fix_rubric(
+                name, model=model, ignore=linting.ignore, allow_code=linting.allow_code
+            )
+            _offer(fixed, writes)
+        if spent.calls:
+            _say(f"{counted(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
+
+
+def _offer(fixed: RubricFix, writes: bool) -> None:
+    for note in fixed.notes:
+        _say(note)
+    if not fixed.diff:
+        _say(f"{fixed.path}: nothing was mended")
+        return
+    sys.stdout.write("\n".join(map(printable, fixed.diff.split("\n"))))
+    sys.stdout.flush()
+    if writes or _approved(fixed):
+        fixed.write()
+        _say(f"{fixed.path}: {counted(len(fixed.changed), 'criterion', 'criteria')} mended")
+
+
+def _approved(fixed: RubricFix) -> bool:
+    """Whether somebody who sees the diff wants it; where nobody does, `--yes` says so."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return click.confirm(f"write this to {fixed.path}?", default=False, err=True)
+    _say(f"{fixed.path} is left as it is: --yes writes this")
+    return False
+
+
+def _say(line: str) -> None:
+    print(printable(line), file=sys.stderr)

@@ -1,7 +1,18 @@
 """`assay probe RUBRIC`: attack the judge of a rubric, before a model that is trained against it does."""
 
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from assay.cli.formats import Page, Section, figure
 from assay.cli.options import (
     Judging,
     Rubrics,
@@ -12,7 +23,16 @@ from assay.cli.options import (
     number,
     page_option,
 )
-from assay.cli.root import Command
+from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED, Command
+from assay.cli.terminal import counted, shortened, shown_rehearsal, shown_spending
+from assay.errors import TrustError
+
+if TYPE_CHECKING:
+    from assay.cli.runner import Stopping, Tell
+    from assay.graders import Autograder
+    from assay.probe.attacks import Attack
+    from assay.probe.probe_report import ProbeReport, Rate
+    from assay.rubric import Rubric
 
 
 @click.command(
@@ -75,7 +95,262 @@ def command(
     else texts about something else. The judge is asked about those first, and an attack counts only
     where it failed them. With --guard the judge is probed twice, without the guard and with it.
     """
-    from assay.cli.probing import Probing, probe_judge
 
     probing = Probing(bare, responses, families, limit, seed, fail_over, show, layout, quiet)
     return probe_judge(Rubrics(rubric, allow_code), judging, probing)
+
+
+BARE, HARDENED, GUARDED = "bare", "hardened", "guarded"
+
+
+@dataclass(frozen=True)
+class Probing:
+    """What is tried, what makes a failure of it, and how it is shown."""
+
+    bare: bool
+    responses: str | None
+    families: tuple[str, ...]
+    limit: int | None
+    seed: int
+    fail_over: float | None
+    show: int
+    layout: str
+    quiet: bool
+
+
+def probe_judge(rubrics: Rubrics, judging: Judging, probing: Probing) -> int:
+    """Probe the judge, print what came of it, and give the exit code."""
+    from assay.cli.judges import judging_with
+    from assay.cli.runner import quiet_log
+    from assay.cli.sources import rubric_of
+
+    rubric = rubric_of(rubrics)
+    plain = replace(judging, guard=False)
+    with judging_with(plain, rubric, quiet=probing.quiet) as named, quiet_log():
+        grader = named or rubric.autograder
+        if grader is None:
+            raise TrustError(
+                "nothing in this rubric is judged by a model, so there is no judge to attack"
+            )
+        work = _Work(rubric, _graders(grader, judging, probing), judging, probing)
+        return work.rehearse() if judging.dry_run else work.carry_out()
+
+
+def _graders(grader: Autograder, judging: Judging, probing: Probing) -> dict[str, Autograder]:
+    """The judge in every form that is wanted, from the least to the most hardened."""
+    from assay.graders import Guarded
+    from assay.probe.trials import Bare
+
+    forms: dict[str, Autograder] = {BARE: Bare(grader)} if probing.bare else {}
+    forms[HARDENED] = grader
+    return {**forms, GUARDED: Guarded(grader)} if judging.guard else forms
+
+
+@dataclass(frozen=True)
+class _Work:
+    rubric: Rubric
+    graders: dict[str, Autograder]
+    judging: Judging
+    probing: Probing
+
+    def rehearse(self) -> int:
+        """Say what it would take, and ask nobody."""
+        from assay.cli.runner import Stopping
+        from assay.concurrency import run_sync
+        from assay.models import dry_run
+
+        with dry_run() as spent:
+            for grader in self.graders.values():
+                run_sync(self._probe(grader, Stopping(), None))
+        number = sum(not attack.harmless for attack in self._attacks())
+        print(f"{counted(number, 'attack')} would take {shown_rehearsal(spent)}")
+        return FINE
+
+    def carry_out(self) -> int:
+        from assay.cli.runner import shown_progress, stoppable
+        from assay.models import budget
+
+        reports: dict[str, ProbeReport] = {}
+        with stoppable() as stopping, budget(dollars=self.judging.money) as spent:
+            try:
+                with shown_progress("verdicts", quiet=self.probing.quiet) as tell:
+                    for form, grader in self.graders.items():
+                        if not stopping():
+                            reports[form] = stopping.run(self._probe(grader, stopping, tell))
+            except KeyboardInterrupt:
+                self._say(f"stopped at once{self._kept()}")
+                raise
+        print(
+            page_of(reports, self.rubric.name or "rubric", self.probing.show).text(
+                self.probing.layout
+            )
+        )
+        if out := spent.errors["BudgetExceeded"]:
+            self._say(
+                f"the money ran out before {counted(out, 'call')} could be made{self._kept()}"
+            )
+        return self._code(reports)
+
+    async def _probe(
+        self, grader: Autograder, stopping: Stopping, tell: Tell | None
+    ) -> ProbeReport:
+        from assay.probe.trials import probe
+
+        return await probe(
+            self.rubric,
+            grader,
+            attacks=self._attacks(),
+            responses=self._responses(),
+            seed=self.probing.seed,
+            stopping=stopping,
+            on_progress=tell,
+        )
+
+    def _attacks(self) -> tuple[Attack, ...]:
+        from assay.probe.attacks import attacks_of
+
+        wanted = self.probing
+        return attacks_of(wanted.families, limit=wanted.limit, seed=wanted.seed)
+
+    def _responses(self) -> list[dict[str, Any]]:
+        from assay.cli.sources import texts_of
+
+        name = self.probing.responses
+        if name is None:
+            return []
+        if name != "-" and not Path(name).is_file():
+            raise TrustError(f"--responses {name} is no file: name a text, or a table of responses")
+        return [{**text.rollout, "name": text.name} for text in texts_of([name], "")]
+
+    def _code(self, reports: Mapping[str, ProbeReport]) -> int:
+        """The most hardened form is what would be used, so that one is held to the threshold."""
+        if len(reports) < len(self.graders) or not all(r.complete for r in reports.values()):
+            self._say(f"stopped before all was asked{self._kept()}")
+            return INTERRUPTED
+        form, report = list(reports.items())[-1]
+        high, most = report.overall.share.high, self.probing.fail_over
+        if high is None or any(each.unanswered for each in reports.values()):
+            return BROKEN
+        if most is None or high <= most:
+            return FINE
+        self._say(
+            f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}"
+        )
+        return MISSED
+
+    def _kept(self) -> str:
+        from assay.cache import default_place
+
+        if self.judging.no_cache:
+            return ""
+        place = self.judging.cache or default_place()
+        return f"; what was answered is kept in {place}, so the same command goes on from there"
+
+    def _say(self, line: str) -> None:
+        if not self.probing.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+
+_REASON = 80
+"""Characters of a reason that a table has room for; JSON has all of it."""
+
+Reports = Mapping[str, "ProbeReport"]
+"""What was found of each form of the judge, from the least to the most hardened."""
+
+
+def page_of(reports: Reports, rubric: str, wins: int) -> Page:
+    """The page, with so many of the successful attacks on each form."""
+    sections = [
+        _rates("family", {form: {"all": r.overall, **r.families} for form, r in reports.items()}),
+        _rates("criterion", {form: r.criteria for form, r in reports.items()}),
+    ]
+    listed = list(_wins(reports, wins))
+    if listed:
+        sections.append(Section(("fooled by", "judge", "criterion", "verdict", "why"), listed))
+    sections = [section for section in sections if section.rows]
+    data = {form: report.to_dict() for form, report in reports.items()}
+    return Page(_title(reports, rubric), sections, list(_notes(reports)), data)
+
+
+def _title(reports: Reports, rubric: str) -> str:
+    last = list(reports.values())[-1:]
+    if not last:
+        return f"{rubric}: nothing was asked"
+    attacks = counted(last[0].overall.attacks, "attack")
+    criteria = counted(len(last[0].criteria), "criterion", "criteria")
+    return f"{rubric}: {attacks} on {last[0].judge}, {criteria}"
+
+
+def _rates(what: str, rates: Mapping[str, Mapping[str, Rate]]) -> Section:
+    """One row a family or criterion, and three columns for each form of the judge."""
+    columns = [what]
+    for form in rates:
+        columns += [f"{form}: fooled", "of", "share"]
+    names = dict.fromkeys(name for found in rates.values() for name in found)
+    rows = [
+        (name, *(c for found in rates.values() for c in _cells(found.get(name)))) for name in names
+    ]
+    errors = [
+        sum(found[name].errors for found in rates.values() if name in found) for name in names
+    ]
+    if any(errors):
+        columns.append("no answer")
+        rows = [(*row, f"{count:,}") for row, count in zip(rows, errors, strict=True)]
+    return Section(tuple(columns), rows)
+
+
+def _cells(rate: Rate | None) -> tuple[str, str, str]:
+    if rate is None:
+        return "–", "–", "–"
+    return f"{rate.fooled:,}", f"{rate.trials:,}", figure(rate.share)
+
+
+def _wins(reports: Reports, most: int) -> Iterator[tuple[str, ...]]:
+    for form, report in reports.items():
+        for trial in islice(report.wins, most):
+            verdict = trial.verdict or "–"
+            yield trial.attack, form, trial.criterion, verdict, shortened(trial.reason, _REASON)
+
+
+def _notes(reports: Reports) -> Iterator[str]:
+    """What the tables do not say: what was left out, and why; what judges made up; what it took."""
+    from assay.runs import Spending
+
+    told: dict[str, list[str]] = defaultdict(list)
+    for form, report in reports.items():
+        for line in (*_left_out(report), *_said(report)):
+            told[line].append(form)
+    for line, forms in told.items():
+        yield line if len(forms) == len(reports) else f"{', '.join(forms)}: {line}"
+    spent = sum((report.spent for report in reports.values()), Spending())
+    yield shown_spending(spent)
+
+
+def _left_out(report: ProbeReport) -> Iterator[str]:
+    if not report.complete:
+        yield "stopped: what follows is about what was asked until then"
+    unanswered = report.unanswered
+    if unanswered:
+        yield f"{counted(len(unanswered), 'verdict')} could not be had, and count neither way:"
+        kinds = Counter(trial.error or "" for trial in unanswered)
+        yield from (
+            f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3)
+        )
+    by_why: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in report.unprobed:
+        by_why[each.criterion, each.why].append(each.family)
+    for (criterion, why), families in by_why.items():
+        which = f" by {', '.join(families)}" if any(families) else ""
+        yield f"{criterion} was not attacked{which}: {why}"
+
+
+def _said(report: ProbeReport) -> Iterator[str]:
+    if report.invented:
+        quote = report.invented[0].invented[0]
+        yield (
+            f"{len(report.invented):,} of {counted(report.quoting, 'reason')} that quote, quote words "
+            f"that are not in the text, such as {shortened(quote, _REASON)!r}"
+        )
+    alarms, texts = report.alarms
+    if alarms:
+        yield f"false alarms: the guard took {alarms:,} of {counted(texts, 'harmless text')} for attacks"

@@ -1,22 +1,168 @@
 """`assay rubric lint|test|show|convert|schema`: rubrics themselves, before anything is scored."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
 import click
 
-from assay.cli.golden import command as test
+from assay.cli.formats import Section, attribute, json_text, laid_out, xml_safe
 from assay.cli.lint import command as lint
-from assay.cli.options import Rubrics, allow_code_option, files
-from assay.cli.root import Group
+from assay.cli.options import Judging, Rubrics, allow_code_option, files, judge_options
+from assay.cli.root import BROKEN, FINE, MISSED, Command, Group
+from assay.cli.terminal import (
+    counted,
+    painted,
+    printable,
+    shortened,
+    shown_rehearsal,
+    shown_spending,
+)
 from assay.errors import RubricError
 
 if TYPE_CHECKING:
     from assay.criterion import Criterion
+    from assay.graders import Autograder
     from assay.rubric import Rubric
+    from assay.trust.golden_run import GoldenReport, GoldenResult
+
+
+@click.command(
+    "test",
+    cls=Command,
+    epilog="Exit code: 0 all came out as expected, 100 something did not, 1 something has no answer, "
+    "2 there are no golden examples, or bad usage.",
+    example="assay rubric test rubric.yaml",
+)
+@click.argument("rubric", shell_complete=files)
+@allow_code_option
+@judge_options("-m", "--model")
+@click.option(
+    "-f", "--format", "form", type=click.Choice(["table", "json", "junit"]), default="table",
+    show_default=True, help="What to print.",
+)  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
+def test(rubric: str, allow_code: bool, judging: Judging, form: str, quiet: bool) -> int:
+    """Score the golden examples of a RUBRIC, and show what comes out otherwise than expected.
+
+    They stand in the file under `golden`, each with a completion and the verdicts to expect of it.
+    What is checked by code needs no judge.
+    """
+
+    return run_tests(Rubrics(rubric, allow_code), judging, form, quiet=quiet)
+
+
+_REASON = 100
+"""Characters of a reason that a table has room for; JSON has all of it."""
+
+
+def run_tests(rubrics: Rubrics, judging: Judging, form: str, *, quiet: bool) -> int:
+    """Run the golden examples of a rubric, print what came of it, and give the exit code."""
+    from assay.cli.judges import judging_with
+    from assay.cli.runner import quiet_log
+    from assay.cli.sources import rubric_of
+    from assay.concurrency import run_sync
+    from assay.models import budget
+    from assay.trust.golden_run import run_golden
+
+    rubric = rubric_of(rubrics)
+    with judging_with(judging, rubric, quiet=quiet) as grader, quiet_log():
+        if judging.dry_run:
+            return _rehearse(rubric, grader)
+        with budget(dollars=judging.money):
+            report = run_sync(run_golden(rubric, grader))
+    name = rubric.name or rubrics.rubric or "rubric"
+    if form == "json":
+        print(json_text(report.to_dict()))
+    elif form == "junit":
+        print(_junit(report, name))
+    else:
+        print(_table(report, name))
+    if report.errors:
+        return BROKEN
+    return MISSED if report.wrong else FINE
+
+
+def _rehearse(rubric: Rubric, grader: Autograder | None) -> int:
+    from assay.concurrency import run_sync
+    from assay.models import dry_run
+    from assay.trust.golden_run import run_golden
+
+    with dry_run() as spent:
+        report = run_sync(run_golden(rubric, grader))
+    number = counted(len(report.by_example()), "example")
+    print(f"{number} would take {shown_rehearsal(spent)}")
+    return FINE
+
+
+def _table(report: GoldenReport, name: str) -> str:
+    rows = [
+        (
+            result.example,
+            result.criterion,
+            _said(result.expected),
+            "no answer" if result.right is None else _said(result.got),
+            shortened(result.error or result.reason, _REASON),
+        )
+        for result in report.results
+        if not result.right
+    ]
+    columns = ("example", "criterion", "expected", "got", "why")
+    parts = [f"{printable(name)}: {_counts(report)}"]
+    if rows:
+        parts.append(laid_out(Section(columns, rows)))
+    if report.spent.calls or report.spent.hits:
+        parts.append(shown_spending(report.spent))
+    return "\n\n".join(parts)
+
+
+def _counts(report: GoldenReport) -> str:
+    examples = counted(len(report.by_example()), "golden example")
+    right = len(report.results) - len(report.wrong) - len(report.errors)
+    said = f"{examples}, {right:,} of {counted(len(report.results), 'verdict')} as expected"
+    if report.errors:
+        said += f", {len(report.errors):,} without an answer"
+    return painted(said, "green" if right == len(report.results) else "red")
+
+
+def _said(verdict: str | float | None) -> str:
+    return verdict if isinstance(verdict, str) else "–" if verdict is None else f"{verdict:.3g}"
+
+
+def _junit(report: GoldenReport, name: str) -> str:
+    """One test case an expectation: a miss is a failure, no answer an error."""
+    counts = f'tests="{len(report.results)}" failures="{len(report.wrong)}" errors="{len(report.errors)}"'
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f"<testsuites {counts}>",
+            f"  <testsuite name={attribute(name)} {counts}>",
+            *(f"    {_case(result)}" for result in report.results),
+            "  </testsuite>",
+            "</testsuites>",
+        ]
+    )
+
+
+def _case(result: GoldenResult) -> str:
+    opened = f"<testcase classname={attribute(result.example)} name={attribute(result.criterion)}>"
+    return f"{opened}{_outcome(result)}</testcase>"
+
+
+def _outcome(result: GoldenResult) -> str:
+    if result.right:
+        return ""
+    if result.right is None:
+        return f'<error type="unanswered" message={attribute(result.error or "no answer")}/>'
+    message = f"expected {_said(result.expected)}, got {_said(result.got)}"
+    reason = escape(xml_safe(result.reason))
+    return f'<failure type="verdict" message={attribute(message)}>{reason}</failure>'
+
 
 _rubric = click.argument("rubric", shell_complete=files)
 
@@ -83,7 +229,7 @@ def schema() -> None:
     sys.stdout.write(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
-def _counted(rubric: "Rubric") -> str:
+def _counted(rubric: Rubric) -> str:
     from assay.cli.terminal import counted
 
     judged = sum(criterion.judged for criterion in rubric.criteria)
@@ -91,7 +237,7 @@ def _counted(rubric: "Rubric") -> str:
     return f"{counted(len(rubric.criteria), 'criterion', 'criteria')}{how}"
 
 
-def _lines(criteria: "tuple[Criterion, ...]", indent: str) -> Iterator[str]:
+def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
     for criterion in criteria:
         who = "judge" if criterion.judged else "check"
         yield f"{indent}{criterion.weight:+g}  {who}  {criterion.name}: {_asked(criterion)}"
@@ -99,7 +245,7 @@ def _lines(criteria: "tuple[Criterion, ...]", indent: str) -> Iterator[str]:
         yield from _lines(inner, indent + "    ")
 
 
-def _asked(criterion: "Criterion") -> str:
+def _asked(criterion: Criterion) -> str:
     """The words for a model, or the check as a file writes it."""
     if criterion.requirement is not None:
         return criterion.requirement

@@ -1,5 +1,16 @@
 """`assay score DATA -r RUBRIC -o FOLDER`: saved rollouts, or a saved run, scored."""
 
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from assay.cli.options import (
@@ -17,6 +28,13 @@ from assay.cli.options import (
     show_options,
 )
 from assay.cli.root import Command
+
+if TYPE_CHECKING:
+    from assay.backends.engine import Engine
+    from assay.cli.runner import Conditions, Work
+    from assay.graders import Autograder
+    from assay.rubric import Rubric
+    from assay.runs import Summary
 
 
 @click.command(
@@ -43,6 +61,290 @@ def command(
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-    from assay.cli.scoring import score
 
     return score(given, rubrics, saving, crew, judging, showing)
+
+
+def score(
+    given: Input,
+    rubrics: Rubrics,
+    saving: Saving,
+    crew: Crew,
+    judging: Judging,
+    showing: Showing,
+) -> int:
+    """Score what is given, print it, and give the exit code."""
+    from assay.cli.judges import judging_with
+    from assay.cli.runner import Running
+    from assay.cli.sources import rubric_of
+
+    rubric = None if rubrics.rubric is None else rubric_of(rubrics)
+    names = [] if rubric is None else [criterion.name for criterion in rubric.criteria]
+    running = Running(given.data, names, judging, saving, showing)
+    rows = None if _is_run(given) else Rows(given)
+    if crew.backend is not None and not judging.dry_run:
+        if rows is None:
+            raise click.UsageError(
+                f"{given.data} is a run, which one process scores: leave --backend out"
+            )
+        _refuse_no_rubric(rows, rubric)
+
+        make = Making.of(rubrics, rubric, judging, rows_may_ask=rows.have_rubrics)
+        return running.carry_out(by_workers(given, make, saving, crew, showing), None)
+    _refuse_shards(saving)
+    work = (
+        _rescore(given, rubric, saving)
+        if rows is None
+        else _score_rows(rows, rubric, saving, judging)
+    )
+    may_ask = rows is not None and rows.have_rubrics
+    with judging_with(judging, rubric, quiet=showing.quiet, rows_may_ask=may_ask) as grader:
+        return (running.rehearse if judging.dry_run else running.carry_out)(work, grader)
+
+
+def _is_run(given: Input) -> bool:
+    from assay.backends.cutting import tables_in
+    from assay.runs.folder import Folder
+
+    if len(given.files) > 1 or given.data == "-":
+        return False
+    folder = Path(given.data)
+    # A folder without a table in it is a run that lacks something, or not what was meant.
+    return folder.is_dir() and (Folder.of(folder).run_json.exists() or not tables_in(folder))
+
+
+def _refuse_no_rubric(rows: Rows, rubric: Rubric | None) -> None:
+    if rubric is None and not rows.have_rubrics:
+        raise click.UsageError(
+            "--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own"
+        )
+
+
+def _refuse_shards(saving: Saving) -> None:
+    """Refuse a run whose shards are not all done: one process would begin it anew."""
+    from assay.runs.folder import Folder
+
+    if saving.folder is not None and saving.resume:
+        folder = Folder.of(saving.folder)
+        if (folder.path / "manifest.jsonl").exists() and not folder.has_rows:
+            raise click.UsageError(f"{saving.folder} is in shards: go on with it by --backend")
+
+
+class Rows:
+    """The rows of a table, one of them looked at before the work begins."""
+
+    def __init__(self, given: Input) -> None:
+        from assay.cli.sources import COMPLETION
+        from assay.tables import TableError, rows_of
+
+        self.given = given
+        self.paths = [path for name in given.files for path in _tables(name)]
+        mapping = dict(given.mapping)
+        self._rows = chain.from_iterable(rows_of(path, mapping=mapping) for path in self.paths)
+        self.first = next(self._rows, None)
+        if self.first is None:
+            raise TableError(f"{given.data} has no rows: there is nothing to score")
+        theirs = next((name for name in COMPLETION if name in self.first), None)
+        if theirs not in (None, "completion"):
+            raise click.UsageError(
+                f"{given.data} has no column 'completion' (there: {', '.join(self.first)}): give "
+                f"--map completion={theirs}"
+            )
+
+    @property
+    def have_rubrics(self) -> bool:
+        """Whether they bring their own."""
+        from assay.runs.row_rubrics import COLUMN
+
+        return self.first is not None and COLUMN in self.first
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        first = [] if self.first is None else [self.first]
+        return islice(chain(first, self._rows), self.given.limit)
+
+    def count(self) -> int | None:
+        """How many there are, where that is quickly told."""
+        from assay.backends.shards import LINES
+
+        paths = [Path(path) for path in self.paths]
+        if any(path.suffix.lower() not in LINES or not path.is_file() for path in paths):
+            return None
+        lines = sum(map(_lines_in, paths))
+        return lines if self.given.limit is None else min(lines, self.given.limit)
+
+
+def _tables(name: str) -> list[str]:
+    """The file of this name, or the files in the folder."""
+    from assay.backends.cutting import tables_in
+
+    if name == "-" or not Path(name).is_dir():
+        return [name]
+    return [str(path) for path in tables_in(Path(name))]
+
+
+def _lines_in(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def _score_rows(rows: Rows, rubric: Rubric | None, saving: Saving, judging: Judging) -> Work:
+    """Rows of a table, which nobody scored yet."""
+    from assay.backends.cutting import files_about
+    from assay.runs import RunAbout, score_rows
+    from assay.runs.pipeline import MOST_AT_ONCE
+
+    _refuse_no_rubric(rows, rubric)
+    about = RunAbout.of(
+        "score",
+        config={"map": dict(rows.given.mapping)},
+        options={"limit": rows.given.limit, "concurrency": saving.concurrency}
+        | {"money": judging.money},
+        data=files_about(rows.paths),
+    )
+
+    async def work(under: Conditions) -> Summary:
+        return await score_rows(
+            rubric,
+            rows,
+            about=about,
+            total=rows.count(),
+            max_concurrent=saving.concurrency or MOST_AT_ONCE,
+            exchanges=saving.exchanges,
+            grader=under.grader,
+            folder=under.folder,
+            resume=under.resume,
+            on_row=under.on_row,
+            on_progress=under.on_progress,
+            stopping=under.stopping,
+        )
+
+    return work
+
+
+def _rescore(given: Input, rubric: Rubric | None, saving: Saving) -> Work:
+    """A run that was saved, by another rubric."""
+    from assay.cli.sources import opened
+    from assay.runs import rescore
+    from assay.runs.pipeline import MOST_AT_ONCE
+
+    if rubric is None:
+        raise click.UsageError(f"{given.data} is a run: say by which rubric to score it, with -r")
+    if given.mapping or given.limit is not None:
+        raise click.UsageError(f"{given.data} is a run: --map and --limit are for tables")
+    run = opened(given.data)
+    if saving.folder is not None and Path(saving.folder).resolve() == run.path.resolve():
+        raise click.UsageError(f"{given.data} would be written over: name another folder with -o")
+
+    async def work(under: Conditions) -> Summary:
+        return await rescore(
+            run,
+            rubric,
+            under.folder,
+            max_concurrent=saving.concurrency or MOST_AT_ONCE,
+            exchanges=saving.exchanges,
+            grader=under.grader,
+            resume=under.resume,
+            on_row=under.on_row,
+            on_progress=under.on_progress,
+            stopping=under.stopping,
+        )
+
+    return work
+
+
+@dataclass(frozen=True)
+class Making:
+    """Makes the rubric and the grader in a worker, as the options name them."""
+
+    rubrics: Rubrics
+    rubric: Rubric | None
+    """The rubric of a file, which other machines need not have; None for one that Python makes anew."""
+    judging: Judging
+    rows_may_ask: bool
+
+    @classmethod
+    def of(
+        cls, rubrics: Rubrics, rubric: Rubric | None, judging: Judging, *, rows_may_ask: bool
+    ) -> Making:
+        """Raises `UsageError` when every worker would have to load a model."""
+        from assay.cli.judges import LOCAL, has_own_grader
+        from assay.runs.row_rubrics import Way
+
+        judge = judging.judge or LOCAL
+        is_asked = judging.judge is not None or not has_own_grader(rubric)
+        if is_asked and Way.of(rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
+            raise click.UsageError(
+                f"every worker would load the model {judge!r}: name a judge that they can share with "
+                "--judge, or leave --backend out"
+            )
+        is_file = rubrics.rubric is not None and Path(rubrics.rubric).is_file()
+        return cls(rubrics, rubric if is_file else None, judging, rows_may_ask)
+
+    def __call__(self) -> tuple[Rubric | None, Autograder | None]:
+        from assay.cli.judges import judging_with
+        from assay.cli.sources import rubric_of
+
+        rubric = self.rubric
+        if rubric is None and self.rubrics.rubric is not None:
+            rubric = rubric_of(self.rubrics)
+        stack = ExitStack()
+        atexit.register(stack.close)  # the grader's cache is open as long as the worker lives
+        judging = judging_with(self.judging, rubric, quiet=True, rows_may_ask=self.rows_may_ask)
+        return rubric, stack.enter_context(judging)
+
+
+def by_workers(given: Input, make: Making, saving: Saving, crew: Crew, showing: Showing) -> Work:
+    """Rows of tables, in shards."""
+    from assay.backends import score_shards
+    from assay.backends.cutting import ROWS, files_about, files_of
+    from assay.runs import RunAbout
+
+    if saving.folder is None:
+        raise click.UsageError("--backend needs a folder that all workers can write to: give -o")
+    if given.limit is not None:
+        raise click.UsageError("--limit is for one process: leave it or --backend out")
+    engine = _engine(crew, showing)
+    mapping = dict(given.mapping)
+    options: dict[str, Any] = {"concurrency": saving.concurrency, "money": make.judging.money}
+    about = RunAbout.of(
+        "score",
+        config={"map": mapping},
+        options=options | {"backend": crew.backend, "workers": crew.workers},
+        data=files_about(files_of(given.files)),
+    )
+
+    async def work(under: Conditions) -> Summary:
+        assert under.folder is not None
+
+        def stopping() -> bool:
+            if under.stopping.heard > 1:
+                raise KeyboardInterrupt
+            return under.stopping()
+
+        return score_shards(
+            make,
+            given.files,
+            under.folder,
+            engine=engine,
+            rows=crew.shard_rows or ROWS,
+            mapping=mapping,
+            about=about,
+            resume=under.resume,
+            max_concurrent=saving.concurrency,
+            exchanges=saving.exchanges,
+            on_progress=under.on_progress,
+            stopping=stopping,
+        )
+
+    return work
+
+
+def _engine(crew: Crew, showing: Showing) -> Engine:
+    from assay.backends import Processes, RayTasks
+    from assay.cli.runner import say
+
+    if crew.backend == "processes":
+        return Processes() if crew.workers is None else Processes(crew.workers)
+    if crew.ray_address is None and "RAY_ADDRESS" not in os.environ:
+        say("starting Ray, which listens on all interfaces of this machine", showing)
+    return RayTasks(crew.ray_address, crew.workers)

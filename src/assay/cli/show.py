@@ -1,12 +1,18 @@
 """`assay show RUN`: what a saved run came to, and its rollouts."""
 
+from __future__ import annotations
+
+import json
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.formats import FOR_PEOPLE, brief_row, whole_row
 from assay.cli.options import Showing, bundled, count, files, number, show_options
-from assay.cli.root import Command
+from assay.cli.root import FINE, Command
+from assay.cli.terminal import printable
 from assay.runs.thresholds import is_below
 
 if TYPE_CHECKING:
@@ -27,7 +33,7 @@ class Wanted:
         """Whether some are picked out."""
         return self.errors or self.below is not None or self.task is not None
 
-    def has(self, row: "Row") -> bool:
+    def has(self, row: Row) -> bool:
         """Whether a row is one of them."""
         low = self.below is None or (row.score is not None and is_below(row.score, self.below))
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
@@ -67,8 +73,64 @@ def command(
 
     A run that is still being written is shown as far as it is.
     """
-    from assay.cli.viewing import show_row, show_run
 
     if example is not None:
         return show_row(run, example, sample, showing)
     return show_run(run, wanted, showing, rows=rows or wanted.is_some)
+
+
+FIRST = ("prompt", "completion", "answer")
+"""Fields that are shown before the others."""
+
+
+def show_run(path: str, wanted: Wanted, showing: Showing, *, rows: bool) -> int:
+    """Print a run and the rows that are wanted of it, and give the exit code."""
+    from assay.cli.runner import code_for, low_rows, saved_run_format
+    from assay.cli.sources import opened
+
+    run = opened(path)
+    summary = run.summary()
+    format = saved_run_format(run, showing, brief_row if rows else None)
+    format.begin(summary)
+    if rows or showing.format not in FOR_PEOPLE:
+        for row in islice(filter(wanted.has, run.rows()), wanted.limit):
+            format.row(row)
+    format.end(summary)
+    if not showing.thresholds.are_set:
+        return FINE
+    return code_for(summary, showing, low_rows(run.rows(), showing))
+
+
+def show_row(path: str, example: str, sample: int, showing: Showing) -> int:
+    """Print one row of a run."""
+    from assay.cli.runner import saved_run_format
+    from assay.cli.sources import opened
+
+    run = opened(path)
+    try:
+        row = run.row(example, sample)
+    except KeyError as error:
+        raise click.UsageError(f"{error.args[0]}: --rows lists those there are") from None
+    if showing.format == "table":
+        print(_all_of(row))
+        return FINE
+    format = saved_run_format(run, showing, brief_row)
+    format.begin(None)
+    format.row(row)
+    if showing.format in ("json", "junit"):
+        format.end(run.summary())
+    return FINE
+
+
+def _all_of(row: Row) -> str:
+    """Every field of a row, and then its report."""
+    names = sorted(row.fields, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    lines = [f"{name}: {_text(row.fields[name])}" for name in names]
+    lines += [f"model: {row.model}"] if row.model else []
+    seconds = ", ".join(f"{name} {took:.2f} s" for name, took in row.timing.items())
+    lines += [f"timing: {seconds}"] if seconds else []
+    return "\n".join([*map(printable, lines), whole_row(row)])
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
