@@ -239,17 +239,17 @@ class _BatchGrader(ModelGrader[Generate]):
         reverse = self.options.reverse
         if self.size == 1:
             [criterion] = batch
+            offered = labels(criterion, reverse=reverse)
 
             def complaint(reply: Any) -> str | None:
                 return read_verdict(criterion, reply).error
 
-            # The schema of a label is any text, so it cannot tell that a label was not on offer.
-            check = complaint if labels(criterion, reverse=reverse) else None
             reply = await self.reply(
                 opened,
                 one_criterion(criterion, reverse=reverse),
-                reply_model(criterion, reverse=reverse),
-                check=check,
+                reply_model(offered),
+                # The schema of a label is any text, so it cannot tell that a label was not on offer.
+                check=complaint if offered else None,
                 question_hash=question_of(criterion),
             )
             return [read_verdict(criterion, reply)]
@@ -384,12 +384,11 @@ def _opening_key(model: Model, opened: tuple[Message, Message]) -> int:
     return hash((model.id, opened[0]["content"], opened[1]["content"]))
 
 
-def reply_model(criterion: Criterion, *, reverse: bool = False) -> type[BaseModel]:
-    """What a reply to one criterion is read as. One of few, so that no endpoint compiles more."""
-    listed = labels(criterion, reverse=reverse)
-    if listed == BINARY:
+def reply_model(offered: Sequence[str]) -> type[BaseModel]:
+    """What a reply to one criterion is read as, by the labels on offer. One of few, so that no endpoint compiles more."""
+    if offered == BINARY:
         return TurnedOutput
-    return ChoiceOutput if listed else PerCriterionOutput
+    return ChoiceOutput if offered else PerCriterionOutput
 
 
 def question_of(criterion: Criterion) -> str:
@@ -458,7 +457,7 @@ def foregone(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
     def is_quoted(requirement: str) -> bool:
         return any(quotes.format(quoted) in requirement.casefold() for quotes in _QUOTES)
 
-    reason = f"{DEGENERATE}: {why}; nobody was asked"
+    reason = f"{DEGENERATE}: {why}; no judge was asked"
     return {
         place: Score(criterion.values[criterion.choices[0]], reason, criterion.choices[0])
         for place, criterion in enumerate(criteria)

@@ -149,7 +149,7 @@ class Tournament:
     def _standing(self, games: Sequence[Vote]) -> Score:
         """What one text's games come to."""
         if not games:
-            return Score.not_applicable("there is nobody to compare with")
+            return Score.not_applicable("there is no other response to compare with")
         lines = tuple(line_of_vote(self.criterion, game) for game in games)
         points = [game.score.value for game in games if game.score.value is not None]
         if not points:
@@ -199,7 +199,7 @@ def _foregone(first: str, second: str) -> Score | None:
     if lost is None and won is None:
         return None
     value = 0.5 if lost and won else float(lost is None)
-    why = f"{DEGENERATE}: {lost or won}; nobody was asked"
+    why = f"{DEGENERATE}: {lost or won}; no judge was asked"
     return Score(value, why, CHOICES[int(2 * value)])
 
 

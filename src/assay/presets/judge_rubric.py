@@ -144,7 +144,7 @@ class JudgeRubric(Rubric):
         why = degenerate(values["response"]) if self._hardened else None
         known = values["answer"].strip()
         if why is not None and (not known or values["response"].strip() != known):
-            return Score(0.0, f"{DEGENERATE}: {why}; nobody was asked")
+            return Score(0.0, f"{DEGENERATE}: {why}; no judge was asked")
         if len(self._judge.models) == 1:
             return self._rated(await self.judge(prompt, completion, answer, state))
         replies = await self._judge.replies(values, state)

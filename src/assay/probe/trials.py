@@ -370,7 +370,7 @@ class Bare(PerCriterionGrader):
             listed = f"\nLabels: {', '.join(offered)}" if offered else ""
             question = f"Criterion: {criterion.requirement}{listed}"
             try:
-                reply = await self.reply(opened, question, reply_model(criterion))
+                reply = await self.reply(opened, question, reply_model(offered))
             except FAILURES as error:
                 if on_error == "raise" or is_stop(error):
                     raise
