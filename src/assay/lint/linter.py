@@ -29,6 +29,7 @@ def lint(
     A file that cannot be loaded is a finding too. `run` is a folder, or a `Run`, of the same rubric:
     what its verdicts tell is found as well. `ignore` leaves rules out by id.
 
+    >>> from assay import Rubric
     >>> for finding in lint(Rubric([{"requirement": "Cites several sources", "weight": 2}])):
     ...     print(finding)
     warning R004 cites_several_sources: 'several' names no number; say how many, such as 'at least two' for 'several'
