@@ -253,32 +253,18 @@ def _common(values: list[acb], *, divisor: bool) -> acb:
 
 
 _SIMPLE: Final[dict[str, Callable[[acb], acb]]] = {
-    "sin": acb.sin,
-    "cos": acb.cos,
-    "tan": acb.tan,
-    "cot": acb.cot,
-    "sec": acb.sec,
-    "csc": acb.csc,
-    "sinh": acb.sinh,
-    "cosh": acb.cosh,
-    "tanh": acb.tanh,
-    "coth": acb.coth,
-    "sech": acb.sech,
-    "csch": acb.csch,
-    "arcsin": acb.asin,
-    "arccos": acb.acos,
-    "arctan": acb.atan,
+    "sin": acb.sin, "cos": acb.cos, "tan": acb.tan, "cot": acb.cot, "sec": acb.sec, "csc": acb.csc,
+    "sinh": acb.sinh, "cosh": acb.cosh, "tanh": acb.tanh, "coth": acb.coth, "sech": acb.sech, "csch": acb.csch,
+    "arcsin": acb.asin, "arccos": acb.acos, "arctan": acb.atan,
+    "arcsinh": acb.asinh, "arccosh": acb.acosh, "arctanh": acb.atanh,
     "arccot": lambda value: acb(arb.pi()) / 2 - value.atan(),
     "arcsec": lambda value: (1 / value).acos(),
     "arccsc": lambda value: (1 / value).asin(),
-    "arcsinh": acb.asinh,
-    "arccosh": acb.acosh,
-    "arctanh": acb.atanh,
     "abs": lambda value: acb(abs(value)),
     "floor": _rounded(arb.floor),
     "ceil": _rounded(arb.ceil),
     "sign": _sign,
-}
+}  # fmt: skip
 _SPECIAL: Final[dict[str, Callable[[list[acb]], acb]]] = {
     "root": _root,
     "factorial": _factorial,

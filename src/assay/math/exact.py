@@ -465,15 +465,8 @@ class Angles:
         half = constant(fmpq(1, 2))
         cosh = field.multiply(field.add(growth, decay), half)
         sinh = field.multiply(field.add(growth, field.multiply(decay, constant(fmpq(-1)))), half)
-        names = {
-            "sinh": "sin",
-            "cosh": "cos",
-            "tanh": "tan",
-            "coth": "cot",
-            "sech": "sec",
-            "csch": "csc",
-        }
-        return self._chosen(names[function], cosh, sinh)
+        # `_chosen` goes by the first three letters, which `sinh` and `sin` share.
+        return self._chosen(function, cosh, sinh)
 
     def turned(self, argument: Ratio) -> tuple[Ratio, Ratio]:
         """Cosine and sine of a sum of angles, one term after the other."""

@@ -55,29 +55,13 @@ _ORDINALS: Final = tuple(
     for ending in ORDINALS
     for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
 )
+_BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 _STOPS: Final = (
-    frozenset(
-        {r"\}", r"\rfloor", r"\rceil", r"\rangle", r"\rvert", r"\mid", r"\\", r"\end", r"\rbrace"}
-    )
-    | RELATIONS.keys()
-    | SET_OPERATIONS.keys()
-    | TIMES
-    | DIVIDED
-    | SIGNS
-    | CONNECTIVES.keys()
-    | {
-        r"\%",
-        r"\circ",
-        r"\ldots",
-        r"\dots",
-        r"\cdots",
-        r"\prime",
-        r"\degree",
-        r"\pmod",
-        r"\bmod",
-        r"\;",
-    }
-)
+    {r"\}", r"\rfloor", r"\rceil", r"\rangle", r"\rvert", r"\mid", r"\\", r"\end", r"\rbrace", r"\%", r"\circ",
+     r"\ldots", r"\dots", r"\cdots", r"\prime", r"\degree", r"\pmod", r"\bmod", r"\;"}
+    | RELATIONS.keys() | SET_OPERATIONS.keys() | TIMES | DIVIDED | SIGNS | CONNECTIVES.keys()
+)  # fmt: skip
+"""Commands that end a run of factors."""
 
 
 class Grammar(Primaries):
@@ -398,16 +382,7 @@ def is_unit_here(word: str, following: MathToken) -> bool:
         return True
     if not is_unit(word) or word in ("mg", "ms", "gm", "mV", "mA", "in", "mi"):
         return False
-    return following.kind in ("end", "text", "word") or following.value in (
-        ",",
-        ";",
-        ")",
-        "]",
-        "/",
-        "^",
-        r"\}",
-        "}",
-    )
+    return following.kind in ("end", "text", "word") or following.value in _BEHIND_UNITS
 
 
 def _is_proper(top: Node, bottom: Node) -> bool:

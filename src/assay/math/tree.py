@@ -153,27 +153,9 @@ class Based:
 
 
 Node: TypeAlias = (
-    Number
-    | Symbol
-    | Constant
-    | Sum
-    | Product
-    | Quotient
-    | Power
-    | Apply
-    | PlusMinus
-    | Percent
-    | Quantity
-    | Words
-    | Listing
-    | Range
-    | SetOperation
-    | NamedSet
-    | Builder
-    | Relation
-    | Grid
-    | Based
-)
+    Number | Symbol | Constant | Sum | Product | Quotient | Power | Apply | PlusMinus | Percent | Quantity | Words
+    | Listing | Range | SetOperation | NamedSet | Builder | Relation | Grid | Based
+)  # fmt: skip
 
 MINUS_ONE = Number(fmpq(-1))
 ONE = Number(fmpq(1))
@@ -261,22 +243,18 @@ def renamed(node: Node, rename: Callable[[str], str]) -> Node:
 def rebuilt(node: Node, parts: tuple[Node, ...]) -> Node:
     """The same node over other children."""
     match node:
-        case Sum():
-            return Sum(parts)
-        case Product():
-            return Product(parts)
-        case Apply(function, _):
+        case Sum() | Product():
+            return type(node)(parts)
+        case Quotient() | Power() | Builder():
+            return type(node)(parts[0], parts[1])
+        case Percent():
+            return Percent(parts[0])
+        case Apply(function):
             return Apply(function, parts)
         case Listing(kind, _, joined):
             return Listing(kind, parts, joined)
         case Relation(_, operators):
             return Relation(parts, operators)
-        case Quotient():
-            return Quotient(parts[0], parts[1])
-        case Power():
-            return Power(parts[0], parts[1])
-        case Percent():
-            return Percent(parts[0])
         case PlusMinus(_, upper):
             return PlusMinus(parts[0], upper)
         case Quantity(_, unit):
@@ -285,8 +263,6 @@ def rebuilt(node: Node, parts: tuple[Node, ...]) -> Node:
             return Range(parts[0], parts[1], low_open, high_open)
         case SetOperation(operator):
             return SetOperation(operator, parts[0], parts[1])
-        case Builder():
-            return Builder(parts[0], parts[1])
         case Grid(rows):
             width = len(rows[0])
             starts = range(0, len(parts), width)
