@@ -299,7 +299,9 @@ class TestNoText:
         assert rewards(self.RUBRIC(), rows) == [None, 2.0]
 
     @pytest.mark.parametrize(
-        "completion", [b"4", {"4"}, float("nan"), object(), [Message(None)]], ids=str
+        "completion",
+        [b"4", {"4"}, float("nan"), object(), [Message(None)]],
+        ids=["bytes", "set", "nan", "object", "message"],
     )
     def test_so_is_what_json_cannot_hold(self, rewards, completion, request):
         if "[server-" in request.node.name:
