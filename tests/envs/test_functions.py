@@ -1,6 +1,7 @@
 """A function becomes a tool: what a model is told of it, and what it may be called with."""
 
 import json
+import sys
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from assay import State
 from assay.envs.tool_use import ArgumentsError, CallableTool, ToolError, described_by
+from assay.errors import MissingExtraError
 
 
 class Point(BaseModel):
@@ -307,3 +309,11 @@ def test_what_is_said_of_an_argument_goes_into_the_schema():
     assert properties["title"]["description"] == "What it is called."
     assert properties["year"]["description"] == "AD"
     assert list(properties) == ["title", "year"]
+
+
+def test_a_long_docstring_without_its_reader_says_what_to_install(monkeypatch):
+    """A docstring of one line needs no package."""
+    monkeypatch.setitem(sys.modules, "docstring_parser", None)
+    assert described_by("Add two numbers.").purpose == "Add two numbers."
+    with pytest.raises(MissingExtraError, match=r"assay\[envs\]"):
+        described_by("Add two numbers.\n\nArgs:\n    a: The first.")

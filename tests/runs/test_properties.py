@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from assay.runs import Row, summarize
 from assay.runs.jsonable import holdable
 from assay.runs.row import Compact, RowForm, opening_of
-from assay.runs.stats import Mean
 from assay.testing import rubrics
 
 texts = st.text(st.characters(), max_size=20)
@@ -41,21 +40,6 @@ def test_any_row_is_one_line_that_says_whose_it_is(example, sample, fields):
     kept = {name: value for name, value in fields.items() if name not in read.altered}
     assert {name: read.fields[name] for name in kept} == kept
     assert read.key == row.key
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
-def test_values_one_by_one_or_together_have_one_mean(numbers):
-    """With one rollout an example each."""
-    one, all_at_once = Mean(), Mean()
-    for place, number in enumerate(numbers):
-        one.add(number, place)
-    all_at_once.add_all(numbers)
-    first, second = one.estimate(), all_at_once.estimate()
-    assert first.count == second.count == first.examples == second.examples
-    assert first.mean == pytest.approx(second.mean, abs=1e-6)
-    assert (first.low is None) is (second.low is None)
-    if first.low is not None:
-        assert first.low == pytest.approx(second.low, rel=1e-6, abs=1e-3)
 
 
 @settings(max_examples=50)

@@ -11,7 +11,7 @@ from assay.backends.job import Make
 from assay.backends.shards import Shard
 from assay.identity import hash_of
 from assay.runs.metadata import RubricAbout, RunAbout, judge_of
-from assay.runs.row_rubrics import RowRubrics, Way
+from assay.runs.row_rubrics import RowRubrics, ScoringPlan
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Plan:
     ) -> "Plan":
         rubric, grader = make()
         shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
-        way = Way(waits=True) if shared is None else Way.of(shared)
+        way = ScoringPlan(waits=True) if shared is None else ScoringPlan.of(shared)
         about = about or RunAbout.of(
             "score", config={"map": dict(mapping)}, data=files_about(files_of(paths))
         )

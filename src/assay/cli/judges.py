@@ -20,7 +20,7 @@ from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
 from assay.models.resolve import BY_KEY, what_to_set
 from assay.rubric import Rubric
-from assay.runs.row_rubrics import Way
+from assay.runs.row_rubrics import ScoringPlan
 
 LOCAL = "local"
 """Asked when nobody is named: it costs nothing and sends nothing away."""
@@ -42,7 +42,7 @@ def judging_with(
     named. Where only rows with rubrics of their own may ask, one is there if there can be.
     """
     has_own = judging.judge is None and has_own_grader(rubric)
-    asks = Way.of(rubric).asks
+    asks = ScoringPlan.of(rubric).asks
     if has_own or not (asks or rows_may_ask):
         yield None
         return

@@ -30,7 +30,7 @@ from assay.runs.jsonable import as_text, holdable, plain
 from assay.runs.metadata import judge_of
 from assay.runs.pipeline import Numbering, OnProgress, OnRow, Sink, Watch, opened_sink, reports_on
 from assay.runs.row import Key, Row, exchanges_told
-from assay.runs.row_rubrics import COLUMN, RowRubrics, Way, unreadable_report
+from assay.runs.row_rubrics import COLUMN, RowRubrics, ScoringPlan, unreadable_report
 from assay.runs.spending import NOTHING, Spending
 from assay.types import State
 from assay.wording import described, did_you_mean, short_repr
@@ -289,8 +289,8 @@ class Scoring:
         self._rubric = rubric
         self._rubrics = RowRubrics(rubric)
         self._settings = settings
-        way = Way() if rubric is None else Way.of(rubric)
-        self._by_group = way.waits or bool(way.compares)
+        plan = ScoringPlan() if rubric is None else ScoringPlan.of(rubric)
+        self._by_group = plan.waits or bool(plan.compares)
         self._fits = False
         """Whether a rollout has been scored, so that the rubric cannot be altogether wrong."""
 

@@ -5,10 +5,11 @@ import inspect
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial
+from importlib import import_module
 from typing import Any, NamedTuple, Unpack, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -18,20 +19,13 @@ from assay.concurrency import side_by_side
 from assay.envs.base_env import Given
 from assay.envs.hooks import stop
 from assay.envs.multi_turn import MultiTurnEnv
-from assay.errors import AssayError
+from assay.errors import AssayError, MissingExtraError
 from assay.messages import ToolCall, chat_of, tool_calls
 from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.tools import failure, is_failure
 from assay.types import Message, State
 from assay.wording import described, did_you_mean, short_repr
-
-_GOOGLE = re.compile(r"(?:Args|Arguments|Parameters):\s*")
-_GOOGLE_NAMED = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-_NUMPY_NAMED = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?")
-_REST = re.compile(r":param\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)")
-_SECTION = re.compile(r"[A-Z]\w+(?: \w+)?:\s*|:\w+(?:\s[^:]*)?:.*")
-_RULE = re.compile(r"-{3,}\s*")
 
 
 class Described(NamedTuple):
@@ -53,81 +47,23 @@ def described_by(docstring: str | None) -> Described:
     ... ''')
     Described(purpose='Add two numbers.', arguments={'a': 'The first, or the left one.', 'b': 'The second.'})
     """
-    lines = inspect.cleandoc(docstring or "").splitlines()
-    arguments: dict[str, str] = {}
-    for name, words in (*_google(lines), *_numpy(lines), *_rest(lines)):
-        arguments.setdefault(name, " ".join(words.split()))
-    return Described("\n".join(_before_sections(lines)).strip(), arguments)
-
-
-def _before_sections(lines: list[str]) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        ruled = number + 1 < len(lines) and _RULE.fullmatch(lines[number + 1])
-        if ruled or _SECTION.fullmatch(line):
-            return
-        yield line
-
-
-def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Indented entries under `Args:`."""
-    start = next((n for n, line in enumerate(lines) if _GOOGLE.fullmatch(line)), None)
-    if start is None:
-        return
-    section: list[str] = []
-    for line in lines[start + 1 :]:
-        if line and not line[0].isspace():
-            break
-        section.append(line)
-    yield from _entries(inspect.cleandoc("\n" + "\n".join(section)).splitlines())
-
-
-def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """`name: words`, with what is indented below it."""
-    name, words = "", ""
-    for line in lines:
-        found = _GOOGLE_NAMED.fullmatch(line)
-        if found:
-            if name:
-                yield name, words
-            name, words = found[1], found[2]
-        else:
-            words += f" {line}"
-    if name:
-        yield name, words
-
-
-def _numpy(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Names under a ruled heading, each with indented words below it."""
-    heads = (n for n, line in enumerate(lines[:-1]) if line.strip() == "Parameters")
-    start = next((n for n in heads if _RULE.fullmatch(lines[n + 1])), None)
-    if start is None:
-        return
-    names: list[str] = []
-    words = ""
-    for number, line in enumerate(lines[start + 2 :], start=start + 2):
-        if number + 1 < len(lines) and _RULE.fullmatch(lines[number + 1]):
-            break
-        found = None if line[:1].isspace() else _NUMPY_NAMED.fullmatch(line)
-        if found:
-            yield from ((name, words) for name in names)
-            names, words = re.split(r"\s*,\s*", found[1]), ""
-        else:
-            words += f" {line}"
-    yield from ((name, words) for name in names)
-
-
-def _rest(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """`:param name: words`, with what is indented below it."""
-    name, words = "", ""
-    for line in (*lines, ":"):
-        if name and (line.startswith(":") or not line.strip()):
-            yield name, words
-            name = ""
-        found = _REST.fullmatch(line)
-        if found:
-            name, words = found[1], found[2]
-        elif name:
-            words += f" {line}"
+    text = inspect.cleandoc(docstring or "").strip()
+    if "\n" not in text:
+        return Described(text, {})
+    try:
+        parse = import_module("docstring_parser").parse
+    except ImportError:
+        raise MissingExtraError(
+            "Reading the docstring of a tool", package="docstring-parser", extra="envs"
+        ) from None
+    found = parse(text)
+    words = {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
+    arguments = {
+        name.lstrip("*"): said
+        for names, said in words.items()
+        for name in re.split(r"\s*,\s*", names)
+    }
+    return Described((found.description or "").strip(), arguments)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

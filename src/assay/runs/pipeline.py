@@ -21,7 +21,7 @@ from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, plain
 from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen, exchanges_told
-from assay.runs.row_rubrics import RowRubrics, Way, unreadable
+from assay.runs.row_rubrics import RowRubrics, ScoringPlan, unreadable
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.summary import Summary, Tally
 from assay.wording import short_repr
@@ -256,7 +256,7 @@ def opened_sink(
         yield Sink(journal, on_row, watch)
 
 
-_NOBODY = Way()
+_NOBODY = ScoringPlan()
 
 
 class Pending(NamedTuple):
@@ -266,7 +266,7 @@ class Pending(NamedTuple):
     row: dict[str, Any]
     scorer: Any
     """None where nothing is to be scored."""
-    way: Way
+    plan: ScoringPlan
     is_done: bool = False
     """Whether it is saved already, and only there for others to be compared with."""
     error: str | None = None
@@ -305,7 +305,7 @@ class Feed:
     def _units(self) -> Iterator[list[Pending]]:
         group: list[Pending] = []
         for pending in self._pending():
-            is_compared = bool(pending.way.compares)
+            is_compared = bool(pending.plan.compares)
             if group and not (is_compared and pending.key[0] == group[0].key[0]):
                 yield from _undone(group)
                 group = []
@@ -330,17 +330,17 @@ class Feed:
         is_done = self._has(key)
         number = None if saved is None else saved.number
         try:
-            scorer, way = self._rubrics.of(row)
+            scorer, plan = self._rubrics.of(row)
         except AssayError as error:
             why = unreadable(error, f"example {key[0]}")
             return Pending(key, row, None, _NOBODY, is_done, why, saved, number)
         if "completion" in row and row["completion"] is None:
-            return Pending(key, row, None, way, is_done, _without_completion(key), saved, number)
-        return Pending(key, row, scorer, way, is_done, None, saved, number)
+            return Pending(key, row, None, plan, is_done, _without_completion(key), saved, number)
+        return Pending(key, row, scorer, plan, is_done, None, saved, number)
 
     def _refuse_apart(self, first: Pending) -> None:
         """Refuse rollouts of an example that do not stand together: they could not be compared."""
-        name, example = first.way.compares, first.key[0]
+        name, example = first.plan.compares, first.key[0]
         if first.row.get("example_id") is None and first.row.get("id") is None:
             raise RunRefused(
                 f"criterion {name!r} compares the rollouts of an example, and row {example} does not "
@@ -372,8 +372,6 @@ CHUNK_SECONDS = 0.2
 """How long a chunk of rows should take where code answers at once: so much a kill can lose."""
 
 LARGEST_CHUNK = 256
-
-_UNTIMED: Mapping[str, float] = {}
 
 Stopping: TypeAlias = Callable[[], bool]
 
@@ -473,7 +471,7 @@ class Scoring:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for unit in units:
-                    waits = unit[0].way.waits or len(unit) > 1
+                    waits = unit[0].plan.waits or len(unit) > 1
                     if waits:
                         await self._slots.acquire()
                     # Asked after the wait, or else one more would be begun.
@@ -556,20 +554,24 @@ def _row(
     pending: Pending,
     report: EvaluationReport,
     spent: Spending = NOTHING,
-    timing: Mapping[str, float] = _UNTIMED,
+    timing: Mapping[str, float] | None = None,
 ) -> Row:
     example, sample = pending.key
-    row = Row.made(example, sample, pending.row, report, spent, timing, pending.number)
-    before = pending.saved
-    if before is None:
-        return row if pending.error is None else replace(row, error=pending.error)
-    generation = {part: s for part, s in before.timing.items() if part != "scoring"}
-    return replace(
-        row,
-        timing={**generation, **timing},
-        error=before.error or pending.error,
-        model=before.model,
-        altered=before.altered,
+    error, before = pending.error, pending.saved
+    if before is not None:
+        generation = {part: s for part, s in before.timing.items() if part != "scoring"}
+        error, timing = before.error or error, {**generation, **(timing or {})}
+    return Row(
+        example,
+        sample,
+        fields=pending.row,
+        report=report,
+        error=error,
+        spent=spent,
+        timing=timing or {},
+        model=None if before is None else before.model,
+        altered=() if before is None else before.altered,
+        number=pending.number,
     )
 
 

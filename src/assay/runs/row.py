@@ -85,32 +85,6 @@ class Row:
     number: int | None = None
     """Its place in the data, from 0, by which a run gives its rows in order; None when that is not known."""
 
-    @classmethod
-    def made(
-        cls,
-        example: str,
-        sample: int,
-        fields: Mapping[str, Any],
-        report: EvaluationReport,
-        spent: Spending,
-        timing: Mapping[str, float],
-        number: int | None,
-    ) -> "Row":
-        """A scored row. A frozen dataclass sets each field by a call of its own; this sets them at once."""
-        row = object.__new__(cls)
-        row.__dict__.update(
-            example=example,
-            sample=sample,
-            fields=fields,
-            report=report,
-            error=None,
-            spent=spent,
-            timing=timing,
-            model=None,
-            number=number,
-        )
-        return row
-
     def __getattr__(self, name: str) -> Any:
         # A row that was read makes its report when somebody looks: see `RowForm.read`.
         make = self.__dict__.get("_make_report")

@@ -1,4 +1,4 @@
-"""RowRubrics scores rows that bring their own rubric; Way says what has to be known of a rubric before its rows are handed out."""
+"""RowRubrics scores rows that bring their own rubric; ScoringPlan says how its rows are handed out."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from assay.wording import described, short_repr
 
 
 @dataclass(frozen=True)
-class Way:
+class ScoringPlan:
     """What has to be known of a rubric before its rows are handed out."""
 
     waits: bool = False
@@ -29,32 +29,32 @@ class Way:
     """The criterion that weighs the rollouts of an example against each other; empty when none does."""
 
     @classmethod
-    def of(cls, scorer: Any) -> "Way":
-        """The way of a rubric. Of anything else with a `score` nothing is known, so its rows go alone."""
+    def of(cls, scorer: Any) -> "ScoringPlan":
+        """The plan of a rubric. Of anything else with a `score` nothing is known, so its rows go alone."""
         criteria: Sequence[Criterion] | None = getattr(scorer, "criteria", None)
         if criteria is None:
             return cls(waits=True)
-        ways = [_way_of(criterion) for criterion in criteria]
+        plans = [_plan_of(criterion) for criterion in criteria]
         own: frozenset[str] = getattr(scorer, "own_methods", frozenset())
         if "score_group" in own:
-            ways.append(cls(compares="score_group"))
+            plans.append(cls(compares="score_group"))
         return cls(
-            waits=bool(own) or any(way.waits for way in ways),
-            asks=any(way.asks for way in ways),
-            compares=next((way.compares for way in ways if way.compares), ""),
+            waits=bool(own) or any(plan.waits for plan in plans),
+            asks=any(plan.asks for plan in plans),
+            compares=next((plan.compares for plan in plans if plan.compares), ""),
         )
 
 
-def _way_of(criterion: Criterion) -> Way:
+def _plan_of(criterion: Criterion) -> ScoringPlan:
     check = criterion.check
     if check is None:
-        return Way(waits=True, asks=True)
+        return ScoringPlan(waits=True, asks=True)
     if is_scorer(check):
-        return Way.of(check)
+        return ScoringPlan.of(check)
     call = Call(check, criterion.name)
     # What takes many at a time is better off in a chunk, also when it is awaited.
     waits = criterion.isolate or (call.is_async and not call.is_group)
-    return Way(waits=waits, compares=criterion.name if call.compares else "")
+    return ScoringPlan(waits=waits, compares=criterion.name if call.compares else "")
 
 
 COLUMN = "rubric"
@@ -91,27 +91,27 @@ class RowRubrics:
         """`rubric` scores the rows that have none of their own; without it such rows are errors."""
         self.rubric = rubric
         self.autograder = autograder
-        self._way = Way() if rubric is None else Way.of(rubric)
-        self._ready: OrderedDict[str, tuple[Rubric, Way]] = OrderedDict()
+        self._plan = ScoringPlan() if rubric is None else ScoringPlan.of(rubric)
+        self._ready: OrderedDict[str, tuple[Rubric, ScoringPlan]] = OrderedDict()
 
     @property
     def criteria(self) -> Sequence[Any]:
         """Those of the rubric that is for all rows."""
         return getattr(self.rubric, "criteria", ())
 
-    def of(self, row: Mapping[str, Any]) -> tuple[Any, Way]:
-        """The rubric of a row, and the way it scores. Raises `RubricError` when it can have none."""
+    def of(self, row: Mapping[str, Any]) -> tuple[Any, ScoringPlan]:
+        """The rubric of a row, and its plan. Raises `RubricError` when it can have none."""
         own = own_rubric(row)
         if own is None:
             if self.rubric is None:
                 raise RubricError(f"it has no {COLUMN!r} of its own, and no rubric is for all rows")
-            return self.rubric, self._way
+            return self.rubric, self._plan
         data = own if isinstance(own, str) else _listed(own)
         key = own if isinstance(own, str) else _key(data)
         found = self._ready.get(key)
         if found is None:
             rubric = _read(data)
-            found = self._ready[key] = (rubric, Way.of(rubric))
+            found = self._ready[key] = (rubric, ScoringPlan.of(rubric))
             if len(self._ready) > MOST_KEPT:
                 self._ready.popitem(last=False)
         else:

@@ -3,10 +3,9 @@
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import comb
-from operator import mul
 from typing import TypeAlias
 
 Z = 1.959963984540054
@@ -113,7 +112,6 @@ class MeanEstimate:
         return replace(self, low=max(least, self.low), high=min(most, self.high))
 
 
-_BITS = frozenset({0, 1})
 _GAP = 8
 """Examples in a row that may be left out before they are looked up by their number."""
 NO_ESTIMATE = MeanEstimate()
@@ -145,38 +143,18 @@ class Mean:
 
     def add(self, value: float, place: int | None = None) -> None:
         """Count a value of the example with this number; None for one that comes only once."""
-        if place is None:
-            self.add_all([value])
-            return
         if not self.count:
             self._first = float(value)
         self.count += 1
         if value not in (0, 1):
             self._binary = False
         part = value - self._first
-        before, total = self._by_example.add(place, part)
+        before, total = (0, 0.0) if place is None else self._by_example.add(place, part)
         self.examples += not before
         self._total += part
         self._squares += part * (2 * total + part)
         self._cross += total + part * (before + 1)
         self._sizes += 2 * before + 1
-
-    def add_all(self, values: Sequence[float]) -> None:
-        """Count values of as many examples, each of which comes only once."""
-        if not values:
-            return
-        if not self.count:
-            self._first = float(values[0])
-        size, first = len(values), self._first
-        parts = [value - first for value in values]
-        total = sum(parts)
-        self.count += size
-        self.examples += size
-        self._binary = self._binary and _BITS.issuperset(values)
-        self._total += total
-        self._squares += sum(map(mul, parts, parts))
-        self._cross += total
-        self._sizes += size
 
     def merge(self, other: "Mean") -> None:
         """Take in the values of another, whose examples are all others than ours."""

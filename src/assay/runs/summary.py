@@ -182,12 +182,6 @@ class CriterionTally:
             count, _ = self.verdicts.get(verdict, (0, value))
             self.verdicts[verdict] = (count + 1, value)
 
-    def add_values(self, values: Sequence[float], pass_at: float) -> None:
-        met = sum([value >= pass_at for value in values])
-        self.met += met
-        self.unmet += len(values) - met
-        self.values.add_all(values)
-
     def add_value(self, value: float, met: bool, place: int | None) -> None:
         self.values.add(value, place)
         self.met += met
@@ -246,19 +240,12 @@ class CriterionTally:
 
 
 class Columns:
-    """The criteria that rows are being answered for, and answers of theirs that are set aside."""
+    """The criteria that rows are being answered for, and what is counted of each."""
 
     def __init__(self, criteria: Sequence[Criterion], tallies: list[CriterionTally]) -> None:
         self.criteria = criteria
         self.tallies = tallies
-        self.waiting: list[list[float]] = [[] for _ in criteria]
         self.have_tags = any(criterion.tags for criterion in criteria)
-
-    def settle(self) -> None:
-        columns = zip(self.criteria, self.tallies, self.waiting, strict=True)
-        for criterion, tally, values in columns:
-            tally.add_values(values, criterion.pass_at)
-            values.clear()
 
 
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
@@ -281,8 +268,6 @@ def apart(names: Sequence[str]) -> list[str]:
 
 
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
-_EVERY = 1024
-"""Rows after which numbers that were set aside are added up."""
 
 
 def summarize(rows: Iterable[Row], *, threshold: float = 1.0) -> Summary:
@@ -328,8 +313,6 @@ class Tally:
     def add(self, row: Row) -> None:
         """Count one row."""
         self._rollouts += 1
-        if not self._rollouts % _EVERY:
-            self._settle()
         if row.altered:
             self._altered += 1
         if row.spent is not NOTHING:
@@ -393,8 +376,6 @@ class Tally:
         for index, answer in enumerate(lines.answers):
             if type(answer) is Score:
                 columns.tallies[index].add_score(columns.criteria[index], answer, place)
-            elif place is None:
-                columns.waiting[index].append(answer)  # pyright: ignore[reportArgumentType]
             else:
                 value = float(answer)  # pyright: ignore[reportArgumentType]
                 met = value >= columns.criteria[index].pass_at
@@ -402,7 +383,6 @@ class Tally:
 
     def _turn_to(self, criteria: Sequence[Criterion], *, is_own: bool) -> None:
         """Rows of one run share their criteria, so what belongs to each is looked up once."""
-        self._columns.settle()
         names = names_of(criteria, is_own=is_own)
         tallies = [self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)]
         self._columns = Columns(criteria, tallies)
@@ -421,13 +401,10 @@ class Tally:
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the criteria it is counting for, whose functions may not travel.
-        self._settle()
         return {**self.__dict__, "_columns": Columns((), [])}
 
     def merge(self, other: "Tally") -> None:
         """Take in what another has counted, whose examples are all others than ours."""
-        self._settle()
-        other._settle()
         for name in ("_rollouts", "_scored", "_failed", "_altered", "_spent"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self._elsewhere += other._examples
@@ -446,11 +423,6 @@ class Tally:
         self._unit = self._unit and other._unit
         self._again = self._again or other._again
 
-    def _settle(self) -> None:
-        self._columns.settle()
-        for numbers in (self._numbers, *(task.numbers for task in self._tasks.values())):
-            numbers.settle()
-
     @property
     def _examples(self) -> int:
         return self._rollouts if self._places is None else len(self._places) + self._elsewhere
@@ -459,7 +431,6 @@ class Tally:
         """What the rows so far come to; None when one that should have come once came again."""
         if self._again:
             return None
-        self._settle()
         # Nothing outside of 0 to 1 is possible, so nothing outside is said to be.
         bounds = (0.0, 1.0) if self._unit else (-math.inf, math.inf)
         return Summary(
@@ -490,34 +461,20 @@ def kind_of(message: str) -> str:
 
 
 class _Numbers:
-    """Rewards and scores. Those of examples that come once are set aside, and added up together."""
+    """Rewards and scores."""
 
     def __init__(self) -> None:
         self.reward, self.score = Mean(), Mean()
-        self._rewards: list[float] = []
-        self._scores: list[float] = []
 
     def add(self, report: EvaluationReport, place: int | None) -> None:
         if report.raw_score is not None:
-            if place is None:
-                self._rewards.append(report.raw_score)
-            else:
-                self.reward.add(report.raw_score, place)
+            self.reward.add(report.raw_score, place)
         if report.score is not None:
-            if place is None:
-                self._scores.append(report.score)
-            else:
-                self.score.add(report.score, place)
+            self.score.add(report.score, place)
 
     def merge(self, other: "_Numbers") -> None:
         self.reward.merge(other.reward)
         self.score.merge(other.score)
-
-    def settle(self) -> None:
-        self.reward.add_all(self._rewards)
-        self.score.add_all(self._scores)
-        self._rewards.clear()
-        self._scores.clear()
 
 
 @dataclass(slots=True)
