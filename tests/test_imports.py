@@ -59,14 +59,14 @@ sys.modules["numpy"] = sys.modules["scipy"] = None  # as if they were not instal
 from assay import Rubric
 from assay.cli import main
 from assay.runs import score_rows
-from assay.viewer.shelf import Shelf
+from assay.viewer.viewed_runs import ViewedRuns
 for name in ("one", "two"):
     rows = [{"completion": "a"}, {"completion": "b"}]
     asyncio.run(score_rows(Rubric.from_dict([{"check": {"contains": "a"}}]), rows, folder=name))
 assert main(["report", "one", "two", "-o", "page.html"]) == 0
-import assay.viewer.app, assay.viewer.serving
-shelf = Shelf(["one", "two"])
-shelf.compare(*shelf.books)
+import assay.viewer.page_server
+shelf = ViewedRuns(["one", "two"])
+shelf.compare(*shelf.runs)
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

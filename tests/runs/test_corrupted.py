@@ -8,7 +8,7 @@ import pytest
 
 from assay import Autograder, Criterion, CriterionReport, Rubric, Score
 from assay.runs import Journal, Run, RunError, score_rows
-from assay.viewer.index import Index
+from assay.viewer.row_index import RowIndex
 
 SEEDS = range(300)
 
@@ -97,7 +97,7 @@ def looked_at(folder):
     for row in rows:
         assert row.report.metrics is not None
     summary = run.work_out()
-    index = Index(run)
+    index = RowIndex(run)
     index.extend()
     shown = index.page(limit=-1)
     index.close()

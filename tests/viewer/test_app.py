@@ -12,9 +12,9 @@ import uvicorn
 from assay import Criterion, Rubric
 from assay.runs import Run, score_rows
 from assay.trust.labels import read_labels
-from assay.viewer.app import viewer_app
-from assay.viewer.report import write_report
-from assay.viewer.shelf import Shelf
+from assay.viewer.page_export import write_report
+from assay.viewer.page_server import viewer_app
+from assay.viewer.viewed_runs import ViewedRuns
 
 
 def polite(completion):
@@ -50,7 +50,7 @@ async def folder(tmp_path):
 def page(folder):
     """A client of the page, which a real server serves."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(viewer_app(Shelf([folder])), log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(viewer_app(ViewedRuns([folder])), log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
@@ -183,8 +183,8 @@ def test_only_files_of_the_page_are_served(page, name):
 
 async def test_a_run_that_grows_is_taken_in(folder):
     """A row that was done again takes the place of what it was."""
-    shelf = Shelf([folder])
-    [book] = shelf.books.values()
+    shelf = ViewedRuns([folder])
+    [book] = shelf.runs.values()
     book.look()
     assert book.rows == 4
     line = json.loads((folder / "rollouts.jsonl").read_text().splitlines()[0])
@@ -200,8 +200,8 @@ async def test_two_runs_are_compared(folder, tmp_path):
     """The same examples, answered otherwise: flips know the rows of both."""
     rows = [{**row, "completion": "please"} for row in ROWS]
     await score_rows(RUBRIC, rows, folder=tmp_path / "other")
-    shelf = Shelf([folder, tmp_path / "other"])
-    told = shelf.compare(*shelf.books)
+    shelf = ViewedRuns([folder, tmp_path / "other"])
+    told = shelf.compare(*shelf.runs)
     assert told["examples"] == 3
     assert {flip["first_row"] for flip in told["flips"]} <= {1, 2, 3, 4}
     shelf.close()

@@ -9,7 +9,7 @@ from assay import Criterion, CriterionReport, EvaluationReport, Rubric
 from assay.runs import Journal, Row, RunAbout
 from assay.runs.spending import Spending
 from assay.viewer.filters import FilterError
-from assay.viewer.shelf import Shelf
+from assay.viewer.viewed_runs import ViewedRuns
 
 TABLE = Path(__file__).parents[1] / "cases" / "run_filters.jsonl"
 HEAD, *CASES = map(json.loads, TABLE.read_text(encoding="utf-8").splitlines())
@@ -36,8 +36,8 @@ def book(tmp_path_factory):
         for t in labelled
     ]
     (folder / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
-    shelf = Shelf([folder])
-    yield next(iter(shelf.books.values()))
+    shelf = ViewedRuns([folder])
+    yield next(iter(shelf.runs.values()))
     shelf.close()
 
 

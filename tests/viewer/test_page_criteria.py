@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from assay import Autograder, Rubric, Score
 from assay.runs import Run, score_rows
-from assay.viewer.report import write_report
+from assay.viewer.page_export import write_report
 
 STEM = (
     "Explains in detail how the proposed method compares with the earlier baseline, and says so in"

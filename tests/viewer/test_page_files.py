@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import assay.viewer
-from assay.viewer.files import BUNDLE, page_file
+from assay.viewer.page_export import BUNDLE, page_file
 
 PAGE = Path(assay.viewer.__file__).parent / "page"
 SCRIPTS = (PAGE / "scripts.txt").read_text(encoding="utf-8").split()

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay.trust.labels import read_labels
-from assay.viewer.report import write_report
+from assay.viewer.page_export import write_report
 
 LARGEST = 1_000_000
 """Bytes of a report without its data."""

@@ -17,8 +17,8 @@ import sample
 import uvicorn
 from playwright.sync_api import Page, sync_playwright
 
-from assay.viewer.app import viewer_app
-from assay.viewer.shelf import Shelf
+from assay.viewer.page_server import viewer_app
+from assay.viewer.viewed_runs import ViewedRuns
 
 DOCS = Path(__file__).parents[2] / "docs"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -31,11 +31,11 @@ def served(folder: Path) -> Iterator[str]:
     for name, luck in sample.RUNS.items():
         asyncio.run(sample.write(folder / name, luck))
     listening = socket.create_server(("127.0.0.1", 0))
-    shelf = Shelf([folder / name for name in sample.RUNS])
+    shelf = ViewedRuns([folder / name for name in sample.RUNS])
     server = uvicorn.Server(uvicorn.Config(viewer_app(shelf), log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}/#/run/{next(iter(shelf.books))}"
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/#/run/{next(iter(shelf.runs))}"
     server.should_exit = True
     thread.join()
     listening.close()

@@ -30,7 +30,7 @@ def command(runs: tuple[str, ...], output: str, quiet: bool) -> int:
     It holds every rollout, so give it only to those who may read them.
     """
     from assay.cli.runner import shown_progress
-    from assay.viewer.report import write_report
+    from assay.viewer.page_export import write_report
 
     path = Path(output)
     if path.is_dir():

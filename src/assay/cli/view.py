@@ -26,7 +26,7 @@ def command(runs: tuple[str, ...], port: int, browser: bool) -> int:
 
     A run that is still being written is shown as it grows. Press Ctrl-C to stop.
     """
-    from assay.viewer.serving import serve_page
+    from assay.viewer.page_server import serve_page
 
     serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))
     return 0

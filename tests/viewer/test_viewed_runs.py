@@ -6,7 +6,7 @@ import pytest
 
 from assay import Criterion, Rubric
 from assay.runs import score_rows
-from assay.viewer.shelf import Shelf
+from assay.viewer.viewed_runs import ViewedRuns
 
 
 def is_long(completion):
@@ -19,8 +19,8 @@ async def book(tmp_path):
     rubric = Rubric([Criterion(check=is_long, name="long")])
     rows = [{"completion": "long enough" if number % 2 else "no"} for number in range(2500)]
     await score_rows(rubric, rows, folder=tmp_path / "run")
-    shelf = Shelf([tmp_path / "run"])
-    yield next(iter(shelf.books.values()))
+    shelf = ViewedRuns([tmp_path / "run"])
+    yield next(iter(shelf.runs.values()))
     shelf.close()
 
 
@@ -63,8 +63,8 @@ async def test_an_index_that_is_broken_is_built_anew(book, tmp_path):
     for text in (None, b"", b"SQLite format 3\0 and then something else" * 200):
         if text is not None:
             next(cache.glob("*.sqlite")).write_bytes(text)
-        shelf = Shelf([book.run.path], cache)
-        [kept] = shelf.books.values()
+        shelf = ViewedRuns([book.run.path], cache)
+        [kept] = shelf.runs.values()
         assert kept.look()
         assert kept.rows == 2500
         shelf.close()
@@ -72,15 +72,15 @@ async def test_an_index_that_is_broken_is_built_anew(book, tmp_path):
 
 async def test_two_pages_of_one_run_do_not_share_an_index(book, tmp_path):
     """Both would write it; the second has its own in memory, and the next may have the file again."""
-    first, second = (Shelf([book.run.path], tmp_path) for _ in range(2))
+    first, second = (ViewedRuns([book.run.path], tmp_path) for _ in range(2))
     for shelf in (first, second):
-        [kept] = shelf.books.values()
+        [kept] = shelf.runs.values()
         assert kept.look()
         assert kept.rows == 2500
     assert len(list(tmp_path.glob("*.sqlite"))) == 1
     first.close()
     second.close()
-    third = Shelf([book.run.path], tmp_path)
+    third = ViewedRuns([book.run.path], tmp_path)
     assert third._locks
     third.close()
 
@@ -98,8 +98,8 @@ async def test_a_result_is_taken_from_where_an_answer_marks_it(tmp_path):
     said = [r"So <answer> 7 </answer>.", r"So \boxed{\frac12}.", "So\n#### 42", "So 9."]
     rubric = Rubric([Criterion(check=is_long, name="long")])
     await score_rows(rubric, [{"completion": text} for text in said], folder=tmp_path / "run")
-    shelf = Shelf([tmp_path / "run"])
-    [book] = shelf.books.values()
+    shelf = ViewedRuns([tmp_path / "run"])
+    [book] = shelf.runs.values()
     book.look()
     assert [book.row(number)["parsed"] for number in (1, 2, 3, 4)] == ["7", r"\frac12", "42", None]
     shelf.close()

@@ -1,4 +1,4 @@
-"""The page over HTTP, for one person on one machine.
+"""Serve the page of some runs over HTTP, for one person on one machine.
 
 What models wrote is hostile: it leaves here as JSON, and the page may run no script but its own. A page of
 another site can neither read this one, since the name it was asked under must be ours, nor write to it.
@@ -7,22 +7,31 @@ another site can neither read this one, since the name it was asked under must b
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable
+import socket
+import webbrowser
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
-from assay.errors import AssayError
+from assay.errors import AssayError, MissingExtraError
 from assay.runs.jsonable import as_utf_8
-from assay.viewer.files import KINDS, page_file
-from assay.viewer.shelf import GLANCE, NotFoundError, Shelf
+from assay.viewer.page_export import KINDS, page_file
+from assay.viewer.viewed_runs import GLANCE, NotFoundError, ViewedRuns, cache_folder
 
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.gzip import GZipMiddleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ModuleNotFoundError as error:
+    package = (error.name or "").partition(".")[0]
+    raise MissingExtraError("The page of a run", package=package, extra="server") from None
+
+HOST: Final = "127.0.0.1"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,21 +47,60 @@ MOST_ROWS: Final = 1000
 LONGEST_LABEL: Final = 100_000
 
 
-def viewer_app(shelf: Shelf, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> Starlette:
+def serve_page(
+    paths: Sequence[str | Path],
+    *,
+    port: int = 0,
+    browser: bool = False,
+    told: Callable[[str], object] = print,
+) -> None:
+    """Serve the page of these runs; `told` gets its address once it can be opened.
+
+    `port` 0 takes one that is free. `browser` opens the address in the browser of this machine.
+    """
+    listening = _listening(port)
+    address = f"http://{HOST}:{listening.getsockname()[1]}/"
+    config = uvicorn.Config(viewer_app(ViewedRuns(paths, cache_folder())), log_level="warning")
+    server = uvicorn.Server(config)
+    # The socket listens already, so a browser that opens the address now is served in a moment.
+    told(address)
+    if browser:
+        webbrowser.open(address)
+    try:
+        server.run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _listening(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise AssayError(f"port {port} cannot be had ({error.strerror}): give another") from None
+    return listening
+
+
+def viewer_app(
+    viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+) -> Starlette:
     """The page and its data. `hosts` are the names it may be asked under."""
-    asked = _Asked(shelf)
+    asked = _Asked(viewed)
 
     @contextlib.asynccontextmanager
     async def living(_: Starlette) -> AsyncGenerator[None]:
         # Built beside the first looks, so that the page is there at once.
-        books = shelf.books.values()
+        runs = viewed.runs.values()
         reading = [
-            asyncio.ensure_future(asyncio.to_thread(b.read_on, shelf.closing)) for b in books
+            asyncio.ensure_future(asyncio.to_thread(b.read_on, viewed.closing)) for b in runs
         ]
         yield
-        shelf.closing.set()
+        viewed.closing.set()
         await asyncio.gather(*reading, return_exceptions=True)
-        shelf.close()
+        viewed.close()
 
     return Starlette(
         routes=[
@@ -77,11 +125,11 @@ def viewer_app(shelf: Shelf, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhos
 class _Asked:
     """What each address answers."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+    def __init__(self, viewed: ViewedRuns) -> None:
+        self.viewed = viewed
 
     async def runs(self, request: Request) -> Response:
-        return await _told(lambda: [book.heading() for book in self.shelf.books.values()])
+        return await _told(lambda: [run.heading() for run in self.viewed.runs.values()])
 
     async def overview(self, request: Request) -> Response:
         return await _told(lambda: self._book(request).overview())
@@ -109,15 +157,15 @@ class _Asked:
 
     async def changes(self, request: Request) -> Response:
         def now() -> dict[str, Any]:
-            book = self._book(request)
-            book.look(GLANCE)
-            return {"rows": book.rows, "live": book.live}
+            run = self._book(request)
+            run.look(GLANCE)
+            return {"rows": run.rows, "live": run.live}
 
         return await _told(now)
 
     async def compare(self, request: Request) -> Response:
         asked = request.query_params
-        return await _told(lambda: self.shelf.compare(asked.get("a", ""), asked.get("b", "")))
+        return await _told(lambda: self.viewed.compare(asked.get("a", ""), asked.get("b", "")))
 
     async def label(self, request: Request) -> Response:
         # A form of another site cannot say that it sends JSON without being asked about first.
@@ -141,7 +189,7 @@ class _Asked:
         )
 
     def _book(self, request: Request) -> Any:
-        return self.shelf.book(request.path_params["run"])
+        return self.viewed.run(request.path_params["run"])
 
 
 async def _told(work: Callable[[], Any]) -> Response:

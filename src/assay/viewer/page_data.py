@@ -1,4 +1,4 @@
-"""What the page shows of a run, as plain data. All that is worked out is worked out here."""
+"""Work out what the page shows of a run, as plain data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
 from assay.trust.labels import Label
-from assay.viewer.index import Index
+from assay.viewer.row_index import RowIndex
 
 _TAGS = XMLParser(["answer"])
 
@@ -37,7 +37,7 @@ def heading(identity: str, name: str, about: RunAbout, rows: int, *, live: bool)
     }
 
 
-def overview(index: Index, summary: Summary) -> dict[str, Any]:
+def overview(index: RowIndex, summary: Summary) -> dict[str, Any]:
     """What a run comes to: errors first, then scores, criteria, parts, and what it took."""
     rubric = index.run.about.rubric
     known = {} if rubric is None else {criterion.name: criterion for criterion in rubric.criteria}
@@ -73,7 +73,7 @@ def overview(index: Index, summary: Summary) -> dict[str, Any]:
     }
 
 
-def whole_row(index: Index, number: int, row: Row, labels: Sequence[Label]) -> dict[str, Any]:
+def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -> dict[str, Any]:
     """All of one rollout."""
     fields = dict(row.fields)
     completion = fields.pop("completion", "")
@@ -147,7 +147,7 @@ def group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _errors(index: Index, summary: Summary) -> list[dict[str, Any]]:
+def _errors(index: RowIndex, summary: Summary) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for criterion, kinds in summary.errors_by_criterion.items():
         for kind, count in kinds.items():

@@ -1,4 +1,4 @@
-"""Shelf: the runs that a page shows, each with its index, which is built while people look."""
+"""ViewedRuns holds the runs that a page shows, each with its index, which is built while people look."""
 
 import hashlib
 import json
@@ -17,28 +17,28 @@ from assay.runs import Run, RunError
 from assay.runs.folder import Lock, is_held
 from assay.runs.row_rubrics import own_rubric
 from assay.trust.labels import LABELS, Label, read_labels
-from assay.viewer import shown
-from assay.viewer.index import Index, Page
+from assay.viewer import page_data
+from assay.viewer.row_index import RowIndex, RowPage
 
 logger = logger_of(__name__)
 
 FRESH: Final = 1.0
 """Seconds after which a run that grows is looked at again."""
 GLANCE: Final = 0.1
-"""Seconds that somebody waits at most for the index of a large run; the rest is read meanwhile."""
+"""Seconds that a request waits at most for the index of a large run; the rest is read meanwhile."""
 
 
 class NotFoundError(AssayError, LookupError):
     """No such run, or no such row."""
 
 
-class Book:
-    """One run on the shelf."""
+class ViewedRun:
+    """One run on a page."""
 
     def __init__(self, identity: str, run: Run, place: Path | None) -> None:
         self.identity = identity
         self.run = run
-        self.index = Index(run, place)
+        self.index = RowIndex(run, place)
         self._looked = float("-inf")
         self._looking = threading.Lock()
         self.rows = 0
@@ -46,12 +46,12 @@ class Book:
 
     @property
     def live(self) -> bool:
-        """Whether somebody is writing the run."""
+        """Whether a process is writing the run."""
         return is_held(self.run.path / "run.lock")
 
     def look(self, seconds: float = math.inf) -> bool:
         """Take in what the run has gained, for so long at most; whether that is all of it."""
-        # Where somebody is at it already, what there is by now will do, unless all of it is wanted.
+        # Where another thread is at it already, what there is by now will do, unless all of it is wanted.
         if not self._looking.acquire(timeout=-1 if seconds == math.inf else seconds):
             return False
         try:
@@ -67,24 +67,24 @@ class Book:
             self._looking.release()
 
     def read_on(self, stopping: threading.Event) -> None:
-        """Read the run to its end, bit by bit, so that whoever asks meanwhile gets an answer."""
+        """Read the run to its end, bit by bit, so that requests meanwhile get an answer."""
         try:
             while not stopping.is_set() and not self.look(GLANCE):
-                time.sleep(0.01)  # or nobody else would get hold of the index
+                time.sleep(0.01)  # or no other thread would get hold of the index
         except Exception:
             # Every request looks for itself, so each is told too.
             logger.exception("%s cannot be read to its end", self.run.path)
 
     def heading(self) -> dict[str, Any]:
         name = self.run.path.resolve().name
-        return shown.heading(self.identity, name, self.run.about, self.rows, live=self.live)
+        return page_data.heading(self.identity, name, self.run.about, self.rows, live=self.live)
 
     def overview(self) -> dict[str, Any]:
         """What the run comes to. `indexed` rows are in the histogram and the table so far."""
         self.look(GLANCE)
-        return {**shown.overview(self.index, self.run.summary()), "indexed": self.rows}
+        return {**page_data.overview(self.index, self.run.summary()), "indexed": self.rows}
 
-    def page(self, query: str, **options: Any) -> Page:
+    def page(self, query: str, **options: Any) -> RowPage:
         self.look(GLANCE)
         return self.index.page(query, **options)
 
@@ -96,14 +96,14 @@ class Book:
         if row is None:
             raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
         said = [label for label in self.labels() if (label.example, label.sample) == row.key]
-        return shown.whole_row(self.index, number, row, said)
+        return page_data.whole_row(self.index, number, row, said)
 
     def group(self, example: str) -> dict[str, Any]:
         self.look()
         numbers = self.index.numbers_of(example)
         if not numbers:
             raise NotFoundError(f"there is no example {example!r}")
-        return shown.group([self.row(number) for number in numbers])
+        return page_data.group([self.row(number) for number in numbers])
 
     def labels(self) -> list[Label]:
         """What people said about this run; read again when the file has changed."""
@@ -146,19 +146,19 @@ class Book:
         return label
 
 
-class Shelf:
+class ViewedRuns:
     """All runs of a page, by short ids."""
 
     def __init__(self, paths: Sequence[str | Path], cache: Path | None = None) -> None:
         """`cache` is the folder that indices are kept in; None keeps them in memory."""
-        self.books: dict[str, Book] = {}
+        self.runs: dict[str, ViewedRun] = {}
         self.closing = threading.Event()
         self._locks: list[Lock] = []
         for path in paths:
             run = Run.open(path)
             identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
-            if identity not in self.books:
-                self.books[identity] = Book(identity, run, self._place(identity, cache))
+            if identity not in self.runs:
+                self.runs[identity] = ViewedRun(identity, run, self._place(identity, cache))
 
     def _place(self, identity: str, cache: Path | None) -> Path | None:
         """Where the index of a run is kept; None when another page of it keeps one there now."""
@@ -170,17 +170,17 @@ class Shelf:
             return None
         return cache / f"{identity}.sqlite"
 
-    def book(self, identity: str) -> Book:
-        if identity not in self.books:
+    def run(self, identity: str) -> ViewedRun:
+        if identity not in self.runs:
             raise NotFoundError(f"there is no run {identity!r} here")
-        return self.books[identity]
+        return self.runs[identity]
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
         """Two runs held against each other; flips know the rows of both."""
         # Statistics need an extra that looking at runs does not.
         from assay.trust import compare
 
-        one, other = self.book(first), self.book(second)
+        one, other = self.run(first), self.run(second)
         one.look()
         other.look()
         found = compare(one.run, other.run).to_dict()
@@ -192,8 +192,8 @@ class Shelf:
 
     def close(self) -> None:
         self.closing.set()
-        for book in self.books.values():
-            book.index.close()
+        for run in self.runs.values():
+            run.index.close()
         for lock in self._locks:
             lock.close()
 

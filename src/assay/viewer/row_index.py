@@ -1,9 +1,10 @@
-"""Index: what a table of a run's rows needs, in SQLite, so that any page of it is a query.
+"""RowIndex keeps what a table of a run's rows needs in SQLite, so that any page of it is a query.
 
 The run is not touched: the index is a file in a folder for caches, or in memory. While a run grows, the
 index is extended from where it ended.
 """
 
+import hashlib
 import json
 import math
 import sqlite3
@@ -22,8 +23,29 @@ from assay.runs.jsonable import encodable
 from assay.runs.row import LARGEST_SAMPLE
 from assay.runs.row_rubrics import own_rubric
 from assay.runs.summary import names_of
-from assay.viewer.base import COLUMNS, opened_base
 from assay.viewer.filters import terms_of, where
+
+FORMAT: Final = 4
+"""Changes when the table does; an index of another format is built anew."""
+
+COLUMNS: Final = {
+    "number": "INTEGER PRIMARY KEY",
+    "place": "INTEGER",
+    "example": "TEXT",
+    "sample": "INTEGER",
+    "task": "TEXT",
+    "score": "REAL",
+    "reward": "REAL",
+    "scored": "INTEGER",
+    "errors": "TEXT",
+    "seconds": "REAL",
+    "cost": "REAL",
+    "preview": "TEXT",
+    "disagreement": "REAL",
+    "labelled": "INTEGER",
+}
+"""And after these a column a criterion of the run's rubric, `v0`, `v1`, …, with its verdict. What rows bring for
+criteria of their own stands in `own`, a line a verdict."""
 
 BINS: Final = 20
 """Bars of a histogram."""
@@ -39,14 +61,14 @@ _SORTABLE: Final = frozenset(_SHOWN) - {"errors", "preview"}
 
 
 @dataclass(frozen=True)
-class Page:
+class RowPage:
     """Some of the rows that a filter lets through."""
 
     total: int
     rows: list[dict[str, Any]]
 
 
-class Index:
+class RowIndex:
     """The rows of one run as a table. It may be asked from several threads."""
 
     def __init__(self, run: Run, path: Path | None = None) -> None:
@@ -104,7 +126,7 @@ class Index:
         return self._one("SELECT count(*) FROM rows")
 
     def label(self, keys: Iterable[tuple[str, int]]) -> None:
-        """Mark rows that somebody has labelled."""
+        """Mark rows that have a label."""
         with self._lock, self._base:
             self._base.executemany(
                 "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?",
@@ -119,7 +141,7 @@ class Index:
         descending: bool = False,
         offset: int = 0,
         limit: int = 100,
-    ) -> Page:
+    ) -> RowPage:
         """Rows that a filter lets through, in order; those without a value come last."""
         found = where(terms_of(query), self.criteria, self.tags, self.shared)
         by = self._order(sort)
@@ -132,7 +154,7 @@ class Index:
                 (*found.values, limit, offset),
             ).fetchall()
             own = self._own_verdicts([row[-1] for row in rows])
-        return Page(total, [self._shown(row[:-1], own.get(row[-1], {})) for row in rows])
+        return RowPage(total, [self._shown(row[:-1], own.get(row[-1], {})) for row in rows])
 
     def _order(self, sort: str) -> str:
         number = self.criteria.get(sort)
@@ -357,3 +379,63 @@ def _chunks(rows: Iterable[Any], size: int = 1000) -> Iterator[list[Any]]:
             some = []
     if some:
         yield some
+
+
+def opened_base(run: Run, path: Path | None, criteria: int) -> sqlite3.Connection:
+    """The base of a run's index, empty unless it was made of the same run before.
+
+    `path` None keeps it in memory. A file that is no base, or a broken one, is made anew.
+    """
+    signature = _signature(run)
+    base = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
+    # SQLite's own knows the letters of English only.
+    base.create_function("lower", 1, _lower, deterministic=True)
+    try:
+        base.execute("PRAGMA synchronous = OFF")  # it can be built again
+        known = base.execute("SELECT signature FROM upto").fetchone()
+    except sqlite3.OperationalError:
+        known = None
+    except sqlite3.DatabaseError:
+        base.close()
+        if path is not None:
+            path.unlink()
+        return opened_base(run, path, criteria)
+    if known is None or known[0] != signature:
+        _make(base, signature, criteria)
+    return base
+
+
+def _signature(run: Run) -> str:
+    """What an index is known by: another run in the same folder needs another one."""
+    about: dict[str, Any] = {**run.about.to_dict(), "resumed": 0, "options": None, "resolved": ()}
+    told = json.dumps(about, sort_keys=True, default=str)
+    return hashlib.sha256(
+        f"{FORMAT} {run.path.resolve()} {told}".encode(errors="surrogatepass")
+    ).hexdigest()
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
+
+
+def _make(base: sqlite3.Connection, signature: str, criteria: int) -> None:
+    named = [f"{name} {kind}" for name, kind in COLUMNS.items()]
+    verdicts = [f"v{place} TEXT" for place in range(criteria)]
+    base.executescript(
+        f"""
+        DROP TABLE IF EXISTS rows;
+        DROP TABLE IF EXISTS texts;
+        DROP TABLE IF EXISTS upto;
+        DROP TABLE IF EXISTS own;
+        DROP TABLE IF EXISTS own_criteria;
+        CREATE TABLE rows ({", ".join(named + verdicts)});
+        CREATE INDEX by_score ON rows (score, number);
+        CREATE UNIQUE INDEX by_example ON rows (example, sample);
+        CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
+        CREATE TABLE upto (place INTEGER, signature TEXT);
+        CREATE TABLE own (place INTEGER, criterion INTEGER, said TEXT, PRIMARY KEY (place, criterion)) WITHOUT ROWID;
+        CREATE TABLE own_criteria (number INTEGER PRIMARY KEY, name TEXT UNIQUE, tags TEXT);
+        """
+    )
+    base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))
+    base.commit()
