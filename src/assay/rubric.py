@@ -29,7 +29,7 @@ from assay.engine import (
     rewards_of,
 )
 from assay.errors import GradingError, RubricError, SignatureError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.graders.judge_input import ToGrade, view_of
 from assay.graders.verdicts import number_of
 from assay.loading import Loadable, criterion_of, group_hash, inner_options

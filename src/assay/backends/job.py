@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from assay.errors import RubricError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.runs import RunAbout
 
 Make: TypeAlias = Callable[[], tuple[Any, Autograder | None]]

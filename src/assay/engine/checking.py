@@ -19,7 +19,7 @@ from assay.engine.settle import (
     score_of_report,
 )
 from assay.errors import SignatureError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.report import Score
 from assay.rollout import Batch
 from assay.types import OnError

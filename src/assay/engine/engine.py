@@ -13,7 +13,7 @@ from assay.engine.checking import Checking
 from assay.engine.judging import Judging
 from assay.engine.plan import Phase, Plan, Question
 from assay.errors import RubricError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.messages import read_completion
 from assay.models.budgets import is_dry_run
 from assay.redaction import logger_of

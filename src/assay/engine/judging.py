@@ -8,7 +8,7 @@ from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.engine.settle import is_plain
 from assay.errors import SignatureError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.graders.judge_input import JudgeInput, view_of
 from assay.graders.verdicts import finite
 from assay.messages import question_text

@@ -18,7 +18,7 @@ from assay.envs.dataset import Example
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.models import Ledger, budget
 from assay.models.budgets import RolloutSpending
 from assay.models.judge_log import judge_log

@@ -1,6 +1,6 @@
 """Grade by a model: what answers the criteria that have words and no code.
 
-base           Autograder: subclass it for a judge of your own; Composite, a grader around graders
+autograder     Autograder: subclass it for a judge of your own; Composite, a grader around graders
 per_criterion  one call a criterion, a few criteria a call, or one call for all
 holistic       one number for all
 panel, cascade, expectation, guard, context, tournament    graders around graders

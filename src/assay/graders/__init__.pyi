@@ -1,7 +1,7 @@
-from assay.graders.base import Autograder as Autograder
-from assay.graders.base import Composite as Composite
-from assay.graders.base import Grader as Grader
-from assay.graders.base import scores_from as scores_from
+from assay.graders.autograder import Autograder as Autograder
+from assay.graders.autograder import Composite as Composite
+from assay.graders.autograder import Grader as Grader
+from assay.graders.autograder import scores_from as scores_from
 from assay.graders.cascade import Cascade as Cascade
 from assay.graders.cascade import EarlyStop as EarlyStop
 from assay.graders.context import Anchor as Anchor

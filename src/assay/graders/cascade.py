@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from assay.aggregation import Scale, share_of
 from assay.criterion import Criterion
-from assay.graders.base import Autograder, Composite, named, scores_from
+from assay.graders.autograder import Autograder, Composite, named, scores_from
 from assay.graders.length import LengthPenalty
 from assay.graders.panel import Vote, line_of_vote
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of

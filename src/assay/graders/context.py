@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder, Composite, JudgeAnswer, JudgeOptions
+from assay.graders.autograder import Autograder, Composite, JudgeAnswer, JudgeOptions
 from assay.graders.judge_input import JudgeInput, transcript, without_prompt_tags
 from assay.graders.length import LengthPenalty
 from assay.graders.prompting import system_prompt

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from assay.criterion import Criterion
-from assay.graders.base import Autograder, Composite, scores_from
+from assay.graders.autograder import Autograder, Composite, scores_from
 from assay.graders.judge_input import degenerate
 from assay.graders.length import LengthPenalty
 from assay.models.model import Reply, Token

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 from assay.concurrency import FAILURES, is_stop
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder, Composite, JudgeAnswer, as_whole
+from assay.graders.autograder import Autograder, Composite, JudgeAnswer, as_whole
 from assay.graders.judge_input import degenerate
 from assay.graders.length import LengthPenalty
 from assay.graders.prompting import system_prompt

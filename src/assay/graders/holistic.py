@@ -5,7 +5,7 @@ import math
 from assay.aggregation import normalise, share_of
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import as_whole
+from assay.graders.autograder import as_whole
 from assay.graders.per_criterion import ModelGrader
 from assay.graders.prompting import all_criteria, opening
 from assay.graders.verdicts import RubricAsJudgeGenerateFn, RubricAsJudgeOutput, field_of

@@ -9,7 +9,7 @@ from assay.aggregation import weighted_sum
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import (
+from assay.graders.autograder import (
     Autograder,
     Composite,
     JudgeAnswer,

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Grader, JudgeOptions, OptionsChange
+from assay.graders.autograder import Grader, JudgeOptions, OptionsChange
 from assay.graders.judge_input import DEGENERATE, Degenerate, degenerate
 from assay.graders.length import LengthPenalty
 from assay.graders.prompting import all_criteria, labels, one_criterion, opening, prompt_version

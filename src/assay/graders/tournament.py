@@ -8,7 +8,7 @@ from typing import Any
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.base import Autograder, scores_from
+from assay.graders.autograder import Autograder, scores_from
 from assay.graders.judge_input import DEGENERATE, Neutraliser, degenerate, view_of
 from assay.graders.panel import Vote, line_of_vote, outcome
 from assay.graders.prompting import system_prompt

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.concurrency import run_sync
 from assay.errors import RubricError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.integrations.step import RubricSource, rubric_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout

@@ -16,7 +16,7 @@ from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders import Autograder, PerCriterionGrader
-from assay.graders.base import scores_from
+from assay.graders.autograder import scores_from
 from assay.graders.judge_input import JudgeInput, view_of
 from assay.graders.per_criterion import ModelGrader, reply_model
 from assay.graders.prompting import labels, system_prompt

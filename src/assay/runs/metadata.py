@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from assay.criterion import BINARY, Criterion, is_scorer
 from assay.errors import RubricError
-from assay.graders.base import Autograder, JudgeOptions
+from assay.graders.autograder import Autograder, JudgeOptions
 from assay.identity import hash_of, path_of
 from assay.redaction import redacted_settings
 from assay.runs.jsonable import plain

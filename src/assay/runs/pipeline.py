@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from assay.engine import Reports, logging_once
 from assay.errors import AssayError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.models.budgets import Ledger, budget, rollout_spending
 from assay.models.judge_log import judge_log
 from assay.report import EvaluationReport

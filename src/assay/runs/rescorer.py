@@ -9,7 +9,7 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.engine import logging_once
 from assay.errors import JudgeError
-from assay.graders.base import Autograder, Grader, JudgeAnswer
+from assay.graders.autograder import Autograder, Grader, JudgeAnswer
 from assay.graders.judge_input import JudgeInput
 from assay.graders.per_criterion import question_of
 from assay.models import Model

@@ -9,7 +9,7 @@ from assay.call import Call
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, is_scorer
 from assay.errors import AssayError, RubricError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.identity import hash_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout

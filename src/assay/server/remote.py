@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from assay.concurrency import run_sync, side_by_side
 from assay.engine import Findings, Reported
 from assay.errors import AssayError, RubricError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.graders.judge_input import view_of
 from assay.models.http import HttpAddress
 from assay.models.retry import backoff, retry_after

@@ -9,7 +9,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
-from assay.graders.base import scores_from
+from assay.graders.autograder import scores_from
 from assay.graders.judge_input import JudgeInput
 from assay.lint.findings import Finding
 from assay.lint.linter import lint

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.criterion import Criterion
 from assay.errors import TrustError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.loading.golden_examples import Expected, Golden
 from assay.models import budget
 from assay.report import CriterionReport, EvaluationReport

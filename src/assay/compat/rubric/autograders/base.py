@@ -1,5 +1,5 @@
 """`rubric.autograders.base`."""
 
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 
 __all__ = ["Autograder"]
