@@ -1836,7 +1836,7 @@ score rows.jsonl ESSAY -f table|json|jsonl|csv|junit|markdown
 score rows.jsonl ESSAY -o run
 score rows.jsonl ESSAY -o run
 score rows.jsonl ESSAY -o run --resume -f csv
-score rows.jsonl -r bare.json JUDGE --concurrency 1 -o judged --exchanges -f csv
+score rows.jsonl -r bare.json JUDGE --concurrency 1 -o judged --judge-log -f csv
 score judged -r sections.yaml JUDGE --concurrency 1 -o again -f csv
 score rows.jsonl ESSAY --limit 3 --fail-under 0.9 -f markdown
 score rows.jsonl ESSAY --map completion=prompt -f csv

@@ -68,7 +68,7 @@ def test_workers_judge_as_the_options_say(score, table):
     Path("judged.json").write_text(json.dumps([{"requirement": "Is it so?"}]))
     with ModelServer("MET") as judge:
         arguments = (table(12), "-r", "judged.json", "--judge", judge.model, "--shard-rows", "3")
-        done = score(*arguments, "-o", "run", "--exchanges", *MANY[4:6], "--workers", "1")
+        done = score(*arguments, "-o", "run", "--judge-log", *MANY[4:6], "--workers", "1")
         assert (done.code, judge.calls) == (0, 12)
         run = Run.open("run")
         assert run.about.resolved == ("test-2026-01-01",)
@@ -87,7 +87,7 @@ def test_workers_judge_as_the_options_say(score, table):
         (["rows.csv", *MANY], "nothing else can be cut into shards"),
         (["alone", *MANY], "alone is a run, which one process scores"),
         (["rows.jsonl", *MANY[2:]], "--rubric is missing"),
-        (["rows.jsonl", *MANY, "-r", "judged.json"], "every worker would load the model 'local'"),
+        (["rows.jsonl", "-r", "judged.json", *MANY[2:]], "every worker would load the model 'local'"),
         (["-", *MANY], "there is no file"),
         (["rows.jsonl", *MANY[:3], "shards", "--resume"], "is in shards: go on with it by --backend"),
     ],

@@ -76,14 +76,14 @@ class TestFinding:
     def test_the_nearest_folder_upward_counts(self, folder: Path) -> None:
         """And `assay.toml` before `pyproject.toml`."""
         assert Config.near(Path.cwd()) == Config()
-        (folder / "pyproject.toml").write_text('[project]\nname = "x"\n[tool.assay]\nmoney = 1\n')
-        assert Config.near(Path.cwd()).settings == {"money": 1}
-        (folder / "assay.toml").write_text("money = 2\n")
-        assert Config.near(Path.cwd()).settings == {"money": 2}
+        (folder / "pyproject.toml").write_text('[project]\nname = "x"\n[tool.assay]\nbudget = 1\n')
+        assert Config.near(Path.cwd()).settings == {"budget": 1}
+        (folder / "assay.toml").write_text("budget = 2\n")
+        assert Config.near(Path.cwd()).settings == {"budget": 2}
         (folder / "deep" / "pyproject.toml").write_text('[project]\nname = "y"\n')
-        assert Config.near(Path.cwd()).settings == {"money": 2}
-        (folder / "deep" / "assay.toml").write_text("money = 3\n")
-        assert Config.near(Path.cwd()).settings == {"money": 3}
+        assert Config.near(Path.cwd()).settings == {"budget": 2}
+        (folder / "deep" / "assay.toml").write_text("budget = 3\n")
+        assert Config.near(Path.cwd()).settings == {"budget": 3}
 
     def test_paths_are_seen_from_the_folder_of_the_file(self, folder: Path) -> None:
         """Wherever one is; what is no path stays what it is."""
@@ -198,7 +198,7 @@ class TestWrongFiles:
         [
             ('modle = "x"\n', "there is no setting 'modle': did you mean 'model'?"),
             ('api-key = "s3cret"\n', "there is no setting 'api-key': use rubric, model"),
-            ("money = true\n", "money is True: give a number"),
+            ("budget = true\n", "budget is True: give a number"),
             ("model = 3\n", "model is 3: give a text, in quotes"),
             ("samples = 1.5\n", "samples is 1.5: give a whole number"),
             ('quiet = "yes"\n', "quiet is 'yes': give true or false"),
@@ -228,9 +228,9 @@ class TestWrongFiles:
         self, folder: Path, files: Any, capsys: Any
     ) -> None:
         """So that nobody looks for it on the line."""
-        (folder / "assay.toml").write_text("money = -1\n")
+        (folder / "assay.toml").write_text("budget = -1\n")
         assert main(["grade", "x", "-r", files("r.json", RUBRIC)]) == 2
-        assert "from the config file, --money: '-1' is no sum of money" in capsys.readouterr().err
+        assert "from the config file, --budget: '-1' is no sum of money" in capsys.readouterr().err
 
     def test_help_does_not_need_a_good_file(self, folder: Path, capsys: Any) -> None:
         """One may be looking for what to write there."""

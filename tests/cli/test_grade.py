@@ -265,12 +265,12 @@ class TestBefore:
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         texts = [f"Paris {n}" for n in range(5)]
-        poor = grade(*texts, "--model", "openai/gpt-5-mini", "--money", "0.0008")
+        poor = grade(*texts, "--model", "openai/gpt-5-mini", "--budget", "0.0008")
         assert poor.code == 1
         assert 0 < server.calls < 10
-        assert "the money ran out before" in poor.err
+        assert "the budget ran out before" in poor.err
         assert "so the same command goes on from there" in poor.err
-        rich = grade(*texts, "--model", "openai/gpt-5-mini", "--money", "$1")
+        rich = grade(*texts, "--model", "openai/gpt-5-mini", "--budget", "$1")
         assert (rich.code, server.calls) == (0, 10)
 
     @pytest.mark.parametrize(
@@ -293,8 +293,8 @@ class TestBefore:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["--money", "-1"], "no sum of money"),
-            (["--money", "much"], "no sum of money"),
+            (["--budget", "-1"], "no sum of money"),
+            (["--budget", "much"], "no sum of money"),
             (["--fail-under", "nan"], "is no threshold"),
             (["--fail-under", "80"], "'80' is no threshold: give a score between 0 and 1"),
             (["--fail-rollout-under", "-1"], "is no threshold"),

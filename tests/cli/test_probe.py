@@ -212,9 +212,9 @@ class TestCosts:
         server = serve(honest)
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        done = probe("--limit", "8", "-m", "openai/gpt-5-mini", "--money", "0.002")
+        done = probe("--limit", "8", "-m", "openai/gpt-5-mini", "--budget", "0.002")
         assert done.code == 1
-        assert "the money ran out before" in done.err
+        assert "the budget ran out before" in done.err
         assert 0 < server.calls < 34
 
     def test_the_same_again_costs_nothing(self, probe: Any, serve: Any) -> None:

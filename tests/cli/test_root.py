@@ -115,9 +115,9 @@ class TestBadUsage:
         self, capsys: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It is not on the line that was typed."""
-        monkeypatch.setenv("ASSAY_MONEY", "much")
+        monkeypatch.setenv("ASSAY_BUDGET", "much")
         assert main(["grade", "x", "-r", "y.yaml"]) == 2
-        assert "ASSAY_MONEY" in capsys.readouterr().err
+        assert "ASSAY_BUDGET" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

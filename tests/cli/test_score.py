@@ -246,16 +246,16 @@ class TestEndings:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed-0123456789")
         monkeypatch.setenv("OPENAI_BASE_URL", serve(by_words).url)
         judged = files("judged.json", JUDGED)
-        done = score("-o", "run", "-m", "openai/gpt-5-mini", "--money", "0", by=judged)
+        done = score("-o", "run", "-m", "openai/gpt-5-mini", "--budget", "0", by=judged)
         assert done.code == 1
-        assert "the money ran out before 2 calls could be made" in done.err
+        assert "the budget ran out before 2 calls could be made" in done.err
         kept = "".join(path.read_text() for path in Path("run").iterdir())
         assert "gpt-5-mini" in kept
         assert "secret" not in kept
 
 
 class TestMoney:
-    """`--money` is for the whole run, and buys whole rollouts."""
+    """`--budget` is for the whole run, and buys whole rollouts."""
 
     @pytest.fixture
     def paid(self, score: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -284,7 +284,7 @@ class TestMoney:
         shards = [*workers, *(["--shard-rows", "3"] if workers else [])]
         for money, scored in ((3.5, 3), (3.5, 3), (7.5, 7)):
             again = [] if not Path("run").exists() else ["--resume"]
-            done = paid("-o", "run", "--money", str(money * one), *shards, *again)
+            done = paid("-o", "run", "--budget", str(money * one), *shards, *again)
             summary = done.found["summary"]
             assert (summary["scored"], summary["unscored"]) == (scored, 12 - scored)
             assert summary["spent"]["calls"] == done.server.calls - before == 4 * scored

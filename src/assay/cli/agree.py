@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import Page, Section, figure, point
-from assay.cli.options import Labelling, label_options, page_option
+from assay.cli.options import LabelOptions, label_options, page_option
 from assay.cli.root import FINE, Command
 from assay.cli.terminal import counted
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option("--confusion", is_flag=True, help="Show who said what where, for every criterion.")
 @page_option
 def command(
-    labelling: Labelling, against: str, again: str | None, confusion: bool, layout: str
+    labelling: LabelOptions, against: str, again: str | None, confusion: bool, layout: str
 ) -> int:
     """Say how far the judge of a saved RUN agrees with people, who are shown beside it.
 

@@ -25,7 +25,7 @@ SETTINGS: Final[dict[str, type]] = {
     "grader": str,
     "guard": bool,
     "cache": str,
-    "money": float,
+    "budget": float,
     "concurrency": int,
     "samples": int,
     "temperature": float,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.formats import Page, Section, chance, figure, point
-from assay.cli.options import Labelling, label_options, page_option
+from assay.cli.options import LabelOptions, label_options, page_option
 from assay.cli.root import BROKEN, FINE, Command
 from assay.cli.terminal import counted
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="An earlier run that judged the same rollouts: says whether the judge has moved since.",
 )
 @page_option
-def command(labelling: Labelling, earlier: str | None, layout: str) -> int:
+def command(labelling: LabelOptions, earlier: str | None, layout: str) -> int:
     """Say what a saved RUN would come to if people had judged all of it, from LABELS on some.
 
     The labelled rollouts have to be drawn at random from the run. At least 30 are needed, and a judge that

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import (
-    Input,
-    Judging,
-    Rubrics,
-    Saving,
-    Showing,
+    DisplayOptions,
+    InputOptions,
+    JudgeOptions,
+    OutputOptions,
+    RubricOptions,
     bundled,
     count,
+    display_options,
     input_options,
     judge_options,
     number,
+    output_options,
     rubric_options,
-    save_options,
-    show_options,
 )
 from assay.cli.root import Command
 
@@ -79,16 +79,16 @@ _asking = bundled(
 @input_options("DATASET")
 @_asking
 @rubric_options()
-@save_options
+@output_options
 @judge_options()
-@show_options
+@display_options
 def command(
-    given: Input,
+    given: InputOptions,
     asking: Asking,
-    rubrics: Rubrics,
-    saving: Saving,
-    judging: Judging,
-    showing: Showing,
+    rubrics: RubricOptions,
+    output: OutputOptions,
+    judging: JudgeOptions,
+    display: DisplayOptions,
 ) -> int:
     """Ask a model every question of a data set, and score its answers.
 
@@ -97,20 +97,20 @@ def command(
     where the rubric asks a model; not the model that is asked, unless you say so.
     """
 
-    return evaluate(given, asking, rubrics, saving, judging, showing)
+    return evaluate(given, asking, rubrics, output, judging, display)
 
 
 def evaluate(
-    given: Input,
+    given: InputOptions,
     asking: Asking,
-    rubrics: Rubrics,
-    saving: Saving,
-    judging: Judging,
-    showing: Showing,
+    rubrics: RubricOptions,
+    output: OutputOptions,
+    judging: JudgeOptions,
+    display: DisplayOptions,
 ) -> int:
     """Ask and score what is given, print it, and give the exit code."""
     from assay.cli.judges import judging_with, see_to_engine
-    from assay.cli.runner import Running, say
+    from assay.cli.runner import Runner, say
     from assay.cli.sources import rubric_of
     from assay.envs import SingleTurnEnv
     from assay.tables import TableError, rows_of
@@ -124,17 +124,19 @@ def evaluate(
     if not environment.eval_dataset:
         raise TableError(f"{given.data} has no rows: there is nothing to ask")
     names = [criterion.name for criterion in rubric.criteria]
-    running = Running(given.data, names, judging, saving, showing)
+    runner = Runner(given.data, names, judging, output, display)
     if not judging.dry_run:
-        see_to_engine(asking.model, quiet=showing.quiet)
-    with judging_with(judging, rubric, quiet=showing.quiet) as grader:
+        see_to_engine(asking.model, quiet=display.quiet)
+    with judging_with(judging, rubric, quiet=display.quiet) as grader:
         if grader is not None and judging.judge == asking.model:
-            say(f"{asking.model} judges its own answers: name another with --judge", showing)
-        work = _work(environment, given, asking, saving)
-        return (running.rehearse if judging.dry_run else running.carry_out)(work, grader)
+            say(f"{asking.model} judges its own answers: name another with --judge", display)
+        work = _work(environment, given, asking, output)
+        return (runner.rehearse if judging.dry_run else runner.carry_out)(work, grader)
 
 
-def _work(environment: SingleTurnEnv, given: Input, asking: Asking, saving: Saving) -> Work:
+def _work(
+    environment: SingleTurnEnv, given: InputOptions, asking: Asking, output: OutputOptions
+) -> Work:
     from assay.runs import Run
 
     async def work(under: Conditions) -> Summary:
@@ -153,11 +155,11 @@ def _work(environment: SingleTurnEnv, given: Input, asking: Asking, saving: Savi
             model=asking.model,
             num_examples=-1 if given.limit is None else given.limit,
             rollouts_per_example=asking.samples,
-            max_concurrent=saving.concurrency,
+            max_concurrent=output.concurrency,
             sampling_args=_sampling(asking),
             grader=under.grader,
             run=folder,
-            exchanges=saving.exchanges,
+            exchanges=output.judge_log,
             resume=under.resume,
             on_progress=under.on_progress,
             stopping=under.stopping,

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import format_of, whole_row
-from assay.cli.options import Judging, Rubrics, Showing, judge_options, rubric_options, show_options
+from assay.cli.options import (
+    DisplayOptions,
+    JudgeOptions,
+    RubricOptions,
+    display_options,
+    judge_options,
+    rubric_options,
+)
 from assay.cli.root import FINE, Command
 from assay.cli.terminal import counted, shown_rehearsal, shown_spending
 from assay.errors import RubricError
@@ -35,14 +42,14 @@ if TYPE_CHECKING:
 @click.option("--text", "are_words", is_flag=True, help="Every TEXT is words, and no file.")
 @click.option("--query", default="", help="What was asked, where a row does not say.")
 @judge_options("-m", "--model")
-@show_options
+@display_options
 def command(
     texts: tuple[str, ...],
-    rubrics: Rubrics,
+    rubrics: RubricOptions,
     are_words: bool,
     query: str,
-    judging: Judging,
-    showing: Showing,
+    judging: JudgeOptions,
+    display: DisplayOptions,
 ) -> int:
     """Grade texts with a rubric, and print a report of each.
 
@@ -52,10 +59,12 @@ def command(
     from assay.cli.sources import rubric_of, texts_of
 
     rubric = rubric_of(rubrics)
-    return grade(rubric, texts_of(texts, query, are_words=are_words), judging, showing)
+    return grade(rubric, texts_of(texts, query, are_words=are_words), judging, display)
 
 
-def grade(rubric: Rubric, texts: Sequence[Text], judging: Judging, showing: Showing) -> int:
+def grade(
+    rubric: Rubric, texts: Sequence[Text], judging: JudgeOptions, display: DisplayOptions
+) -> int:
     """Grade the texts, print it, and give the exit code."""
     from assay.cli.judges import judging_with
     from assay.cli.runner import quiet_log
@@ -63,11 +72,11 @@ def grade(rubric: Rubric, texts: Sequence[Text], judging: Judging, showing: Show
 
     if not texts:
         raise RubricError("there is no text in what was given")
-    with judging_with(judging, rubric, quiet=showing.quiet) as grader, quiet_log():
+    with judging_with(judging, rubric, quiet=display.quiet) as grader, quiet_log():
         if judging.dry_run:
             return _rehearse(rubric, grader, texts)
-        with budget(dollars=judging.money) as spent:
-            return _Grading(rubric, grader, texts, judging, showing, spent).grade()
+        with budget(dollars=judging.budget) as spent:
+            return _Grading(rubric, grader, texts, judging, display, spent).grade()
 
 
 def _rehearse(rubric: Rubric, grader: Autograder | None, texts: Sequence[Text]) -> int:
@@ -90,8 +99,8 @@ class _Grading:
         rubric: Rubric,
         grader: Autograder | None,
         texts: Sequence[Text],
-        judging: Judging,
-        showing: Showing,
+        judging: JudgeOptions,
+        display: DisplayOptions,
         spent: Ledger,
     ) -> None:
         from assay.runs.summary import Tally
@@ -100,18 +109,18 @@ class _Grading:
         self.grader = grader
         self.texts = texts
         self.judging = judging
-        self.showing = showing
+        self.display = display
         self.spent = spent
         self.reports: list[EvaluationReport | None] = [None] * len(texts)
         self.finished = self.printed = 0
         self.tally = Tally()
         self.low: list[str] = []
         self.format = format_of(
-            showing.format,
+            display.format,
             "grade",
             criteria=[criterion.name for criterion in rubric.criteria],
             judge=None if grader is None else grader.title,
-            thresholds=showing.thresholds,
+            thresholds=display.thresholds,
             rows=whole_row,
             sums_up=False,
         )
@@ -130,7 +139,7 @@ class _Grading:
             raise
         summary = self._end()
         self._say(self._summary())
-        return code_for(summary, self.showing, self.low)
+        return code_for(summary, self.display, self.low)
 
     def _end(self) -> Summary:
         found = self.tally.summary()
@@ -161,7 +170,7 @@ class _Grading:
             text = self.texts[self.printed]
             row = Row(text.name, fields=text.rollout, report=report)
             self.tally.add(row)
-            self.low.extend(low_rows([row], self.showing))
+            self.low.extend(low_rows([row], self.display))
             self.format.row(row)
             sys.stdout.flush()
             self.printed += 1
@@ -171,7 +180,7 @@ class _Grading:
         """How far it is, where somebody watches."""
         from assay.runs import Spending
 
-        if sys.stderr.isatty() and not self.showing.quiet:
+        if sys.stderr.isatty() and not self.display.quiet:
             done = f"{self.finished:,} of {len(self.texts):,} texts"
             line = f"{done}, {shown_spending(Spending.of(self.spent))}"
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
@@ -186,7 +195,7 @@ class _Grading:
         spending = f"; {shown_spending(Spending.of(self.spent))}" if self.grader is not None else ""
         out = self.spent.errors["BudgetExceeded"]
         calls = counted(out, "call")
-        poor = f"; the money ran out before {calls} could be made{self._kept()}" if out else ""
+        poor = f"; the budget ran out before {calls} could be made{self._kept()}" if out else ""
         return f"{counted(len(self._done()), 'text')}{mean}{missing}{spending}{poor}"
 
     def _kept(self) -> str:
@@ -201,6 +210,6 @@ class _Grading:
         return [report for report in self.reports if report is not None]
 
     def _say(self, line: str) -> None:
-        if not self.showing.quiet:
+        if not self.display.quiet:
             start = "\r\x1b[K" if sys.stderr.isatty() else ""
             print(f"{start}{line}", file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from assay.cache import VerdictCache
-from assay.cli.options import Judging
+from assay.cli.options import JudgeOptions
 from assay.errors import MissingExtraError, Refused
 from assay.graders import (
     Autograder,
@@ -34,7 +34,7 @@ _GRADERS = {
 
 @contextmanager
 def judging_with(
-    judging: Judging, rubric: object, *, quiet: bool, rows_may_ask: bool = False
+    judging: JudgeOptions, rubric: object, *, quiet: bool, rows_may_ask: bool = False
 ) -> Generator[Autograder | None]:
     """The grader that the options name, with its cache.
 
@@ -55,7 +55,7 @@ def judging_with(
 
 
 def _grader(
-    judging: Judging, cache: VerdictCache | None, *, quiet: bool, can_do_without: bool
+    judging: JudgeOptions, cache: VerdictCache | None, *, quiet: bool, can_do_without: bool
 ) -> Autograder | None:
     try:
         model = judge_of(judging.judge, cache, is_asked=not judging.dry_run, quiet=quiet)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import Rubrics, allow_code_option, dollars, files
+from assay.cli.options import RubricOptions, allow_code_option, dollars, files
 from assay.cli.root import FINE, MISSED, USAGE, Command
 from assay.cli.terminal import counted, painted, printable
 from assay.errors import AssayError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     help="With --fix: who splits and rewrites criteria; nobody by default.",
 )  # fmt: skip
 @click.option(
-    "--money", type=dollars, metavar="DOLLARS", envvar="ASSAY_MONEY",
+    "--budget", type=dollars, metavar="DOLLARS", envvar="ASSAY_BUDGET",
     help="With --fix: spend no more than this.",
 )  # fmt: skip
 @click.option(
@@ -64,7 +64,7 @@ def command(
     fix: bool,
     yes: bool,
     model: str | None,
-    money: float | None,
+    budget: float | None,
     ignore: tuple[str, ...],
     fail_on: str,
     form: str,
@@ -82,7 +82,7 @@ def command(
         return lint_all(rubrics, linting, as_json=form == "json")
     if form == "json":
         raise click.UsageError("--fix prints a diff: leave --format json out")
-    mend_all(rubrics, linting, model=model, money=money, writes=yes)
+    mend_all(rubrics, linting, model=model, dollars=budget, writes=yes)
     return lint_all(rubrics, linting, as_json=False)
 
 
@@ -126,7 +126,7 @@ def _found(name: str, linting: Linting) -> list[Finding]:
     from assay.cli.sources import rubric_of
     from assay.lint.linter import lint
 
-    source = name if _is_file(name) else rubric_of(Rubrics(name, linting.allow_code))
+    source = name if _is_file(name) else rubric_of(RubricOptions(name, linting.allow_code))
     return lint(source, run=linting.run, ignore=linting.ignore, allow_code=linting.allow_code)
 
 
@@ -150,7 +150,7 @@ def _size(name: str, allow_code: bool) -> str:
     from assay.cli.sources import rubric_of
 
     try:
-        criteria = rubric_of(Rubrics(name, allow_code)).criteria
+        criteria = rubric_of(RubricOptions(name, allow_code)).criteria
     except AssayError:  # a `when` that no rubric can have
         return "it cannot be loaded"
     judged = sum(criterion.judged for criterion in criteria)
@@ -170,7 +170,12 @@ def _data(found: Sequence[Finding]) -> dict[str, object]:
 
 
 def mend_all(
-    names: Sequence[str], linting: Linting, *, model: str | None, money: float | None, writes: bool
+    names: Sequence[str],
+    linting: Linting,
+    *,
+    model: str | None,
+    dollars: float | None,
+    writes: bool,
 ) -> None:
     """Show as a diff what can be mended in each file; write it when that is wanted."""
     from assay.lint.fix import fix_rubric
@@ -178,7 +183,7 @@ def mend_all(
 
     if model is None:
         _say("no model is named, so only what is certain is mended: -m names one")
-    with budget(dollars=money) as spent:
+    with budget(dollars=dollars) as spent:
         for name in names:
             fixed = fix_rubric(
                 name, model=model, ignore=linting.ignore, allow_code=linting.allow_code

@@ -93,7 +93,7 @@ BACKENDS = ("processes", "ray")
 
 
 @dataclass(frozen=True)
-class Rubrics:
+class RubricOptions:
     """Which rubric, and how far it is trusted."""
 
     rubric: str | None
@@ -102,7 +102,7 @@ class Rubrics:
 
 
 @dataclass(frozen=True)
-class Input:
+class InputOptions:
     """Rows to work on."""
 
     files: tuple[str, ...]
@@ -119,7 +119,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Crew:
+class WorkerOptions:
     """Who does the work."""
 
     backend: str | None
@@ -138,18 +138,18 @@ class Crew:
 
 
 @dataclass(frozen=True)
-class Saving:
+class OutputOptions:
     """Where a run is kept, and how it is worked on."""
 
     output: str | None
     resume: bool
-    exchanges: bool
+    judge_log: bool
     """Whether to keep what judges were asked and said."""
     concurrency: int | None
 
     def __post_init__(self) -> None:
-        if self.exchanges and self.folder is None:
-            raise click.UsageError("--exchanges are kept in a run: name its folder with -o")
+        if self.judge_log and self.folder is None:
+            raise click.UsageError("the judge log is kept in a run: name its folder with -o")
 
     @property
     def folder(self) -> str | None:
@@ -158,7 +158,7 @@ class Saving:
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgeOptions:
     """Who judges, how, and for how much."""
 
     judge: str | None
@@ -166,13 +166,13 @@ class Judging:
     grader: str
     guard: bool
     dry_run: bool
-    money: float | None
+    budget: float | None
     cache: str | None
     no_cache: bool
 
 
 @dataclass(frozen=True)
-class Showing:
+class DisplayOptions:
     """What is printed, and what makes a failure of it."""
 
     format: str
@@ -220,7 +220,7 @@ def rubric_options(*, required: bool = True) -> Decorator:
     """Which rubric. Where it is not required, rows may have their own."""
     return bundled(
         "rubrics",
-        Rubrics,
+        RubricOptions,
         click.option(
             "-r", "--rubric", required=required, metavar="RUBRIC", envvar="ASSAY_RUBRIC", show_envvar=True,
             shell_complete=files,
@@ -239,7 +239,7 @@ def input_options(metavar: str, *, several: bool = False) -> Decorator:
     how: dict[str, Any] = {"nargs": -1, "required": True} if several else {"callback": _alone}
     return bundled(
         "given",
-        Input,
+        InputOptions,
         click.argument("files", metavar=metavar, shell_complete=files, **how),
         click.option(
             "--map", "mapping", type=pair, multiple=True, metavar="OURS=THEIRS",
@@ -249,9 +249,9 @@ def input_options(metavar: str, *, several: bool = False) -> Decorator:
     )  # fmt: skip
 
 
-crew_options = bundled(
-    "crew",
-    Crew,
+worker_options = bundled(
+    "workers",
+    WorkerOptions,
     click.option(
         "--backend", type=click.Choice(BACKENDS),
         help="Have many workers do it: processes of this machine, or tasks of a Ray cluster.",
@@ -271,9 +271,9 @@ crew_options = bundled(
 )  # fmt: skip
 
 
-save_options = bundled(
-    "saving",
-    Saving,
+output_options = bundled(
+    "output",
+    OutputOptions,
     click.option(
         "-o", "--output", metavar="FOLDER", shell_complete=files,
         help="Keep the run in this folder, every rollout as soon as it is finished.",
@@ -283,7 +283,7 @@ save_options = bundled(
         help="Go on with the run in the folder: only what is missing or failed is done.",
     ),
     click.option(
-        "--exchanges", is_flag=True,
+        "--judge-log", is_flag=True,
         help="Keep what judges were asked and said, word for word, for `assay view` to show.",
     ),
     click.option(
@@ -307,7 +307,7 @@ def judge_options(*names: str) -> Decorator:
     variables = ["ASSAY_JUDGE", "ASSAY_MODEL"] if names else ["ASSAY_JUDGE"]
     return bundled(
         "judging",
-        Judging,
+        JudgeOptions,
         click.option(
             *names, "--judge", "judge", metavar="MODEL", envvar=variables, show_envvar=True,
             default=_project_model if names else None,
@@ -327,7 +327,7 @@ def judge_options(*names: str) -> Decorator:
             help="Ask nobody: say how many calls, tokens and dollars it would take.",
         ),
         click.option(
-            "--money", type=dollars, metavar="DOLLARS", envvar="ASSAY_MONEY", show_envvar=True,
+            "--budget", type=dollars, metavar="DOLLARS", envvar="ASSAY_BUDGET", show_envvar=True,
             help="Spend no more than this.",
         ),
         click.option(
@@ -338,9 +338,9 @@ def judge_options(*names: str) -> Decorator:
     )  # fmt: skip
 
 
-show_options = bundled(
-    "showing",
-    Showing,
+display_options = bundled(
+    "display",
+    DisplayOptions,
     click.option(
         "-f", "--format", type=click.Choice(FORMATS), default="table", show_default=True,
         envvar="ASSAY_FORMAT", show_envvar=True, help="What to print.",
@@ -376,7 +376,7 @@ page_option = click.option(
 
 
 @dataclass(frozen=True)
-class Labelling:
+class LabelOptions:
     """A run, and labels about it."""
 
     run: str
@@ -400,7 +400,7 @@ class Labelling:
 
 label_options = bundled(
     "labelling",
-    Labelling,
+    LabelOptions,
     click.argument("run", type=click.Path(exists=True, file_okay=False)),
     click.argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files),
     click.option(

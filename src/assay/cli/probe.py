@@ -14,8 +14,8 @@ import click
 
 from assay.cli.formats import Page, Section, figure
 from assay.cli.options import (
-    Judging,
-    Rubrics,
+    JudgeOptions,
+    RubricOptions,
     allow_code_option,
     count,
     files,
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 def command(
     rubric: str,
     allow_code: bool,
-    judging: Judging,
+    judging: JudgeOptions,
     bare: bool,
     responses: str | None,
     families: tuple[str, ...],
@@ -97,7 +97,7 @@ def command(
     """
 
     probing = Probing(bare, responses, families, limit, seed, fail_over, show, layout, quiet)
-    return probe_judge(Rubrics(rubric, allow_code), judging, probing)
+    return probe_judge(RubricOptions(rubric, allow_code), judging, probing)
 
 
 BARE, HARDENED, GUARDED = "bare", "hardened", "guarded"
@@ -118,7 +118,7 @@ class Probing:
     quiet: bool
 
 
-def probe_judge(rubrics: Rubrics, judging: Judging, probing: Probing) -> int:
+def probe_judge(rubrics: RubricOptions, judging: JudgeOptions, probing: Probing) -> int:
     """Probe the judge, print what came of it, and give the exit code."""
     from assay.cli.judges import judging_with
     from assay.cli.runner import quiet_log
@@ -136,7 +136,7 @@ def probe_judge(rubrics: Rubrics, judging: Judging, probing: Probing) -> int:
         return work.rehearse() if judging.dry_run else work.carry_out()
 
 
-def _graders(grader: Autograder, judging: Judging, probing: Probing) -> dict[str, Autograder]:
+def _graders(grader: Autograder, judging: JudgeOptions, probing: Probing) -> dict[str, Autograder]:
     """The judge in every form that is wanted, from the least to the most hardened."""
     from assay.graders import Guarded
     from assay.probe.trials import Bare
@@ -150,7 +150,7 @@ def _graders(grader: Autograder, judging: Judging, probing: Probing) -> dict[str
 class _Work:
     rubric: Rubric
     graders: dict[str, Autograder]
-    judging: Judging
+    judging: JudgeOptions
     probing: Probing
 
     def rehearse(self) -> int:
@@ -171,7 +171,7 @@ class _Work:
         from assay.models import budget
 
         reports: dict[str, ProbeReport] = {}
-        with stoppable() as stopping, budget(dollars=self.judging.money) as spent:
+        with stoppable() as stopping, budget(dollars=self.judging.budget) as spent:
             try:
                 with shown_progress("verdicts", quiet=self.probing.quiet) as tell:
                     for form, grader in self.graders.items():
@@ -187,7 +187,7 @@ class _Work:
         )
         if out := spent.errors["BudgetExceeded"]:
             self._say(
-                f"the money ran out before {counted(out, 'call')} could be made{self._kept()}"
+                f"the budget ran out before {counted(out, 'call')} could be made{self._kept()}"
             )
         return self._code(reports)
 

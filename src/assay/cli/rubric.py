@@ -13,7 +13,7 @@ import click
 
 from assay.cli.formats import Section, attribute, json_text, laid_out, xml_safe
 from assay.cli.lint import command as lint
-from assay.cli.options import Judging, Rubrics, allow_code_option, files, judge_options
+from assay.cli.options import JudgeOptions, RubricOptions, allow_code_option, files, judge_options
 from assay.cli.root import BROKEN, FINE, MISSED, Command, Group
 from assay.cli.terminal import (
     counted,
@@ -47,21 +47,21 @@ if TYPE_CHECKING:
     show_default=True, help="What to print.",
 )  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
-def test(rubric: str, allow_code: bool, judging: Judging, form: str, quiet: bool) -> int:
+def test(rubric: str, allow_code: bool, judging: JudgeOptions, form: str, quiet: bool) -> int:
     """Score the golden examples of a RUBRIC, and show what comes out otherwise than expected.
 
     They stand in the file under `golden`, each with a completion and the verdicts to expect of it.
     What is checked by code needs no judge.
     """
 
-    return run_tests(Rubrics(rubric, allow_code), judging, form, quiet=quiet)
+    return run_tests(RubricOptions(rubric, allow_code), judging, form, quiet=quiet)
 
 
 _REASON = 100
 """Characters of a reason that a table has room for; JSON has all of it."""
 
 
-def run_tests(rubrics: Rubrics, judging: Judging, form: str, *, quiet: bool) -> int:
+def run_tests(rubrics: RubricOptions, judging: JudgeOptions, form: str, *, quiet: bool) -> int:
     """Run the golden examples of a rubric, print what came of it, and give the exit code."""
     from assay.cli.judges import judging_with
     from assay.cli.runner import quiet_log
@@ -74,7 +74,7 @@ def run_tests(rubrics: Rubrics, judging: Judging, form: str, *, quiet: bool) -> 
     with judging_with(judging, rubric, quiet=quiet) as grader, quiet_log():
         if judging.dry_run:
             return _rehearse(rubric, grader)
-        with budget(dollars=judging.money):
+        with budget(dollars=judging.budget):
             report = run_sync(run_golden(rubric, grader))
     name = rubric.name or rubrics.rubric or "rubric"
     if form == "json":
@@ -187,7 +187,7 @@ def show(rubric: str, allow_code: bool, as_json: bool) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
     from assay.cli.sources import rubric_of
 
-    found = rubric_of(Rubrics(rubric, allow_code))
+    found = rubric_of(RubricOptions(rubric, allow_code))
     if as_json:
         print(found.to_json())
         return
@@ -212,7 +212,7 @@ def convert(rubric: str, output: str, allow_code: bool) -> None:
         raise click.UsageError(f"{output} does not end in .yaml or .json: it is by that I know")
     if output != "-" and Path(output).exists():
         raise click.UsageError(f"{output} would be overwritten: name another file")
-    found = rubric_of(Rubrics(rubric, allow_code))
+    found = rubric_of(RubricOptions(rubric, allow_code))
     text = found.to_json() if ending == ".json" else found.to_yaml()
     text = f"{text.rstrip()}\n"
     if output == "-":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cli.formats import FOR_PEOPLE, Format, RowText, format_of, row_name
-from assay.cli.options import Judging, Saving, Showing
+from assay.cli.options import DisplayOptions, JudgeOptions, OutputOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.cli.terminal import counted, on_one_line, shown_rehearsal
 from assay.errors import AssayError
@@ -205,12 +205,12 @@ def _no(record: logging.LogRecord) -> bool:
     return False
 
 
-def code_for(summary: Summary, showing: Showing, low: Sequence[str]) -> int:
+def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> int:
     """The exit code by the rule of `Thresholds`, whose reason is said where there is a threshold.
 
     `low` are the names that `low_rows` gives.
     """
-    thresholds = showing.thresholds
+    thresholds = display.thresholds
     failure = thresholds.failure(
         summary.score,
         rollouts=summary.rollouts,
@@ -221,21 +221,21 @@ def code_for(summary: Summary, showing: Showing, low: Sequence[str]) -> int:
     if failure is None:
         return FINE
     if thresholds.are_set:
-        say(failure.reason, showing)
+        say(failure.reason, display)
     return MISSED if failure.is_missed else BROKEN
 
 
-def low_rows(rows: Iterable[Row], showing: Showing) -> list[str]:
+def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
     """The names of the rows that are below the threshold for every rollout."""
-    thresholds = showing.thresholds
+    thresholds = display.thresholds
     if thresholds.fail_rollout_under is None:
         return []
     return [on_one_line(row_name(row)) for row in rows if thresholds.is_low(row.score)]
 
 
-def say(line: str, showing: Showing) -> None:
+def say(line: str, display: DisplayOptions) -> None:
     """A line on standard error, unless nobody wants to hear."""
-    if not showing.quiet:
+    if not display.quiet:
         print(line, file=sys.stderr, flush=True)
 
 
@@ -255,14 +255,14 @@ Work = Callable[[Conditions], Coroutine[Any, Any, Summary]]
 
 
 @dataclass(frozen=True)
-class Running:
+class Runner:
     """One sitting of a run."""
 
     title: str
     criteria: list[str]
-    judging: Judging
-    saving: Saving
-    showing: Showing
+    judging: JudgeOptions
+    output: OutputOptions
+    display: DisplayOptions
     streamed_low: list[str] = field(default_factory=list[str])
     """Rollouts of a run that is not kept that are below the threshold for every rollout."""
 
@@ -276,7 +276,7 @@ class Running:
 
     def carry_out(self, work: Work, grader: Autograder | None) -> int:
         """Do the work, print what came of it, and give the exit code."""
-        refuse_taken(self.saving)
+        refuse_taken(self.output)
         with stoppable() as stopping, quiet_log(), self._budget() as spent:
             try:
                 summary = self._done(work, grader, stopping)
@@ -287,42 +287,42 @@ class Running:
         if not summary.complete:
             self._say(f"stopped after {counted(summary.rollouts, 'rollout')}{self._how_to_go_on()}")
             return INTERRUPTED
-        return code_for(summary, self.showing, self._low())
+        return code_for(summary, self.display, self._low())
 
     def _budget(self) -> AbstractContextManager[Ledger]:
-        """The money is for the whole run, however often it is resumed."""
-        money, folder = self.judging.money, self.saving.folder
-        if money is None or folder is None or not self.saving.resume:
-            return budget(dollars=money)
+        """The budget is for the whole run, however often it is resumed."""
+        dollars, folder = self.judging.budget, self.output.folder
+        if dollars is None or folder is None or not self.output.resume:
+            return budget(dollars=dollars)
         if not Folder.of(folder).run_json.exists():
-            return budget(dollars=money)
+            return budget(dollars=dollars)
         run = Run.open(folder)
-        return budget(dollars=money, spent=run.spent().cost or 0.0, rollout=run.dearest())
+        return budget(dollars=dollars, spent=run.spent().cost or 0.0, rollout=run.dearest())
 
     def _done(self, work: Work, grader: Autograder | None, stopping: Stopping) -> Summary:
-        conditions = Conditions(grader, self.saving.folder, self.saving.resume, stopping=stopping)
-        if self.saving.folder is None:
+        conditions = Conditions(grader, self.output.folder, self.output.resume, stopping=stopping)
+        if self.output.folder is None:
             return self._streamed(work, conditions)
         summary = self._watched(work, conditions)
-        show_saved(self.saving.folder, summary, self.showing)
+        show_saved(self.output.folder, summary, self.display)
         return summary
 
     def _streamed(self, work: Work, conditions: Conditions) -> Summary:
         """Print every rollout as soon as it and those before it are there, since nothing is kept of it."""
         grader = conditions.grader
         format = format_of(
-            self.showing.format,
+            self.display.format,
             self.title,
             criteria=self.criteria,
             judge=None if grader is None else judge_name(grader),
-            thresholds=self.showing.thresholds,
+            thresholds=self.display.thresholds,
         )
         tally = Tally()
         in_order = InOrder(format.row)
 
         def print_row(row: Row) -> None:
             tally.add(row)
-            self.streamed_low.extend(low_rows([row], self.showing))
+            self.streamed_low.extend(low_rows([row], self.display))
             in_order.take(row)
 
         format.begin(None)
@@ -332,7 +332,7 @@ class Running:
             in_order.end()
             so_far = tally.summary()
             # A document has to be ended; to people, nothing at all is nothing to tell.
-            if so_far and (so_far.rollouts or self.showing.format not in FOR_PEOPLE):
+            if so_far and (so_far.rollouts or self.display.format not in FOR_PEOPLE):
                 format.end(so_far.with_fields(complete=False))
             raise
         in_order.end()
@@ -340,50 +340,50 @@ class Running:
         return summary
 
     def _low(self) -> list[str]:
-        if self.saving.folder is None:
+        if self.output.folder is None:
             return self.streamed_low
-        return low_rows(Run.open(self.saving.folder).rows(), self.showing)
+        return low_rows(Run.open(self.output.folder).rows(), self.display)
 
     def _watched(self, work: Work, conditions: Conditions) -> Summary:
-        with shown_progress("rollouts", quiet=self.showing.quiet) as tell:
+        with shown_progress("rollouts", quiet=self.display.quiet) as tell:
             return conditions.stopping.run(work(replace(conditions, on_progress=tell)))
 
     def _say_what_is_left(self, summary: Summary, spent: Ledger) -> None:
         out = spent.errors["BudgetExceeded"]
         if out:
-            self._say(f"the money ran out before {counted(out, 'call')} could be made")
-        if summary.unscored and self.saving.folder is not None:
+            self._say(f"the budget ran out before {counted(out, 'call')} could be made")
+        if summary.unscored and self.output.folder is not None:
             self._say(f"{summary.unscored:,} unscored{self._how_to_go_on()}")
 
     def _how_to_go_on(self) -> str:
-        if self.saving.folder is None:
+        if self.output.folder is None:
             return "; nothing is kept without -o FOLDER"
         return f"; go on with: {shlex.join(_resuming())}"
 
     def _say(self, line: str) -> None:
-        say(line, self.showing)
+        say(line, self.display)
 
 
-def show_saved(folder: str, summary: Summary, showing: Showing) -> None:
+def show_saved(folder: str, summary: Summary, display: DisplayOptions) -> None:
     """Print a run that was just saved."""
     run = Run.open(folder)
-    format = saved_run_format(run, showing, None)
+    format = saved_run_format(run, display, None)
     format.begin(summary)
-    if showing.format not in FOR_PEOPLE:
+    if display.format not in FOR_PEOPLE:
         for row in run.rows():
             format.row(row)
     format.end(summary)
 
 
-def saved_run_format(run: Run, showing: Showing, rows: RowText | None) -> Format:
+def saved_run_format(run: Run, display: DisplayOptions, rows: RowText | None) -> Format:
     about = run.about
     return format_of(
-        showing.format,
+        display.format,
         str(run.path),
         about=_said(about),
         criteria=[criterion.name for criterion in about.criteria],
         judge=about.judge,
-        thresholds=showing.thresholds,
+        thresholds=display.thresholds,
         rows=rows,
     )
 
@@ -423,18 +423,18 @@ class InOrder:
         self._early.clear()
 
 
-def refuse_taken(saving: Saving) -> None:
+def refuse_taken(output: OutputOptions) -> None:
     """Refuse a folder without a name, or one that has a run, unless it is to be gone on with."""
-    if saving.folder is None:
-        if saving.resume:
+    if output.folder is None:
+        if output.resume:
             raise click.UsageError("--resume goes on with a run: name its folder with -o")
         return
-    if not saving.folder:
+    if not output.folder:
         raise click.UsageError("--output is empty: name a folder")
-    folder = Folder.of(saving.folder)
-    if not saving.resume and folder.has_rows and folder.run_json.exists():
+    folder = Folder.of(output.folder)
+    if not output.resume and folder.has_rows and folder.run_json.exists():
         raise click.UsageError(
-            f"{saving.folder} holds a run already: give --resume to go on with it, or name another folder"
+            f"{output.folder} holds a run already: give --resume to go on with it, or name another folder"
         )
 
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.options import (
-    Crew,
-    Input,
-    Judging,
-    Rubrics,
-    Saving,
-    Showing,
-    crew_options,
+    DisplayOptions,
+    InputOptions,
+    JudgeOptions,
+    OutputOptions,
+    RubricOptions,
+    WorkerOptions,
+    display_options,
     input_options,
     judge_options,
+    output_options,
     rubric_options,
-    save_options,
-    show_options,
+    worker_options,
 )
 from assay.cli.root import Command
 
@@ -46,12 +46,17 @@ if TYPE_CHECKING:
 )
 @input_options("DATA...", several=True)
 @rubric_options(required=False)
-@save_options
-@crew_options
+@output_options
+@worker_options
 @judge_options("-m", "--model")
-@show_options
+@display_options
 def command(
-    given: Input, rubrics: Rubrics, saving: Saving, crew: Crew, judging: Judging, showing: Showing
+    given: InputOptions,
+    rubrics: RubricOptions,
+    output: OutputOptions,
+    workers: WorkerOptions,
+    judging: JudgeOptions,
+    display: DisplayOptions,
 ) -> int:
     """Score rollouts that were saved: .jsonl, .json, .csv, .tsv or .parquet files, or - for standard input.
 
@@ -62,27 +67,27 @@ def command(
     nothing is generated, and judges are asked only what they were not asked before.
     """
 
-    return score(given, rubrics, saving, crew, judging, showing)
+    return score(given, rubrics, output, workers, judging, display)
 
 
 def score(
-    given: Input,
-    rubrics: Rubrics,
-    saving: Saving,
-    crew: Crew,
-    judging: Judging,
-    showing: Showing,
+    given: InputOptions,
+    rubrics: RubricOptions,
+    output: OutputOptions,
+    workers: WorkerOptions,
+    judging: JudgeOptions,
+    display: DisplayOptions,
 ) -> int:
     """Score what is given, print it, and give the exit code."""
     from assay.cli.judges import judging_with
-    from assay.cli.runner import Running
+    from assay.cli.runner import Runner
     from assay.cli.sources import rubric_of
 
     rubric = None if rubrics.rubric is None else rubric_of(rubrics)
     names = [] if rubric is None else [criterion.name for criterion in rubric.criteria]
-    running = Running(given.data, names, judging, saving, showing)
+    runner = Runner(given.data, names, judging, output, display)
     rows = None if _is_run(given) else Rows(given)
-    if crew.backend is not None and not judging.dry_run:
+    if workers.backend is not None and not judging.dry_run:
         if rows is None:
             raise click.UsageError(
                 f"{given.data} is a run, which one process scores: leave --backend out"
@@ -90,19 +95,19 @@ def score(
         _refuse_no_rubric(rows, rubric)
 
         make = Making.of(rubrics, rubric, judging, rows_may_ask=rows.have_rubrics)
-        return running.carry_out(by_workers(given, make, saving, crew, showing), None)
-    _refuse_shards(saving)
+        return runner.carry_out(by_workers(given, make, output, workers, display), None)
+    _refuse_shards(output)
     work = (
-        _rescore(given, rubric, saving)
+        _rescore(given, rubric, output)
         if rows is None
-        else _score_rows(rows, rubric, saving, judging)
+        else _score_rows(rows, rubric, output, judging)
     )
     may_ask = rows is not None and rows.have_rubrics
-    with judging_with(judging, rubric, quiet=showing.quiet, rows_may_ask=may_ask) as grader:
-        return (running.rehearse if judging.dry_run else running.carry_out)(work, grader)
+    with judging_with(judging, rubric, quiet=display.quiet, rows_may_ask=may_ask) as grader:
+        return (runner.rehearse if judging.dry_run else runner.carry_out)(work, grader)
 
 
-def _is_run(given: Input) -> bool:
+def _is_run(given: InputOptions) -> bool:
     from assay.backends.cutting import tables_in
     from assay.runs.folder import Folder
 
@@ -120,20 +125,20 @@ def _refuse_no_rubric(rows: Rows, rubric: Rubric | None) -> None:
         )
 
 
-def _refuse_shards(saving: Saving) -> None:
+def _refuse_shards(output: OutputOptions) -> None:
     """Refuse a run whose shards are not all done: one process would begin it anew."""
     from assay.runs.folder import Folder
 
-    if saving.folder is not None and saving.resume:
-        folder = Folder.of(saving.folder)
+    if output.folder is not None and output.resume:
+        folder = Folder.of(output.folder)
         if (folder.path / "manifest.jsonl").exists() and not folder.has_rows:
-            raise click.UsageError(f"{saving.folder} is in shards: go on with it by --backend")
+            raise click.UsageError(f"{output.folder} is in shards: go on with it by --backend")
 
 
 class Rows:
     """The rows of a table, one of them looked at before the work begins."""
 
-    def __init__(self, given: Input) -> None:
+    def __init__(self, given: InputOptions) -> None:
         from assay.cli.sources import COMPLETION
         from assay.tables import TableError, rows_of
 
@@ -187,7 +192,9 @@ def _lines_in(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def _score_rows(rows: Rows, rubric: Rubric | None, saving: Saving, judging: Judging) -> Work:
+def _score_rows(
+    rows: Rows, rubric: Rubric | None, output: OutputOptions, judging: JudgeOptions
+) -> Work:
     """Rows of a table, which nobody scored yet."""
     from assay.backends.cutting import files_about
     from assay.runs import RunAbout, score_rows
@@ -197,8 +204,8 @@ def _score_rows(rows: Rows, rubric: Rubric | None, saving: Saving, judging: Judg
     about = RunAbout.of(
         "score",
         config={"map": dict(rows.given.mapping)},
-        options={"limit": rows.given.limit, "concurrency": saving.concurrency}
-        | {"money": judging.money},
+        options={"limit": rows.given.limit, "concurrency": output.concurrency}
+        | {"budget": judging.budget},
         data=files_about(rows.paths),
     )
 
@@ -208,8 +215,8 @@ def _score_rows(rows: Rows, rubric: Rubric | None, saving: Saving, judging: Judg
             rows,
             about=about,
             total=rows.count(),
-            max_concurrent=saving.concurrency or MOST_AT_ONCE,
-            exchanges=saving.exchanges,
+            max_concurrent=output.concurrency or MOST_AT_ONCE,
+            exchanges=output.judge_log,
             grader=under.grader,
             folder=under.folder,
             resume=under.resume,
@@ -221,7 +228,7 @@ def _score_rows(rows: Rows, rubric: Rubric | None, saving: Saving, judging: Judg
     return work
 
 
-def _rescore(given: Input, rubric: Rubric | None, saving: Saving) -> Work:
+def _rescore(given: InputOptions, rubric: Rubric | None, output: OutputOptions) -> Work:
     """A run that was saved, by another rubric."""
     from assay.cli.sources import opened
     from assay.runs import rescore
@@ -232,7 +239,7 @@ def _rescore(given: Input, rubric: Rubric | None, saving: Saving) -> Work:
     if given.mapping or given.limit is not None:
         raise click.UsageError(f"{given.data} is a run: --map and --limit are for tables")
     run = opened(given.data)
-    if saving.folder is not None and Path(saving.folder).resolve() == run.path.resolve():
+    if output.folder is not None and Path(output.folder).resolve() == run.path.resolve():
         raise click.UsageError(f"{given.data} would be written over: name another folder with -o")
 
     async def work(under: Conditions) -> Summary:
@@ -240,8 +247,8 @@ def _rescore(given: Input, rubric: Rubric | None, saving: Saving) -> Work:
             run,
             rubric,
             under.folder,
-            max_concurrent=saving.concurrency or MOST_AT_ONCE,
-            exchanges=saving.exchanges,
+            max_concurrent=output.concurrency or MOST_AT_ONCE,
+            exchanges=output.judge_log,
             grader=under.grader,
             resume=under.resume,
             on_row=under.on_row,
@@ -256,15 +263,20 @@ def _rescore(given: Input, rubric: Rubric | None, saving: Saving) -> Work:
 class Making:
     """Makes the rubric and the grader in a worker, as the options name them."""
 
-    rubrics: Rubrics
+    rubrics: RubricOptions
     rubric: Rubric | None
     """The rubric of a file, which other machines need not have; None for one that Python makes anew."""
-    judging: Judging
+    judging: JudgeOptions
     rows_may_ask: bool
 
     @classmethod
     def of(
-        cls, rubrics: Rubrics, rubric: Rubric | None, judging: Judging, *, rows_may_ask: bool
+        cls,
+        rubrics: RubricOptions,
+        rubric: Rubric | None,
+        judging: JudgeOptions,
+        *,
+        rows_may_ask: bool,
     ) -> Making:
         """Raises `UsageError` when every worker would have to load a model."""
         from assay.cli.judges import LOCAL, has_own_grader
@@ -293,23 +305,29 @@ class Making:
         return rubric, stack.enter_context(judging)
 
 
-def by_workers(given: Input, make: Making, saving: Saving, crew: Crew, showing: Showing) -> Work:
+def by_workers(
+    given: InputOptions,
+    make: Making,
+    output: OutputOptions,
+    workers: WorkerOptions,
+    display: DisplayOptions,
+) -> Work:
     """Rows of tables, in shards."""
     from assay.backends import score_shards
     from assay.backends.cutting import ROWS, files_about, files_of
     from assay.runs import RunAbout
 
-    if saving.folder is None:
+    if output.folder is None:
         raise click.UsageError("--backend needs a folder that all workers can write to: give -o")
     if given.limit is not None:
         raise click.UsageError("--limit is for one process: leave it or --backend out")
-    engine = _engine(crew, showing)
+    engine = _engine(workers, display)
     mapping = dict(given.mapping)
-    options: dict[str, Any] = {"concurrency": saving.concurrency, "money": make.judging.money}
+    options: dict[str, Any] = {"concurrency": output.concurrency, "budget": make.judging.budget}
     about = RunAbout.of(
         "score",
         config={"map": mapping},
-        options=options | {"backend": crew.backend, "workers": crew.workers},
+        options=options | {"backend": workers.backend, "workers": workers.workers},
         data=files_about(files_of(given.files)),
     )
 
@@ -326,12 +344,12 @@ def by_workers(given: Input, make: Making, saving: Saving, crew: Crew, showing: 
             given.files,
             under.folder,
             engine=engine,
-            rows=crew.shard_rows or ROWS,
+            rows=workers.shard_rows or ROWS,
             mapping=mapping,
             about=about,
             resume=under.resume,
-            max_concurrent=saving.concurrency,
-            exchanges=saving.exchanges,
+            max_concurrent=output.concurrency,
+            exchanges=output.judge_log,
             on_progress=under.on_progress,
             stopping=stopping,
         )
@@ -339,12 +357,12 @@ def by_workers(given: Input, make: Making, saving: Saving, crew: Crew, showing: 
     return work
 
 
-def _engine(crew: Crew, showing: Showing) -> Engine:
+def _engine(workers: WorkerOptions, display: DisplayOptions) -> Engine:
     from assay.backends import Processes, RayTasks
     from assay.cli.runner import say
 
-    if crew.backend == "processes":
-        return Processes() if crew.workers is None else Processes(crew.workers)
-    if crew.ray_address is None and "RAY_ADDRESS" not in os.environ:
-        say("starting Ray, which listens on all interfaces of this machine", showing)
-    return RayTasks(crew.ray_address, crew.workers)
+    if workers.backend == "processes":
+        return Processes() if workers.workers is None else Processes(workers.workers)
+    if workers.ray_address is None and "RAY_ADDRESS" not in os.environ:
+        say("starting Ray, which listens on all interfaces of this machine", display)
+    return RayTasks(workers.ray_address, workers.workers)

@@ -7,8 +7,8 @@ import click
 
 from assay.aggregation import POLICIES
 from assay.cli.options import (
-    Judging,
-    Rubrics,
+    JudgeOptions,
+    RubricOptions,
     allow_code_option,
     bundled,
     count,
@@ -47,7 +47,7 @@ class Limits:
 
 rubric_argument = bundled(
     "rubrics",
-    Rubrics,
+    RubricOptions,
     click.argument("rubric", metavar="RUBRIC", envvar="ASSAY_RUBRIC", shell_complete=files),
     allow_code_option,
 )
@@ -120,7 +120,9 @@ limit_options = bundled(
 )  # fmt: skip
 @limit_options
 @judge_options("-m", "--model")
-def command(rubrics: Rubrics, place: Place, unscored: str, limits: Limits, judging: Judging) -> int:
+def command(
+    rubrics: RubricOptions, place: Place, unscored: str, limits: Limits, judging: JudgeOptions
+) -> int:
     """Serve a rubric over HTTP, so that trainers can ask it for rewards.
 
     RUBRIC is a YAML, JSON or TOML file, or module:object. POST /v1/score takes rollouts; /openrlhf, /slime
@@ -161,7 +163,7 @@ def _settings(place: Place, unscored: str, limits: Limits) -> "Settings":
     )
 
 
-def _judge(judging: Judging) -> "Judge":
+def _judge(judging: JudgeOptions) -> "Judge":
     from typing import Any, cast
 
     from assay.cache import default_place
@@ -173,7 +175,7 @@ def _judge(judging: Judging) -> "Judge":
         grader=cast("Any", judging.grader),
         guard=judging.guard,
         cache=cache,
-        budget=judging.money,
+        budget=judging.budget,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import FOR_PEOPLE, brief_row, whole_row
-from assay.cli.options import Showing, bundled, count, files, number, show_options
+from assay.cli.options import DisplayOptions, bundled, count, display_options, files, number
 from assay.cli.root import FINE, Command
 from assay.cli.terminal import printable
 from assay.runs.thresholds import is_below
@@ -65,9 +65,9 @@ _wanted = bundled(
     "--sample", type=count(), default=0, metavar="N", help="Which rollout of the EXAMPLE, from 0."
 )
 @_wanted
-@show_options
+@display_options
 def command(
-    run: str, rows: bool, example: str | None, sample: int, wanted: Wanted, showing: Showing
+    run: str, rows: bool, example: str | None, sample: int, wanted: Wanted, display: DisplayOptions
 ) -> int:
     """Print what the saved RUN came to: errors first, then means, then every criterion.
 
@@ -75,33 +75,33 @@ def command(
     """
 
     if example is not None:
-        return show_row(run, example, sample, showing)
-    return show_run(run, wanted, showing, rows=rows or wanted.is_some)
+        return show_row(run, example, sample, display)
+    return show_run(run, wanted, display, rows=rows or wanted.is_some)
 
 
 FIRST = ("prompt", "completion", "answer")
 """Fields that are shown before the others."""
 
 
-def show_run(path: str, wanted: Wanted, showing: Showing, *, rows: bool) -> int:
+def show_run(path: str, wanted: Wanted, display: DisplayOptions, *, rows: bool) -> int:
     """Print a run and the rows that are wanted of it, and give the exit code."""
     from assay.cli.runner import code_for, low_rows, saved_run_format
     from assay.cli.sources import opened
 
     run = opened(path)
     summary = run.summary()
-    format = saved_run_format(run, showing, brief_row if rows else None)
+    format = saved_run_format(run, display, brief_row if rows else None)
     format.begin(summary)
-    if rows or showing.format not in FOR_PEOPLE:
+    if rows or display.format not in FOR_PEOPLE:
         for row in islice(filter(wanted.has, run.rows()), wanted.limit):
             format.row(row)
     format.end(summary)
-    if not showing.thresholds.are_set:
+    if not display.thresholds.are_set:
         return FINE
-    return code_for(summary, showing, low_rows(run.rows(), showing))
+    return code_for(summary, display, low_rows(run.rows(), display))
 
 
-def show_row(path: str, example: str, sample: int, showing: Showing) -> int:
+def show_row(path: str, example: str, sample: int, display: DisplayOptions) -> int:
     """Print one row of a run."""
     from assay.cli.runner import saved_run_format
     from assay.cli.sources import opened
@@ -111,13 +111,13 @@ def show_row(path: str, example: str, sample: int, showing: Showing) -> int:
         row = run.row(example, sample)
     except KeyError as error:
         raise click.UsageError(f"{error.args[0]}: --rows lists those there are") from None
-    if showing.format == "table":
+    if display.format == "table":
         print(_all_of(row))
         return FINE
-    format = saved_run_format(run, showing, brief_row)
+    format = saved_run_format(run, display, brief_row)
     format.begin(None)
     format.row(row)
-    if showing.format in ("json", "junit"):
+    if display.format in ("json", "junit"):
         format.end(run.summary())
     return FINE
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from assay.cli.options import Rubrics
+from assay.cli.options import RubricOptions
 from assay.errors import AssayError, RubricError
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
@@ -20,7 +20,7 @@ from assay.tables import TableError, rows_of
 from assay.wording import described, did_you_mean, short_repr
 
 
-def rubric_of(rubrics: Rubrics) -> Rubric:
+def rubric_of(rubrics: RubricOptions) -> Rubric:
     """The rubric that is named. A file goes before a module of the same name."""
     name = rubrics.rubric or ""
     if not is_reference(name) or Path(name).is_file():

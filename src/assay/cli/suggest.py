@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.formats import Section, figure, json_text, laid_out
-from assay.cli.options import Judging, count, files, judge_options
+from assay.cli.options import JudgeOptions, count, files, judge_options
 from assay.cli.root import BROKEN, FINE, MISSED, Command
 from assay.cli.terminal import counted, printable, shown_rehearsal, shown_spending
 
@@ -61,7 +61,7 @@ def command(
     pairs: str | None,
     prompt: str | None,
     references: str | None,
-    judging: Judging,
+    judging: JudgeOptions,
     most: int,
     limit: int | None,
     seed: int,
@@ -105,7 +105,7 @@ class Wanted:
 Work = Callable[["OnProgress | None"], Coroutine[Any, Any, "Suggestion"]]
 
 
-def suggest_rubric(source: Source, judging: Judging, wanted: Wanted) -> int:
+def suggest_rubric(source: Source, judging: JudgeOptions, wanted: Wanted) -> int:
     """Draft, judge, print, and give the exit code."""
     from assay.cache import VerdictCache
     from assay.cli.runner import quiet_log, shown_progress
@@ -120,7 +120,7 @@ def suggest_rubric(source: Source, judging: Judging, wanted: Wanted) -> int:
             if judging.dry_run:
                 return _rehearse(work)
             with (
-                budget(dollars=judging.money),
+                budget(dollars=judging.budget),
                 shown_progress("verdicts", quiet=wanted.quiet) as tell,
             ):
                 suggestion = run_sync(work(tell))
@@ -150,7 +150,9 @@ def _refuse_output(path: Path) -> None:
         raise click.UsageError(f"{path.parent} is no folder: make it first")
 
 
-def _work(source: Source, judging: Judging, wanted: Wanted, cache: VerdictCache | None) -> Work:
+def _work(
+    source: Source, judging: JudgeOptions, wanted: Wanted, cache: VerdictCache | None
+) -> Work:
     from assay.cli.judges import grader_of, judge_of
     from assay.suggest.drafts import read_pairs
     from assay.suggest.suggestion import suggest_from_pairs, suggest_from_references

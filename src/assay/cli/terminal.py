@@ -123,7 +123,7 @@ def shown_spending(spent: "Spending") -> str:
 def shown_rehearsal(spent: "Ledger") -> str:
     """What a dry run counted: what it would take if all goes well, and at most.
 
-    The number of calls is a bound. Dollars rest on a guess of how much judges write; `--money` bounds those.
+    The number of calls is a bound. Dollars rest on a guess of how much judges write; `--budget` bounds those.
     """
     from assay.runs.spending import Spending
 
