@@ -79,7 +79,7 @@ class MathEqual(BuiltinCheck):
         def read(completion: Messages) -> Any:
             try:
                 return self.read(completion, parser)
-            except Exception as error:  # noqa: BLE001 - the parser is somebody else's
+            except Exception as error:  # noqa: BLE001 - the parser is the user's
                 return Score.failed(error)
 
         found = await _each(read, completions)

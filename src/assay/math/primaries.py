@@ -398,7 +398,7 @@ class Primaries:
         return Symbol(name)
 
     def applied(self, node: Symbol | Constant) -> Node:
-        """`f(x)`: a function that nobody defined here."""
+        """`f(x)`: a function that the text does not define."""
         if self.token.value != "(" or self.token.spaced:
             return node
         self.advance()

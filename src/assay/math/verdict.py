@@ -13,7 +13,7 @@ Status = Literal[
     "too_large",
     "error",
 ]
-"""How a comparison ended. Only `equal` is a yes; `gold_unparsable` and `error` are nobody's answer."""
+"""How a comparison ended. Only `equal` is a yes; `gold_unparsable` and `error` say nothing of the answer."""
 
 Tier = Literal["normalize", "algebra", "symbolic"]
 
