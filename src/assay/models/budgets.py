@@ -380,7 +380,7 @@ async def rollout_spending() -> AsyncGenerator[None]:
 
 
 def refuse_unpriced(models: Iterable[Model]) -> None:
-    """Raise `BudgetExceeded` when money is limited here and nobody knows what one of these costs.
+    """Raise `BudgetExceeded` when dollars are limited here and the price of one of these is not known.
 
     Before a run, where one sentence says it; each call would be refused for the same reason.
     """
@@ -394,7 +394,7 @@ def refuse_unpriced(models: Iterable[Model]) -> None:
 
 
 def without_a_price(model: str) -> BudgetExceeded:
-    """What is said of a model that costs nobody knows what."""
+    """What is said of a model whose price is not known."""
     return BudgetExceeded(
         f"what {model} costs is not known, so the money of this run cannot be held to: "
         "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"

@@ -263,7 +263,7 @@ class Reply(NamedTuple):
     usage: Usage = NOTHING
     """Tokens of every call it took, also of one whose reply could not be read."""
     cost: float | None = None
-    """What those calls cost, in dollars; None when nobody knows the price. 0 from a cache."""
+    """What those calls cost, in dollars; None when the price is not known. 0 from a cache."""
     model: str = ""
     """The id that the endpoint resolved the model's name to."""
     finish_reason: str = "stop"

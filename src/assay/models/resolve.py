@@ -44,7 +44,7 @@ class _Options:
     limits: Limits | None = None
     price: Price | None = None
     bare: bool = False
-    """Whether equal requests are somebody else's affair: of what is put in front, or of the caller."""
+    """Whether equal requests are each asked here: a cache in front, or the caller, sees to them."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -294,7 +294,7 @@ _configured: list[Model] = []
 
 
 def configure(*, model: ModelSource | None = None, **options: Any) -> None:
-    """Name the model to ask where nobody names one; None goes back to the environment.
+    """Name the model to ask where none is named; None goes back to the environment.
 
     `options` are those of `model_of`.
 
@@ -308,7 +308,7 @@ def configure(*, model: ModelSource | None = None, **options: Any) -> None:
 
 
 def default_model() -> Model:
-    """The model that `configure` or `ASSAY_MODEL` names. Never one that nobody asked for."""
+    """The model that `configure` or `ASSAY_MODEL` names. Never one that was not asked for."""
     model = configured_model()
     if model is None:
         raise Refused(f"no default model is configured: {what_to_set()}")
@@ -336,7 +336,7 @@ def what_to_set() -> str:
 
 
 def configured_model() -> Model | None:
-    """The default model; None when nobody has named one."""
+    """The default model; None when none is named."""
     if _configured:
         return _configured[0]
     name = os.environ.get("ASSAY_MODEL", "").strip()

@@ -105,7 +105,7 @@ class SdkSend:
             try:
                 return await self._create(**body)
             except RuntimeError as error:
-                # Whoever meets such a connection drops it, and finds another or makes one.
+                # The call that meets such a connection drops it, and finds another or makes one.
                 if "loop is closed" not in str(error):
                     raise
         raise ConnectionError("the client holds only connections of an event loop that has ended")
