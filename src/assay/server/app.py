@@ -32,7 +32,14 @@ from assay.server.body import (
 )
 from assay.server.metrics import CONTENT_TYPE, Metrics, ServerStatus
 from assay.server.openapi import PAGES, document
-from assay.server.protocols import PROTOCOLS, ScoreRequest, ScoringProtocol, encode, refuse_unscored
+from assay.server.protocols import (
+    PROTOCOLS,
+    ScoredRequest,
+    ScoreRequest,
+    ScoringProtocol,
+    encode,
+    refuse_unscored,
+)
 from assay.server.service import LATE, RubricService
 from assay.server.settings import Bounds, Settings
 
@@ -292,8 +299,8 @@ class _Scoring:
             self._count(reports)
             if protocol.numbers_only and app.settings.unscored == "raise":
                 refuse_unscored(reports)
-            reply = protocol.write(asked, reports, service, app.settings.unscored)
-            return encode(reply), ((b"x-assay-rubric", service.hash.encode()),)
+            scored = ScoredRequest(asked, reports, service, app.settings.unscored)
+            return encode(protocol.write(scored)), ((b"x-assay-rubric", service.hash.encode()),)
         finally:
             app.admission.leave(held)
 

@@ -39,21 +39,20 @@ class Metrics(Collector):
     ) -> None:
         """`folder` is the one that `PROMETHEUS_MULTIPROC_DIR` named when prometheus_client was imported."""
         self._status = status
-        self._registry = own = CollectorRegistry()
+        own = CollectorRegistry()
         self.requests = Counter(
             "assay_requests", "Scoring requests answered.", ["route", "status"], registry=own
         )
-        self.rollouts = Counter(
-            "assay_rollouts", "Rollouts scored, and rollouts without a score.", ["route", "outcome"], registry=own
-        )  # fmt: skip
+        outcomes = "Rollouts scored, and rollouts without a score."
+        self.rollouts = Counter("assay_rollouts", outcomes, ["route", "outcome"], registry=own)
+        instead = "Unscored rollouts on routes that take numbers only, by what was sent instead."
         self.fallbacks = Counter(
-            "assay_unscored_fallbacks", "Unscored rollouts on routes that take numbers only, by what was sent instead.",
-            ["route", "fallback"], registry=own,
-        )  # fmt: skip
+            "assay_unscored_fallbacks", instead, ["route", "fallback"], registry=own
+        )
+        time_taken = "Time from the head of a request to its answer."
         self.seconds = Histogram(
-            "assay_request_seconds", "Time from the head of a request to its answer.", ["route"],
-            buckets=SECONDS, registry=own,
-        )  # fmt: skip
+            "assay_request_seconds", time_taken, ["route"], buckets=SECONDS, registry=own
+        )
         self.deadlines = Counter(
             "assay_deadlines", "Rollouts that were not scored in time.", registry=own
         )
@@ -86,9 +85,8 @@ class Metrics(Collector):
     def text(self) -> bytes:
         """All metrics, as Prometheus reads them."""
         for _ in range(20):
-            with suppress(
-                struct.error, RuntimeError
-            ):  # the file of a worker that starts is still empty
+            # The file of a worker that is just starting is still empty.
+            with suppress(struct.error, RuntimeError):
                 return generate_latest(self._shown)
             time.sleep(0.005)
         return generate_latest(self._shown)
@@ -105,21 +103,21 @@ class Metrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """What is read from the status when it is asked for, and counted by no worker."""
         status = self._status()
-        yield GaugeMetricFamily(
-            "assay_workers", "Worker processes that should be there.", status.workers
-        )
-        yield GaugeMetricFamily(
+        failed = float(bool(status.reload_error))
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        yield gauge("assay_workers", "Worker processes that should be there.", status.workers)
+        yield gauge(
             "assay_workers_ready", "Worker processes that take requests.", status.workers_ready
         )
-        yield CounterMetricFamily(
+        yield counter(
             "assay_worker_restarts", "Worker processes that were replaced.", status.restarts
         )
-        yield CounterMetricFamily(
-            "assay_rubric_reloads", "Times that a changed rubric file was taken over.", status.reloads
-        )  # fmt: skip
-        yield CounterMetricFamily(
-            "assay_rubric_reload_failures", "Times that it could not be.", status.reload_failures
+        yield counter(
+            "assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads
         )
-        yield GaugeMetricFamily(
-            "assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", float(bool(status.reload_error))
-        )  # fmt: skip
+        yield counter(
+            "assay_rubric_reload_failures", "Those that could not be.", status.reload_failures
+        )
+        yield gauge(
+            "assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", failed
+        )

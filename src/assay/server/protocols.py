@@ -29,7 +29,26 @@ class ScoreRequest(NamedTuple):
     """The rollouts of a request, and what the reply needs of it besides."""
 
     rollouts: list[Rollout]
-    request: Any = None
+    detail: Any = None
+
+
+class ScoredRequest(NamedTuple):
+    """A request with the reports on its rollouts, from which its reply is written."""
+
+    request: ScoreRequest
+    reports: Sequence[EvaluationReport]
+    service: RubricService
+    unscored: Policy
+
+    def filled(self, numbers: Sequence[Number]) -> list[Number]:
+        """The numbers, with what the policy says in the place of each that is missing; a prompt makes a group."""
+        if None not in numbers:
+            return list(numbers)
+        groups = [repr(rollout.prompt) for rollout in self.request.rollouts]
+        try:
+            return Fallback(self.unscored).fill(numbers, groups)
+        except UnscoredError as error:
+            raise HttpRefusal(422, str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -44,7 +63,7 @@ class ScoringProtocol:
     reply: Any
     read: Callable[[Any], ScoreRequest]
     """What a decoded body asks for; raises `HttpRefusal` when it is not as it should be."""
-    write: Callable[[ScoreRequest, Sequence[EvaluationReport], RubricService, Policy], Any]
+    write: Callable[[ScoredRequest], Any]
     """The reply; raises `HttpRefusal` when there can be none."""
     numbers_only: bool = True
     """Whether a reply has no place for a rollout without a score."""
@@ -111,22 +130,17 @@ def _rollout(body: RolloutBody) -> Rollout:
     )
 
 
-def _write_score(
-    asked: ScoreRequest,
-    reports: Sequence[EvaluationReport],
-    service: RubricService,
-    unscored: Policy,
-) -> ScoreReply:
+def _write_score(scored: ScoredRequest) -> ScoreReply:
     items = [
         Item(report.raw_score, report.score)
         if report.scored
         else Item(None, None, report.errors or report.why_unscored, report.partial_reward)
-        for report in reports
+        for report in scored.reports
     ]
-    if asked.request:
-        for item, report in zip(items, reports, strict=True):
+    if scored.request.detail:
+        for item, report in zip(items, scored.reports, strict=True):
             item.report = report.to_dict()
-    return ScoreReply(service.hash, items)
+    return ScoreReply(scored.service.hash, items)
 
 
 # POST /openrlhf: as OpenRLHF asks its remote reward model
@@ -191,20 +205,13 @@ def _after(query: str, prompt: str) -> str | None:
     return query[place:]
 
 
-def _write_openrlhf(
-    asked: ScoreRequest,
-    reports: Sequence[EvaluationReport],
-    service: RubricService,
-    unscored: Policy,
-) -> OpenRLHFReply:
-    def filled(numbers: Sequence[Number]) -> list[Number]:
-        return _filled(numbers, asked.rollouts, unscored)
-
+def _write_openrlhf(scored: ScoredRequest) -> OpenRLHFReply:
+    filled, reports = scored.filled, scored.reports
     values = [report.metrics for report in reports]
     return OpenRLHFReply(
         filled([report.raw_score for report in reports]),
         filled([report.score for report in reports]),
-        {name: filled([row.get(name) for row in values]) for name in service.steady},
+        {name: filled([row.get(name) for row in values]) for name in scored.service.steady},
     )
 
 
@@ -232,14 +239,9 @@ def _read_slime(value: Any) -> ScoreRequest:
     return ScoreRequest(rollouts, is_group)
 
 
-def _write_slime(
-    asked: ScoreRequest,
-    reports: Sequence[EvaluationReport],
-    service: RubricService,
-    unscored: Policy,
-) -> SlimeReply:
-    rewards = _filled([report.raw_score for report in reports], asked.rollouts, unscored)
-    return rewards if asked.request else rewards[0]
+def _write_slime(scored: ScoredRequest) -> SlimeReply:
+    rewards = scored.filled([report.raw_score for report in scored.reports])
+    return rewards if scored.request.detail else rewards[0]
 
 
 # POST /verify: as NeMo-Gym asks a resources server; its reply is the request with a reward
@@ -315,18 +317,13 @@ def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"role": item.get("role", "assistant"), "content": item.get("content")}
 
 
-def _write_verify(
-    asked: ScoreRequest,
-    reports: Sequence[EvaluationReport],
-    service: RubricService,
-    unscored: Policy,
-) -> dict[str, Any]:
-    [report] = reports
-    [reward] = _filled([report.raw_score], asked.rollouts, unscored)
+def _write_verify(scored: ScoredRequest) -> dict[str, Any]:
+    [report], row = scored.reports, scored.request.detail
+    [reward] = scored.filled([report.raw_score])
     if reward is None:
         # NeMo-Gym keeps a row that is marked so out of its metrics; the 0 stands for nothing.
         errors = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
-        return asked.request | {
+        return row | {
             "reward": 0.0,
             "mask_sample": True,
             "failure_kind": "judge_failed",
@@ -341,7 +338,7 @@ def _write_verify(
     # With a veto or a mean the parts do not come to the reward, and are left out.
     adds_up = math.isclose(math.fsum(parts.values()), reward, rel_tol=1e-9, abs_tol=1e-9)
     components = {"reward_components": parts} if parts and adds_up else {}
-    return asked.request | {"reward": reward} | components
+    return row | {"reward": reward} | components
 
 
 PROTOCOLS: Final = (
@@ -362,18 +359,6 @@ PROTOCOLS: Final = (
         VerifyBody, VerifyReply, _read_verify, _write_verify,
     ),
 )  # fmt: skip
-
-
-def _filled(
-    numbers: Sequence[Number], rollouts: Sequence[Rollout], unscored: Policy
-) -> list[Number]:
-    """The numbers, with what the policy says in the place of each that is missing; a prompt makes a group."""
-    if None not in numbers:
-        return list(numbers)
-    try:
-        return Fallback(unscored).fill(numbers, [repr(rollout.prompt) for rollout in rollouts])
-    except UnscoredError as error:
-        raise HttpRefusal(422, str(error)) from None
 
 
 def refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
