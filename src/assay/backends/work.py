@@ -19,7 +19,7 @@ from assay.backends.shared import Sharing, counts_of, sharing
 from assay.concurrency import run_sync
 from assay.engine import logging_once
 from assay.runs.folder import RunRefused
-from assay.runs.pipeline import Feed, Progress, Scoring, Watch
+from assay.runs.pipeline import Feed, Pipeline, Progress, Watch
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.summary import Tally
 
@@ -80,7 +80,7 @@ class _Attempt:
         watch = Watch(partial(self._tell, shared.tell), shard.rows, shared.ledger)
         with logging_once(), PartSink(path, job.run_about().criteria, tally, watch) as sink:
             feed = Feed(shard.read(job.mapping), rubrics, sink.has, self._numbering)
-            scoring = Scoring(
+            scoring = Pipeline(
                 sink,
                 grader or rubrics.autograder,
                 job.max_concurrent,

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -107,12 +107,12 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Job:
+class RolloutJob:
     """One rollout to do; what follows its group is filled in as it goes."""
 
     key: Key
     example: Example
-    group: "Group"
+    group: "ExampleGroup"
     number: int
     """Its place among all of them."""
     state: State | None = None
@@ -129,16 +129,16 @@ class Job:
     @property
     def metrics(self) -> Mapping[str, float]:
         """The value of every criterion that has one, by name."""
-        # Scoring left them in the state; out of the report they would have to be made anew.
+        # GroupScorer left them in the state; out of the report they would have to be made anew.
         found = self.state.get("metrics") if self.state is not None else None
         return found or {}
 
 
 @dataclass(slots=True)
-class Group:
+class ExampleGroup:
     """The rollouts of one example, which are scored together."""
 
-    jobs: list[Job] = field(default_factory=list[Job])
+    jobs: list[RolloutJob] = field(default_factory=list[RolloutJob])
     spending: RolloutSpending | None = None
     """What it has asked of models so far, where money is limited and it has begun."""
     beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -149,20 +149,22 @@ class Group:
         return all(job.state is not None for job in self.jobs)
 
 
-def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[Job]:
+def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
     """Every rollout, in order. An example that comes again, or is to be asked again, is sampled again."""
-    jobs: list[Job] = []
-    groups: dict[str, Group] = {}
+    jobs: list[RolloutJob] = []
+    groups: dict[str, ExampleGroup] = {}
     numbering = Numbering()
     for example in examples:
         own = example.get("sample")
         known = {"example_id": example["example_id"], "sample": own if times == 1 else None}
         for _ in range(times):
             key = numbering.key_of(known)
-            group = groups.setdefault(key[0], Group())
+            group = groups.setdefault(key[0], ExampleGroup())
             # A column of that name with something else in it is the data set's own affair.
             numbered = own is None or type(own) is int
-            job = Job(key, {**example, "sample": key[1]} if numbered else example, group, len(jobs))
+            job = RolloutJob(
+                key, {**example, "sample": key[1]} if numbered else example, group, len(jobs)
+            )
             group.jobs.append(job)
             jobs.append(job)
     return jobs
@@ -172,7 +174,7 @@ KEPT = ("is_truncated", "stop_condition", "tool_failures")
 """Fields of a state that are kept with every rollout that has them."""
 
 
-class Scored(NamedTuple):
+class ScoredRollout(NamedTuple):
     """What scoring gave for one rollout, and what it took."""
 
     report: EvaluationReport
@@ -182,10 +184,10 @@ class Scored(NamedTuple):
     """What judges were asked and said about its group, on the first of it."""
 
 
-UNSCORED = Scored(EvaluationReport())
+UNSCORED = ScoredRollout(EvaluationReport())
 
 
-def row_of(job: Job, scored: Scored, columns: Sequence[str]) -> Row:
+def row_of(job: RolloutJob, scored: ScoredRollout, columns: Sequence[str]) -> Row:
     """What is kept of a rollout."""
     state = job.state or State()
     fields = {**job.example, "completion": state.get("completion")}
@@ -235,7 +237,7 @@ def _parts(number: int, count: int) -> list[int]:
     return [each + (place < rest) for place in range(count)]
 
 
-def outputs_of(jobs: Sequence[Job]) -> Iterator[dict[str, Any]]:
+def outputs_of(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
     """One dict a rollout that is done, in order; every metric stands under its own name too."""
     compared = {id(job.group): _advantages(job) for job in jobs if len(job.group.jobs) > 1}
     for job in jobs:
@@ -247,7 +249,7 @@ def outputs_of(jobs: Sequence[Job]) -> Iterator[dict[str, Any]]:
             yield output | named
 
 
-def _advantages(job: Job) -> dict[int, float | None]:
+def _advantages(job: RolloutJob) -> dict[int, float | None]:
     """Of each rollout in a job's group, by sample."""
     rows = [other.row for other in job.group.jobs if other.row is not None]
     worth = advantages([row.reward for row in rows])
@@ -281,7 +283,7 @@ def _output(row: Row, metrics: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-class Scoring:
+class GroupScorer:
     """How the rollouts of one evaluation are scored."""
 
     def __init__(self, rubric: Rubric | None, settings: Settings) -> None:
@@ -299,11 +301,11 @@ class Scoring:
         if self._rubric is not None:
             await self._rubric.score([], autograder=self._settings.grader)
 
-    def waits(self, group: Group) -> bool:
+    def waits(self, group: ExampleGroup) -> bool:
         """Whether a group is scored by itself: for its rubric waits for somebody, or compares."""
         return self._by_group or group.jobs[0].example.get(COLUMN) is not None
 
-    def compares(self, group: Group) -> bool:
+    def compares(self, group: ExampleGroup) -> bool:
         """Whether the rollouts of a group are weighed against each other."""
         try:
             rubric = self._rubric_of(group)
@@ -311,7 +313,7 @@ class Scoring:
             return False
         return rubric is not None and rubric.compares
 
-    async def rows(self, groups: Sequence[Group]) -> list[Row]:
+    async def rows(self, groups: Sequence[ExampleGroup]) -> list[Row]:
         """What is kept of the rollouts that are over and not kept yet; several groups if none waits."""
         jobs = [
             job
@@ -327,7 +329,9 @@ class Scoring:
             rows.append(job.row)
         return rows
 
-    async def _scored(self, groups: Sequence[Group], jobs: Sequence[Job]) -> dict[Key, Scored]:
+    async def _scored(
+        self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]
+    ) -> dict[Key, ScoredRollout]:
         """What scoring gives for each of them; nothing where there is no rubric."""
         if not jobs:
             return {}
@@ -340,13 +344,15 @@ class Scoring:
                 reports = await self._of_many(groups, jobs)
         seconds = (time.monotonic() - started) / len(jobs)
         parts = zip(jobs, reports, shares(ledger, len(jobs)), strict=False)
-        scored = {job.key: Scored(report, spent, seconds) for job, report, spent in parts}
+        scored = {job.key: ScoredRollout(report, spent, seconds) for job, report, spent in parts}
         if said and scored:
             first = jobs[0].key
             scored[first] = scored[first]._replace(exchanges=exchanges_told(said))
         return scored
 
-    async def _of_group(self, group: Group, jobs: Sequence[Job]) -> Sequence[EvaluationReport]:
+    async def _of_group(
+        self, group: ExampleGroup, jobs: Sequence[RolloutJob]
+    ) -> Sequence[EvaluationReport]:
         try:
             rubric = self._rubric_of(group)
         except RubricError as error:
@@ -364,7 +370,7 @@ class Scoring:
         return found
 
     async def _of_many(
-        self, groups: Sequence[Group], jobs: Sequence[Job]
+        self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]
     ) -> Sequence[EvaluationReport]:
         """Each rollout by itself, all at once: a call for each would cost more than the checks do."""
         if self._rubric is None:
@@ -387,30 +393,32 @@ class Scoring:
                 _write_advantages(group, rewards)
         return reports
 
-    def _of_misfit(self, error: SignatureError, jobs: Sequence[Job]) -> list[EvaluationReport]:
+    def _of_misfit(
+        self, error: SignatureError, jobs: Sequence[RolloutJob]
+    ) -> list[EvaluationReport]:
         """A field is missing. If others have it, that is these examples' fault; if not, the rubric's."""
         if not self._fits:
             raise error
         return _all_unreadable(error, jobs)
 
-    def _rubric_of(self, group: Group) -> Rubric | None:
+    def _rubric_of(self, group: ExampleGroup) -> Rubric | None:
         example = group.jobs[0].example
         if self._rubric is None and example.get(COLUMN) is None:
             return None
         return self._rubrics.of(example)[0]
 
 
-def _states(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+def _states(jobs: Sequence[RolloutJob]) -> list[dict[str, Any]]:
     return [job.state for job in jobs if job.state is not None]
 
 
 def _all_unreadable(
-    error: RubricError | SignatureError, jobs: Sequence[Job]
+    error: RubricError | SignatureError, jobs: Sequence[RolloutJob]
 ) -> list[EvaluationReport]:
     return [unreadable_report(error, f"example {job.key[0]}") for job in jobs]
 
 
-def _write_advantages(group: Group, rewards: dict[Key, float | None]) -> None:
+def _write_advantages(group: ExampleGroup, rewards: dict[Key, float | None]) -> None:
     worth = advantages([rewards.get(job.key) for job in group.jobs])
     for job, advantage in zip(group.jobs, worth, strict=True):
         if job.state is not None:
@@ -423,8 +431,15 @@ STAND_IN = "An answer of about this length stands for what the model would have 
 logger = logger_of("assay")
 
 
-class Rolls(Protocol):
-    """What an evaluator needs of an environment."""
+class Evaluated(Protocol):
+    """What is needed of an environment to evaluate it."""
+
+    env_id: str
+
+    @property
+    def scoring(self) -> Rubric | None:
+        """What scores its rollouts; None when nothing does."""
+        ...
 
     async def rollout(
         self, input: Example, client: Any, model: Any, sampling_args: Any = None
@@ -436,22 +451,22 @@ class Evaluator:
 
     def __init__(
         self,
-        environment: Rolls,
+        environment: Evaluated,
         rubric: Rubric | None,
         under_test: ModelUnderTest,
         settings: Settings,
-        keep: Callable[[Sequence[Row]], None],
+        sink: Sink,
     ) -> None:
         """Without a `rubric` only examples that bring their own are scored."""
         self._environment = environment
-        self._scoring = Scoring(rubric, settings)
+        self._scoring = GroupScorer(rubric, settings)
         self._under_test = under_test
         self._settings = settings
-        self._keep = keep
-        self._over: list[Group] = []
+        self._sink = sink
+        self._over: list[ExampleGroup] = []
         """Groups that are to be scored next, together."""
 
-    async def run(self, jobs: Sequence[Job]) -> None:
+    async def run(self, jobs: Sequence[RolloutJob]) -> None:
         """Do the jobs, and fill each in."""
         await self._scoring.refuse_unfit()
         stopping = self._settings.stopping
@@ -475,7 +490,7 @@ class Evaluator:
             _end(job.group for job in jobs)
         _report_failures(jobs)
 
-    async def _do(self, job: Job) -> None:
+    async def _do(self, job: RolloutJob) -> None:
         """Have the model do one rollout. What goes wrong is this rollout's, and no other's."""
         started = time.monotonic()
         with budget() as ledger:
@@ -493,7 +508,7 @@ class Evaluator:
         job.error = _why(state.get("error"))
         job.state = state
 
-    async def _rolled(self, job: Job) -> State:
+    async def _rolled(self, job: RolloutJob) -> State:
         under_test = self._under_test
         state = await self._environment.rollout(
             job.example, under_test, under_test.name, under_test.sampling_args
@@ -502,14 +517,14 @@ class Evaluator:
             raise TypeError(f"rollout gave {short_repr(state)}: return the state")
         return state
 
-    async def _settle(self, group: Group) -> None:
+    async def _settle(self, group: ExampleGroup) -> None:
         """Score a group that is over, and keep it. Groups that end together are scored together.
 
         That is for rubrics that wait for nobody. For any other it would make one group wait for
         what another is waiting for.
         """
         if self._scoring.waits(group):
-            self._keep(await self._scoring.rows([group]))
+            await self._score([group])
             _end([group])
             return
         self._over.append(group)
@@ -521,10 +536,16 @@ class Evaluator:
         finally:
             # On Ctrl-C too: it is paid for.
             groups, self._over = self._over, []
-            self._keep(await self._scoring.rows(groups))
+            await self._score(groups)
             _end(groups)
 
-    async def _settle_rest(self, jobs: Sequence[Job]) -> None:
+    async def _score(self, groups: Sequence[ExampleGroup]) -> None:
+        """Score groups, and keep their rows: from then on they survive whatever happens to the process."""
+        rows = await self._scoring.rows(groups)
+        saved = self._settings.run is not None
+        self._sink.take(rows, [holdable(row.fields) for row in rows] if saved else ())
+
+    async def _settle_rest(self, jobs: Sequence[RolloutJob]) -> None:
         """Score what is over in groups that are not.
 
         Where rollouts are compared, part of a group is no group: it is done again on resuming.
@@ -532,10 +553,10 @@ class Evaluator:
         groups = {id(job.group): job.group for job in jobs if not job.group.over}
         parts = [group for group in groups.values() if not self._scoring.compares(group)]
         for group in parts:
-            self._keep(await self._scoring.rows([group]))
+            await self._score([group])
 
 
-async def _begun(group: Group) -> AbstractContextManager[None]:
+async def _begun(group: ExampleGroup) -> AbstractContextManager[None]:
     """A group that has begun, which it does when the money does for it; around what is done for it."""
     async with group.beginning:
         if group.spending is None:
@@ -543,7 +564,7 @@ async def _begun(group: Group) -> AbstractContextManager[None]:
     return nullcontext() if group.spending is None else group.spending.inside()
 
 
-def _end(groups: Iterable[Group]) -> None:
+def _end(groups: Iterable[ExampleGroup]) -> None:
     """Let other groups begin."""
     for group in groups:
         if group.spending is not None:
@@ -556,51 +577,19 @@ def _why(error: object) -> str | None:
     return described(error) if isinstance(error, BaseException) else str(error)
 
 
-def _report_failures(jobs: Sequence[Job]) -> None:
+def _report_failures(jobs: Sequence[RolloutJob]) -> None:
     errors = [job.error for job in jobs if job.error is not None]
     if errors:
         logger.error("%d of %d rollouts failed; the first: %s", len(errors), len(jobs), errors[0])
 
 
-class Keeping:
-    """Where the rows of one evaluation go, and come from when it is gone on with."""
-
-    def __init__(self, sink: Sink, settings: Settings) -> None:
-        self._sink = sink
-        self._folder = settings.run
-
-    def __call__(self, rows: Sequence[Row]) -> None:
-        """Keep some rows. Once it returns, they survive whatever happens to the process."""
-        saved = self._folder is not None
-        self._sink.take(rows, [holdable(row.fields) for row in rows] if saved else ())
-
-    def restore(self, jobs: Sequence[Job]) -> list[Job]:
-        """Fill in the jobs that were done in an earlier sitting; those that are left to do."""
-        if self._folder is None or self._sink.is_fresh:
-            return list(jobs)
-        kept = {row.key: row for row in Run.open(self._folder).rows()}
-        for job in jobs:
-            if self._sink.has(job.key):
-                job.row = kept[job.key]
-                job.state = state_of(job.row)
-        return [job for job in jobs if job.row is None]
-
-    def finish(self, jobs: Sequence[Job]) -> Summary:
-        """What it all comes to."""
-        return self._sink.finish(complete=all(job.row is not None for job in jobs))
-
-
-@contextmanager
-def keeping(settings: Settings, about: RunAbout, total: int, ledger: Ledger) -> Generator[Keeping]:
-    """A place for the rows of an evaluation, for as long as it takes."""
-    with opened_sink(
-        settings.run,
-        about,
-        resume=settings.resume,
-        on_row=settings.on_row,
-        watch=Watch(settings.on_progress, total, ledger),
-    ) as sink:
-        yield Keeping(sink, settings)
+def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: Sink) -> None:
+    """Fill in the jobs that were done in an earlier sitting."""
+    kept = {row.key: row for row in Run.open(folder).rows()}
+    for job in jobs:
+        if sink.has(job.key):
+            job.row = kept[job.key]
+            job.state = state_of(job.row)
 
 
 def fingerprint(examples: Iterable[Mapping[str, Any]]) -> str:
@@ -609,17 +598,6 @@ def fingerprint(examples: Iterable[Mapping[str, Any]]) -> str:
     for example in examples:
         digest.update(as_text(plain(example)).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
-
-
-class Evaluated(Rolls, Protocol):
-    """What is needed of an environment to evaluate it."""
-
-    env_id: str
-
-    @property
-    def scoring(self) -> Rubric | None:
-        """What scores its rollouts; None when nothing does."""
-        ...
 
 
 async def carry_out(
@@ -638,11 +616,17 @@ async def carry_out(
     rubric = environment.scoring
     about = _about(environment, data, under_test, settings, rubric)
     jobs = jobs_of(examples, times=settings.rollouts_per_example)
-    with budget() as ledger, logging_once(), keeping(settings, about, len(jobs), ledger) as keep:
-        to_do = keep.restore(jobs)
-        await Evaluator(environment, rubric, under_test, settings, keep).run(to_do)
-        summary = keep.finish(jobs)
-    done = [job for job in jobs if job.row is not None]
+    with budget() as ledger, logging_once():
+        watch = Watch(settings.on_progress, len(jobs), ledger)
+        with opened_sink(
+            settings.run, about, resume=settings.resume, on_row=settings.on_row, watch=watch
+        ) as sink:
+            if settings.run is not None and not sink.is_fresh:
+                _restore(jobs, settings.run, sink)
+            to_do = [job for job in jobs if job.row is None]
+            await Evaluator(environment, rubric, under_test, settings, sink).run(to_do)
+            done = [job for job in jobs if job.row is not None]
+            summary = sink.finish(complete=len(done) == len(jobs))
     metadata = {
         "env_id": environment.env_id,
         "model": under_test.name,
@@ -687,7 +671,7 @@ def _about(
     )
 
 
-def _outcome(jobs: Sequence[Job], summary: Summary) -> dict[str, Any]:
+def _outcome(jobs: Sequence[RolloutJob], summary: Summary) -> dict[str, Any]:
     """What went wrong, and then the means over the rest."""
     count = len(jobs)
     return {

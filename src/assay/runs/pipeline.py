@@ -417,7 +417,7 @@ async def score_rows(
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             feed = Feed(rows, rubrics, sink.has)
-            scoring = Scoring(
+            scoring = Pipeline(
                 sink, grader or rubrics.autograder, max_concurrent, exchanges=exchanges
             )
             stopped = await scoring.run(feed.units(), stopping)
@@ -445,7 +445,7 @@ def _completed(
     return about
 
 
-class Scoring:
+class Pipeline:
     """Units of rows on their way to a sink."""
 
     def __init__(

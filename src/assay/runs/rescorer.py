@@ -24,7 +24,7 @@ from assay.runs.pipeline import (
     OnProgress,
     OnRow,
     Pending,
-    Scoring,
+    Pipeline,
     Stopping,
     Watch,
     opened_sink,
@@ -179,7 +179,7 @@ async def rescore(
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             rubrics = RowRubrics(scorer)
             feed = _SavedRows(run, Feed((), rubrics, sink.has), rubrics, keeps=keeps)
-            scoring = Scoring(sink, asked, max_concurrent, exchanges=exchanges)
+            scoring = Pipeline(sink, asked, max_concurrent, exchanges=exchanges)
             stopped = await scoring.run(feed.units(), stopping)
             return sink.finish(complete=not stopped)
 
