@@ -5,7 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextvars import copy_context
 from operator import length_hint
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -18,15 +18,21 @@ GLANCE = 0.005
 """Seconds between two looks at whether there is room."""
 
 
-FAILURES = (Exception, asyncio.CancelledError)
-"""What somebody else's code may fail with; look at `is_stop` before making light of one."""
+FAILURES: Final = BaseException
+"""What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before
+making light of one."""
 
 
 def is_stop(error: BaseException) -> bool:
-    """Whether an error means that we are being cancelled, and not that something inside was."""
-    task = asyncio.current_task()
-    stopping = task is not None and task.cancelling() > 0
-    return isinstance(error, asyncio.CancelledError) and stopping
+    """Whether an error means that we are to stop, and not that something inside failed."""
+    if isinstance(error, asyncio.CancelledError):
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no loop, so nothing of ours is cancelled
+            return False
+        return task is not None and task.cancelling() > 0
+    # A coroutine that is closed is told so by GeneratorExit.
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
 async def side_by_side(

@@ -370,33 +370,33 @@ class EvaluationReport:
 _FIELDS = tuple(field.name for field in fields(EvaluationReport))
 
 
-def full_reports(
-    sums: Iterable[float],
+def full_report(
+    raw: float,
     stakes: tuple[float, float],
-    lines: Iterable[Lines],
+    lines: Lines,
     scale: Scale,
     *,
     counted: int,
     judged: bool,
-) -> list[EvaluationReport]:
-    """The reports on rollouts whose counted lines are all answered, under a plain rule of one rubric."""
+) -> EvaluationReport:
+    """The report on a rollout whose counted lines are all answered, under a plain rule of one rubric."""
     gain, loss = stakes
-    same = {"gain": gain, "loss": loss, "asked": counted, "answered": counted, "scale": scale}
-    reports: list[EvaluationReport] = []
-    for raw, line in zip(sums, lines, strict=True):
-        report = object.__new__(EvaluationReport)
-        reward = raw if counted else None
-        # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
-        report.__dict__.update(
-            same,
-            score=normalise(Totals(raw, gain, loss), scale) if counted else None,
-            raw_score=reward,
-            llm_raw_score=reward if judged else None,
-            report=line,
-            partial_reward=raw,
-        )
-        reports.append(report)
-    return reports
+    reward = raw if counted else None
+    report = object.__new__(EvaluationReport)
+    # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
+    report.__dict__.update(
+        score=normalise(Totals(raw, gain, loss), scale) if counted else None,
+        raw_score=reward,
+        llm_raw_score=reward if judged else None,
+        report=lines,
+        gain=gain,
+        loss=loss,
+        asked=counted,
+        answered=counted,
+        scale=scale,
+        partial_reward=raw,
+    )
+    return report
 
 
 _EMPTY = EvaluationReport()

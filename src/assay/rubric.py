@@ -16,17 +16,14 @@ from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
 from assay.criterion import Criterion, Scorer
 from assay.engine import (
     CHUNK,
+    BatchResult,
     Engine,
-    Findings,
-    Found,
+    Outcomes,
     Plan,
-    Reported,
-    Reports,
-    Rewards,
     Summed,
+    Traits,
     bound_to,
     named_apart,
-    rewards_of,
 )
 from assay.errors import GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
@@ -64,7 +61,9 @@ class BaseRubric(ABC):
                 setattr(cls, name, _noting(method))
 
     @abstractmethod
-    def _find(self, batch: Batch, autograder: Autograder | None = None) -> Found:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         """What is found about every rollout of a batch, by the criteria alone."""
 
     @property
@@ -76,24 +75,24 @@ class BaseRubric(ABC):
         kind = type(self)
         return frozenset(n for n in _METHODS if getattr(kind, n) is not getattr(BaseRubric, n))
 
-    async def _findings(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+    async def score_batch(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         """What is found about every rollout of a batch, by a method of a subclass if it has one."""
         call = _under_way(self)
         if call is not None:
-            return await self._find(batch, autograder or call.grader)
+            return await self._ask_criteria(batch, autograder or call.grader)
         own = self._own_methods()
         if not own or not len(batch):
-            return await self._find(batch, autograder)
+            return await self._ask_criteria(batch, autograder)
         if "score" in own:
             options = {} if autograder is None else {"autograder": autograder}
             with _calling(_Call(self, autograder)):
-                return Reported(list(await self.score(batch.rollouts(), **options)))
+                return BatchResult(list(await self.score(batch.rollouts(), **options)))
         pairs = zip(batch.rows, batch.states, strict=True)
         states = [_own_state(row, state) for row, state in pairs]
         # What it writes is read from the states; whoever asked decides what is left there.
         earlier = [{n: state.pop(n) for n in OUTPUTS if n in state} for state in states]
         try:
-            return Reported(await self._ask_own(states, autograder, quietly=True))
+            return BatchResult(await self._ask_own(states, autograder, quietly=True))
         finally:
             for state, outputs in zip(states, earlier, strict=True):
                 for name in OUTPUTS:
@@ -176,14 +175,13 @@ class BaseRubric(ABC):
 
         Group functions see all of them at once.
         """
-        findings = await self._findings(Batch.of_rollouts(rollouts), autograder)
-        reports = Reports(findings, len(rollouts))
-        made: list[EvaluationReport] = []
+        result = await self.score_batch(Batch.of_rollouts(rollouts), autograder)
+        reports: list[EvaluationReport] = []
         for start in range(0, len(rollouts), CHUNK):
             if start:
                 await asyncio.sleep(0)
-            made += reports[start : start + CHUNK]
-        return made
+            reports += result[start : start + CHUNK]
+        return reports
 
     async def grade(
         self,
@@ -201,8 +199,7 @@ class BaseRubric(ABC):
         completion, view = view_of(to_grade)
         row: dict[str, Any] = {"prompt": query or "", "completion": completion, "answer": answer}
         row["info"] = dict(info or {})
-        findings = await self._findings(Batch([row], [row], [view]), autograder)
-        report = findings.report(0)
+        [report] = await self.score_batch(Batch([row], [row], [view]), autograder)
         if report.applies and not report.scored:
             raise GradingError(_what_is_missing(report), report)
         return report
@@ -247,30 +244,22 @@ class BaseRubric(ABC):
     ) -> Sequence[EvaluationReport]:
         _refuse_no_states(states)
         started = time.perf_counter()
-        findings = await self._findings(Batch.of_states(states), autograder)
-        found = rewards_of(findings)
-        worth = advantages(found.rewards) if in_group else None
+        result = await self.score_batch(Batch.of_states(states), autograder)
+        outcomes = result.outcomes()
+        worth = advantages(outcomes.rewards) if in_group else None
         if len(states) > CHUNK:
             await asyncio.sleep(0)
-        metrics = findings.metrics()
         elapsed_ms = (time.perf_counter() - started) * 1000
         call = _under_way(self)
-        _write_states(
-            states,
-            self._paid(found),
-            metrics,
-            worth,
-            elapsed_ms,
-            alone=call is None or not call.quietly,
-        )
-        reports = Reports(findings, len(states))
+        alone = call is None or not call.quietly
+        _write_states(states, self._paid(outcomes), worth, elapsed_ms, alone=alone)
         if call is not None:
-            call.found.update(zip(map(id, states), reports, strict=True))
-        return reports
+            call.found.update(zip(map(id, states), result, strict=True))
+        return result
 
-    def _paid(self, found: Rewards) -> Rewards:
-        """The rewards as they are written for callers of the doors that give numbers."""
-        return found
+    def _paid(self, outcomes: Outcomes) -> Outcomes:
+        """The outcomes as they are written for callers of the doors that give numbers."""
+        return outcomes
 
     def score_rollout_sync(
         self,
@@ -319,25 +308,22 @@ class BaseRubric(ABC):
             {**state, **dict(zip(columns, values, strict=True))}
             for state, values in zip(given, fields, strict=True)
         ]
-        findings = run_sync(self._findings(Batch(rows, given)))
-        metrics = findings.metrics()
+        outcomes = self._paid(run_sync(self.score_batch(Batch(rows, given))).outcomes())
         names = dict.fromkeys(self._get_reward_func_names())
         if self.own_methods:
-            names |= dict.fromkeys(name for row in metrics for name in row)
+            names |= dict.fromkeys(name for row in outcomes.metrics for name in row)
         scores: dict[str, list[float | None]] = {
-            name: [row.get(name) for row in metrics] for name in names
+            name: [row.get(name) for row in outcomes.metrics] for name in names
         }
-        found = self._paid(rewards_of(findings))
-        scores["reward"] = [*found.rewards]
-        if found.partial is not None:
-            scores["partial_reward"] = [*found.partial]
+        scores["reward"] = [*outcomes.rewards]
+        if None in outcomes.rewards:
+            scores["partial_reward"] = [*outcomes.partial]
         return scores
 
 
 def _write_states(
     states: Sequence[MutableMapping[str, Any]],
-    found: Rewards,
-    all_metrics: Sequence[dict[str, float]],
+    outcomes: Outcomes,
     worth: Sequence[float | None] | None,
     elapsed_ms: float,
     *,
@@ -347,7 +333,9 @@ def _write_states(
 
     Unless the rubric is `alone`, another one writes the time and the rewards of steps.
     """
-    rows = zip(states, found.rewards, all_metrics, worth or [None] * len(states), strict=True)
+    rows = zip(
+        states, outcomes.rewards, outcomes.metrics, worth or [None] * len(states), strict=True
+    )
     for state, reward, metrics, advantage in rows:
         state["reward"] = reward
         state["metrics"] = metrics
@@ -370,11 +358,12 @@ def _write_states(
         trajectory: list[Any] | None = state.get("trajectory")
         if trajectory.__class__ is list and trajectory:
             _write_steps(trajectory, reward, advantage)
-    for state, error in zip(states, found.errors or (), strict=False):
-        state["errors"] = error
-    for state, reward, partial in zip(states, found.rewards, found.partial or (), strict=False):
-        if reward is None:
-            state["partial_reward"] = partial
+    for state, problems in zip(states, outcomes.problems or (), strict=False):
+        state["errors"] = problems
+    if None in outcomes.rewards:
+        for state, partial in zip(states, outcomes.partial, strict=True):
+            if state["reward"] is None:
+                state["partial_reward"] = partial
 
 
 def _write_steps(steps: list[Any], reward: float | None, advantage: float | None) -> None:
@@ -593,11 +582,20 @@ class Rubric(BaseRubric, Loadable):
 
     @property
     def compares(self) -> bool:
-        return (
-            "score_group" in self._own_methods()
-            or any(question.is_group for question in self._plan.questions)
-            or any(isinstance(inner, Rubric) and inner.compares for inner in self._inside())
-        )
+        return bool(self.traits.compares)
+
+    @property
+    def traits(self) -> Traits:
+        """Whether it waits, asks a model or compares, here or in a rubric inside."""
+        return Traits.joined([*self._parts(), self._own_traits()])
+
+    def _parts(self) -> list[Traits]:
+        return [one.traits for one in self._plan.planned]
+
+    def _own_traits(self) -> Traits:
+        """What a subclass's own scoring methods mean: they may wait, and a group's compares."""
+        compares = ("score_group",) if "score_group" in self._own_methods() else ()
+        return Traits(waits=bool(self._own_methods()), compares=compares)
 
     @property
     def own_methods(self) -> frozenset[str]:
@@ -635,10 +633,14 @@ class Rubric(BaseRubric, Loadable):
         title = f" {self.name}" if self.name else ""
         return f"<{type(self).__name__}{title} [{names}{more}]>"
 
-    def _find(self, batch: Batch, autograder: Autograder | None = None) -> Found:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder
-        read = self._read_completion
-        return Engine(self._plan, self.class_objects, grader, self.on_error, read).answer(batch)
+        engine = Engine(
+            self._plan, self.class_objects, grader, self.on_error, self._read_completion
+        )
+        return await engine.answer(batch)
 
     def _read_completion(self, completion: object) -> Any:
         """The completion as its criteria read it; a TypeError says why it cannot be read."""
@@ -647,14 +649,14 @@ class Rubric(BaseRubric, Loadable):
     def _refuse_alone(self) -> None:
         if self._own_methods() & {"score_rollout", "score"}:
             return
-        if not self._plan.questions:
+        if not self._plan.planned:
             raise RubricError(
                 "this rubric has no criteria, so there is nothing to score: add_reward_func(...)"
             )
-        for question in self._plan.questions:
-            if question.is_group:
+        for one in self._plan.planned:
+            if one.compares:
                 raise RubricError(
-                    f"check {question.criterion.name!r} scores a whole group: use score_group"
+                    f"check {one.criterion.name!r} scores a whole group: use score_group"
                 )
 
     def _bound(self, criteria: Sequence[Criterion]) -> list[Criterion]:
@@ -762,7 +764,7 @@ class RubricGroup(Rubric):
             if not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise RubricError(f"a RubricGroup takes rubrics, and this is {short_repr(rubric)}")
         super().__init__(**kwargs)
-        if self._plan.questions:
+        if self._plan.planned:
             raise RubricError("a RubricGroup has no criteria of its own: put them in a Rubric")
         self.rubrics: list[Rubric] = list(rubrics)
 
@@ -807,14 +809,16 @@ class RubricGroup(Rubric):
     def _warn_first(self, what: str) -> None:
         logger.warning("the %s goes to the first rubric of the group only", what)
 
-    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
+        results: list[BatchResult] = []
         # One after the other: a later rubric may read what an earlier one left in the state.
-        return Summed.of([await self._ask(child, batch, autograder) for child in self._children()])
-
-    async def _ask(self, child: Rubric, batch: Batch, given: Autograder | None) -> Findings:
-        """A grader given for this call goes before the child's own, and that before the group's."""
-        grader = given or child.autograder or self.autograder
-        return await child._findings(batch, grader)  # pyright: ignore[reportPrivateUsage]
+        for child in self._children():
+            # A grader given for this call goes before the child's own, and that before the group's.
+            grader = autograder or child.autograder or self.autograder
+            results.append(await child.score_batch(batch, grader))
+        return Summed(results)
 
     def _refuse_alone(self) -> None:
         children = [child for child in self._children() if len(child) or child.own_methods]
@@ -830,6 +834,9 @@ class RubricGroup(Rubric):
 
     def _inside(self) -> Sequence[object]:
         return self.rubrics
+
+    def _parts(self) -> list[Traits]:
+        return [child.traits for child in self._children()]
 
 
 def rubric_at(node: Node, *, allow_code: bool = False, **options: Any) -> Rubric:

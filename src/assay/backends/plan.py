@@ -9,9 +9,10 @@ from typing import Any
 from assay.backends.cutting import files_about, files_of, shards_of
 from assay.backends.job import Make
 from assay.backends.shards import Shard
+from assay.engine import Traits
 from assay.identity import hash_of
 from assay.runs.metadata import RubricAbout, RunAbout, judge_of
-from assay.runs.row_rubrics import RowRubrics, ScoringPlan
+from assay.runs.row_rubrics import RowRubrics
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Plan:
     ) -> "Plan":
         rubric, grader = make()
         shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
-        way = ScoringPlan(waits=True) if shared is None else ScoringPlan.of(shared)
+        way = Traits(waits=True) if shared is None else Traits.of(shared)
         about = about or RunAbout.of(
             "score", config={"map": dict(mapping)}, data=files_about(files_of(paths))
         )
@@ -53,7 +54,7 @@ class Plan:
             shards_of(paths, rows=rows, mapping=mapping),
             mapping,
             may_ask=way.waits or grader is not None,
-            compares=way.compares,
+            compares=next(iter(way.compares), ""),
         )
 
     @cached_property

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from assay.cache import VerdictCache
 from assay.cli.options import JudgeOptions
+from assay.engine import Traits
 from assay.errors import MissingExtraError, Refused
 from assay.graders import (
     Autograder,
@@ -20,7 +21,6 @@ from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
 from assay.models.resolve import BY_KEY, what_to_set
 from assay.rubric import Rubric
-from assay.runs.row_rubrics import ScoringPlan
 
 LOCAL = "local"
 """Asked when nobody is named: it costs nothing and sends nothing away."""
@@ -42,7 +42,7 @@ def judging_with(
     named. Where only rows with rubrics of their own may ask, one is there if there can be.
     """
     has_own = judging.judge is None and has_own_grader(rubric)
-    asks = ScoringPlan.of(rubric).asks
+    asks = Traits.of(rubric).asks
     if has_own or not (asks or rows_may_ask):
         yield None
         return

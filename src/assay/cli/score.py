@@ -280,11 +280,11 @@ class Making:
     ) -> Making:
         """Raises `UsageError` when every worker would have to load a model."""
         from assay.cli.judges import LOCAL, has_own_grader
-        from assay.runs.row_rubrics import ScoringPlan
+        from assay.engine import Traits
 
         judge = judging.judge or LOCAL
         is_asked = judging.judge is not None or not has_own_grader(rubric)
-        if is_asked and ScoringPlan.of(rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
+        if is_asked and Traits.of(rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
             raise click.UsageError(
                 f"every worker would load the model {judge!r}: name a judge that they can share with "
                 "--judge, or leave --backend out"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 from assay import __version__
 from assay.aggregation import advantages
 from assay.concurrency import FAILURES, is_stop, walk_together
-from assay.engine import logging_once
+from assay.engine import Traits, logging_once
 from assay.envs.dataset import Example
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
@@ -30,7 +30,7 @@ from assay.runs.jsonable import as_text, holdable, plain
 from assay.runs.metadata import judge_of
 from assay.runs.pipeline import Numbering, OnProgress, OnRow, Sink, Watch, opened_sink, reports_on
 from assay.runs.row import Key, Row, exchanges_told
-from assay.runs.row_rubrics import COLUMN, RowRubrics, ScoringPlan, unreadable_report
+from assay.runs.row_rubrics import COLUMN, RowRubrics, unreadable_report
 from assay.runs.spending import NOTHING, Spending
 from assay.types import State
 from assay.wording import described, did_you_mean, short_repr
@@ -291,7 +291,7 @@ class GroupScorer:
         self._rubric = rubric
         self._rubrics = RowRubrics(rubric)
         self._settings = settings
-        plan = ScoringPlan() if rubric is None else ScoringPlan.of(rubric)
+        plan = Traits() if rubric is None else Traits.of(rubric)
         self._by_group = plan.waits or bool(plan.compares)
         self._fits = False
         """Whether a rollout has been scored, so that the rubric cannot be altogether wrong."""

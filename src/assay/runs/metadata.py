@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.criterion import BINARY, Criterion, is_scorer
+from assay.engine import Traits
 from assay.errors import RubricError
 from assay.graders.autograder import Autograder, JudgeOptions
 from assay.identity import hash_of, path_of
 from assay.redaction import redacted_settings
 from assay.runs.jsonable import plain
-from assay.runs.row_rubrics import ScoringPlan
 from assay.wording import short_repr
 
 
@@ -304,13 +304,13 @@ def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
     A grader given for the call goes before the rubric's own.
     """
     if grader is not None:
-        return judge_name(grader) if rubric is None or ScoringPlan.of(rubric).asks else None
+        return judge_name(grader) if rubric is None or Traits.of(rubric).asks else None
     return ", ".join(dict.fromkeys(map(judge_name, _graders(rubric)))) or None
 
 
 def _graders(rubric: Any) -> Iterator[Autograder]:
     own = getattr(rubric, "autograder", None)
-    if isinstance(own, Autograder) and ScoringPlan.of(rubric).asks:
+    if isinstance(own, Autograder) and Traits.of(rubric).asks:
         yield own
     for child in getattr(rubric, "rubrics", ()):
         yield from _graders(child)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from assay.engine import Reports, logging_once
+from assay.engine import Traits, logging_once
 from assay.errors import AssayError
 from assay.graders.autograder import Autograder
 from assay.models.budgets import Ledger, budget, rollout_spending
@@ -21,7 +21,7 @@ from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, plain
 from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen, exchanges_told
-from assay.runs.row_rubrics import RowRubrics, ScoringPlan, unreadable
+from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.summary import Summary, Tally
 from assay.wording import short_repr
@@ -256,7 +256,7 @@ def opened_sink(
         yield Sink(journal, on_row, watch)
 
 
-_NOBODY = ScoringPlan()
+_NOBODY = Traits()
 
 
 class Pending(NamedTuple):
@@ -266,7 +266,7 @@ class Pending(NamedTuple):
     row: dict[str, Any]
     scorer: Any
     """None where nothing is to be scored."""
-    plan: ScoringPlan
+    plan: Traits
     is_done: bool = False
     """Whether it is saved already, and only there for others to be compared with."""
     error: str | None = None
@@ -340,7 +340,7 @@ class Feed:
 
     def _refuse_apart(self, first: Pending) -> None:
         """Refuse rollouts of an example that do not stand together: they could not be compared."""
-        name, example = first.plan.compares, first.key[0]
+        name, example = first.plan.compares[0], first.key[0]
         if first.row.get("example_id") is None and first.row.get("id") is None:
             raise RunRefused(
                 f"criterion {name!r} compares the rollouts of an example, and row {example} does not "
@@ -589,8 +589,7 @@ async def reports_on(
     """
     if isinstance(scorer, BaseRubric) and type(scorer).score is BaseRubric.score:
         batch = (_Piece if lenient else Batch)(rows, rows)
-        findings = await scorer._findings(batch, grader)  # pyright: ignore[reportPrivateUsage]
-        return Reports(findings, len(rows))
+        return await scorer.score_batch(batch, grader)
     options: Mapping[str, Any] = {} if grader is None else {"autograder": grader}
     return cast("Sequence[EvaluationReport]", await scorer.score(rows, **options))
 

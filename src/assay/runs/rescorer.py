@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.criterion import Criterion
-from assay.engine import logging_once
+from assay.engine import Traits, logging_once
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, Grader, JudgeAnswer
 from assay.graders.judge_input import JudgeInput
@@ -31,7 +31,7 @@ from assay.runs.pipeline import (
     refuse_too_few,
 )
 from assay.runs.row import Row
-from assay.runs.row_rubrics import COLUMN, RowRubrics, ScoringPlan
+from assay.runs.row_rubrics import COLUMN, RowRubrics
 from assay.runs.saved_run import Run
 from assay.runs.summary import Summary
 from assay.types import OnError
@@ -201,7 +201,7 @@ class _SavedRows:
     def units(self) -> Iterator[list[Pending]]:
         """Single rows, or the rollouts of an example together where they are compared."""
         rubric = self._rubrics.rubric
-        if rubric is None or not ScoringPlan.of(rubric).compares:
+        if rubric is None or not Traits.of(rubric).compares:
             units = ([self._pending(row)] for row in self._run.rows())
         else:
             units = (list(map(self._pending, rows)) for rows in self._run.by_example())

@@ -1,13 +1,11 @@
-"""RowRubrics scores rows that bring their own rubric; ScoringPlan says how its rows are handed out."""
+"""RowRubrics scores rows that bring their own rubric."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
-from assay.call import Call
 from assay.concurrency import side_by_side
-from assay.criterion import Criterion, is_scorer
+from assay.engine import Traits
 from assay.errors import AssayError, RubricError
 from assay.graders.autograder import Autograder
 from assay.identity import hash_of
@@ -15,47 +13,6 @@ from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.wording import described, short_repr
-
-
-@dataclass(frozen=True)
-class ScoringPlan:
-    """What has to be known of a rubric before its rows are handed out."""
-
-    waits: bool = False
-    """Whether a model, another process or a network is waited for, so that rows go side by side."""
-    asks: bool = False
-    """Whether a model answers anything, here or in a rubric inside."""
-    compares: str = ""
-    """The criterion that weighs the rollouts of an example against each other; empty when none does."""
-
-    @classmethod
-    def of(cls, scorer: Any) -> "ScoringPlan":
-        """The plan of a rubric. Of anything else with a `score` nothing is known, so its rows go alone."""
-        criteria: Sequence[Criterion] | None = getattr(scorer, "criteria", None)
-        if criteria is None:
-            return cls(waits=True)
-        plans = [_plan_of(criterion) for criterion in criteria]
-        own: frozenset[str] = getattr(scorer, "own_methods", frozenset())
-        if "score_group" in own:
-            plans.append(cls(compares="score_group"))
-        return cls(
-            waits=bool(own) or any(plan.waits for plan in plans),
-            asks=any(plan.asks for plan in plans),
-            compares=next((plan.compares for plan in plans if plan.compares), ""),
-        )
-
-
-def _plan_of(criterion: Criterion) -> ScoringPlan:
-    check = criterion.check
-    if check is None:
-        return ScoringPlan(waits=True, asks=True)
-    if is_scorer(check):
-        return ScoringPlan.of(check)
-    call = Call(check, criterion.name)
-    # What takes many at a time is better off in a chunk, also when it is awaited.
-    waits = criterion.isolate or (call.is_async and not call.is_group)
-    return ScoringPlan(waits=waits, compares=criterion.name if call.compares else "")
-
 
 COLUMN = "rubric"
 """The column that holds a row's own rubric, as a rubric file would."""
@@ -91,15 +48,15 @@ class RowRubrics:
         """`rubric` scores the rows that have none of their own; without it such rows are errors."""
         self.rubric = rubric
         self.autograder = autograder
-        self._plan = ScoringPlan() if rubric is None else ScoringPlan.of(rubric)
-        self._ready: OrderedDict[str, tuple[Rubric, ScoringPlan]] = OrderedDict()
+        self._plan = Traits() if rubric is None else Traits.of(rubric)
+        self._ready: OrderedDict[str, tuple[Rubric, Traits]] = OrderedDict()
 
     @property
     def criteria(self) -> Sequence[Any]:
         """Those of the rubric that is for all rows."""
         return getattr(self.rubric, "criteria", ())
 
-    def of(self, row: Mapping[str, Any]) -> tuple[Any, ScoringPlan]:
+    def of(self, row: Mapping[str, Any]) -> tuple[Any, Traits]:
         """The rubric of a row, and its plan. Raises `RubricError` when it can have none."""
         own = own_rubric(row)
         if own is None:
@@ -111,7 +68,7 @@ class RowRubrics:
         found = self._ready.get(key)
         if found is None:
             rubric = _read(data)
-            found = self._ready[key] = (rubric, ScoringPlan.of(rubric))
+            found = self._ready[key] = (rubric, Traits.of(rubric))
             if len(self._ready) > MOST_KEPT:
                 self._ready.popitem(last=False)
         else:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 from prometheus_client import multiprocess
 
+from assay.engine import Traits
 from assay.errors import RubricError
 from assay.graders import (
     Autograder,
@@ -27,7 +28,6 @@ from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.redaction import logger_of, redacted
 from assay.rubric import Rubric, rubric_at
-from assay.runs.row_rubrics import ScoringPlan
 from assay.server.metrics import ServerStatus
 from assay.server.settings import Judge
 from assay.wording import described, short_repr
@@ -85,7 +85,7 @@ class RubricLoader:
     def rubric(self, source: ServedSource) -> Rubric:
         """The rubric of a source, ready to score; raises when anything about it is wrong."""
         rubric = _imported(source.where) if source.file is None else _read(source)
-        if rubric.autograder is None and ScoringPlan.of(rubric).asks:
+        if rubric.autograder is None and Traits.of(rubric).asks:
             rubric.autograder = self._grader = self._grader or self._make_grader()
         return rubric
 

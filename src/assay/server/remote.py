@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel
 
 from assay.concurrency import run_sync, side_by_side
-from assay.engine import Findings, Reported
+from assay.engine import BatchResult
 from assay.errors import AssayError, RubricError
 from assay.graders.autograder import Autograder
 from assay.graders.judge_input import view_of
@@ -106,16 +106,18 @@ class RemoteRubric(BaseRubric):
     async def _prepare(self) -> None:
         await self.describe()
 
-    async def _find(self, batch: Batch, autograder: Autograder | None = None) -> Findings:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         if autograder is not None:
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
         if not len(batch):
-            return Reported([])
+            return BatchResult([])
         rows = _rows(batch)
         known = await self.describe()
         cuts = known.cuts(rows, self._batch_size)
         found = await self._ask_all(rows, cuts, known)
-        return Reported([report for reports in found for report in reports])
+        return BatchResult([report for reports in found for report in reports])
 
     async def _ask_all(
         self, rows: Sequence[bytes], cuts: Sequence[int], known: "Description"

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final, NamedTuple
 
-from assay.call import Call
 from assay.concurrency import FAILURES, is_stop, side_by_side
-from assay.criterion import Criterion, is_scorer
 from assay.report import EvaluationReport, Score, aggregate, line_of
 from assay.rollout import Rollout
 from assay.rubric import Rubric
@@ -34,28 +32,17 @@ class RubricService:
 
     def __init__(self, rubric: Rubric, seconds: float, context: Context | None = None) -> None:
         """`seconds` is the deadline of a rollout; the budget of the `context` is what a judge may spend."""
-        criteria = _all_criteria(rubric)
-        code = [c for c in criteria if not c.judged and not is_scorer(c.check)]
-        calls = [Call(criterion.check, criterion.name) for criterion in code]
-        own = rubric.own_methods
+        traits = rubric.traits
         self.rubric = rubric
         self.hash = rubric.content_hash
-        self.compares = (
-            *(c.name for c, call in zip(code, calls, strict=True) if call.compares),
-            *(("score_group",) if "score_group" in own else ()),
-        )
+        self.compares = traits.compares
         """What weighs the rollouts of a request against each other: criteria, or a method of a subclass."""
-        self.waits = (
-            bool(own)
-            or len(calls) < len(criteria)
-            or any(criterion.isolate for criterion in criteria)
-            or any(call.is_async for call in calls)
-        )
+        self.waits = traits.waits or traits.takes_many
         """Whether a criterion waits for a judge, another process or anything else, so that a deadline can hold."""
         steady = (c.name for c in rubric.criteria if c.counts and not c.when and not c.allow_na)
         self.steady = tuple(dict.fromkeys(steady))
         """The criteria that have a value whenever a rollout is scored."""
-        self._takes_many = any(call.is_async and call.is_group for call in calls)
+        self._takes_many = traits.takes_many
         """Whether a criterion waits for the answers about many rollouts at once."""
         self._seconds = seconds
         self._waiting: list[_Waiting] = []
@@ -142,13 +129,3 @@ class RubricService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _all_criteria(rubric: Any) -> list[Criterion]:
-    """Every criterion of a rubric, those of the rubrics inside it too."""
-    found: list[Criterion] = []
-    for criterion in getattr(rubric, "criteria", ()):
-        found.append(criterion)
-        if is_scorer(criterion.check):
-            found += _all_criteria(criterion.check)
-    return found

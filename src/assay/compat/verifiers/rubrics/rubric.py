@@ -1,7 +1,7 @@
 """`verifiers.rubrics.rubric`: our rubric, whose reward is always a number, as in theirs."""
 
 import assay
-from assay.engine import Rewards
+from assay.engine import Outcomes
 from assay.redaction import logger_of
 
 logger = logger_of("assay")
@@ -14,13 +14,13 @@ class Rubric(assay.Rubric):
 
     _has_warned = False
 
-    def _paid(self, found: Rewards) -> Rewards:
-        if found.partial is None:
-            return found
+    def _paid(self, outcomes: Outcomes) -> Outcomes:
+        if None not in outcomes.rewards:
+            return outcomes
         if not self._has_warned:
             self._has_warned = True
-            warn_unscored(sum(reward is None for reward in found.rewards), len(found.rewards))
-        return found._replace(rewards=found.partial, partial=None)
+            warn_unscored([*outcomes.rewards].count(None), len(outcomes.rewards))
+        return outcomes._replace(rewards=outcomes.partial)
 
 
 def warn_unscored(count: int, size: int) -> None:
