@@ -131,7 +131,7 @@ def evaluate(
         if grader is not None and judging.judge == asking.model:
             say(f"{asking.model} judges its own answers: name another with --judge", display)
         work = _work(environment, given, asking, output)
-        return (runner.rehearse if judging.dry_run else runner.carry_out)(work, grader)
+        return runner.run(work, grader)
 
 
 def _work(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -266,20 +267,20 @@ class Runner:
     streamed_low: list[str] = field(default_factory=list[str])
     """Rollouts of a run that is not kept that are below the threshold for every rollout."""
 
-    def rehearse(self, work: Work, grader: Autograder | None) -> int:
-        """Say what the work would take, and ask nobody."""
-        with dry_run() as spent, quiet_log():
-            summary = asyncio.run(work(Conditions(grader)))
-        what = counted(summary.rollouts, "rollout")
-        print(f"{what} would take {shown_rehearsal(spent)}")
-        return FINE
+    def run(self, work: Work, grader: Autograder | None, about: RunAbout | None = None) -> int:
+        """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take.
 
-    def carry_out(self, work: Work, grader: Autograder | None) -> int:
-        """Do the work, print what came of it, and give the exit code."""
+        `about` is what a run that begins now is; where it is not given, it is read from the folder.
+        """
+        if self.judging.dry_run:
+            with dry_run() as spent, quiet_log():
+                summary = asyncio.run(work(Conditions(grader)))
+            print(f"{counted(summary.rollouts, 'rollout')} would take {shown_rehearsal(spent)}")
+            return FINE
         refuse_taken(self.output)
         with stoppable() as stopping, quiet_log(), self._budget() as spent:
             try:
-                summary = self._done(work, grader, stopping)
+                summary = self._done(work, grader, stopping, about)
             except KeyboardInterrupt:
                 self._say(f"stopped at once{self._how_to_go_on()}")
                 raise
@@ -299,12 +300,14 @@ class Runner:
         run = Run.open(folder)
         return budget(dollars=dollars, spent=run.spent().cost or 0.0, rollout=run.dearest())
 
-    def _done(self, work: Work, grader: Autograder | None, stopping: Stopping) -> Summary:
+    def _done(
+        self, work: Work, grader: Autograder | None, stopping: Stopping, about: RunAbout | None
+    ) -> Summary:
         conditions = Conditions(grader, self.output.folder, self.output.resume, stopping=stopping)
         if self.output.folder is None:
             return self._streamed(work, conditions)
         summary = self._watched(work, conditions)
-        show_saved(self.output.folder, summary, self.display)
+        self._show_saved(self.output.folder, summary, about)
         return summary
 
     def _streamed(self, work: Work, conditions: Conditions) -> Summary:
@@ -339,8 +342,20 @@ class Runner:
         format.end(summary)
         return summary
 
+    def _show_saved(self, folder: str, summary: Summary, about: RunAbout | None) -> None:
+        """Print a run that was just saved."""
+        # A run that goes on is what it was when it began, which only its folder knows.
+        if about is None or self.output.resume:
+            about = Run.open(folder).about
+        format = saved_run_format(folder, about, self.display, None)
+        format.begin(summary)
+        if self.display.format not in FOR_PEOPLE:
+            for row in Run.open(folder).rows():
+                format.row(row)
+        format.end(summary)
+
     def _low(self) -> list[str]:
-        if self.output.folder is None:
+        if self.output.folder is None or self.display.fail_rollout_under is None:
             return self.streamed_low
         return low_rows(Run.open(self.output.folder).rows(), self.display)
 
@@ -364,22 +379,13 @@ class Runner:
         say(line, self.display)
 
 
-def show_saved(folder: str, summary: Summary, display: DisplayOptions) -> None:
-    """Print a run that was just saved."""
-    run = Run.open(folder)
-    format = saved_run_format(run, display, None)
-    format.begin(summary)
-    if display.format not in FOR_PEOPLE:
-        for row in run.rows():
-            format.row(row)
-    format.end(summary)
-
-
-def saved_run_format(run: Run, display: DisplayOptions, rows: RowText | None) -> Format:
-    about = run.about
+def saved_run_format(
+    folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None
+) -> Format:
+    """The format that prints the run of a folder."""
     return format_of(
         display.format,
-        str(run.path),
+        str(Path(folder)),
         about=_said(about),
         criteria=[criterion.name for criterion in about.criteria],
         judge=about.judge,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from assay.cli.runner import Conditions, Work
     from assay.graders import Autograder
     from assay.rubric import Rubric
-    from assay.runs import Summary
+    from assay.runs import RunAbout, Summary
 
 
 @click.command(
@@ -95,16 +95,17 @@ def score(
         _refuse_no_rubric(rows, rubric)
 
         make = Making.of(rubrics, rubric, judging, rows_may_ask=rows.have_rubrics)
-        return runner.carry_out(by_workers(given, make, output, workers, display), None)
+        return runner.run(by_workers(given, make, output, workers, display), None)
     _refuse_shards(output)
-    work = (
-        _rescore(given, rubric, output)
-        if rows is None
-        else _score_rows(rows, rubric, output, judging)
-    )
-    may_ask = rows is not None and rows.have_rubrics
+    if rows is None:
+        rescoring = _rescore(given, rubric, output)
+        with judging_with(judging, rubric, quiet=display.quiet) as grader:
+            return runner.run(rescoring, grader)
+    _refuse_no_rubric(rows, rubric)
+    may_ask = rows.have_rubrics
     with judging_with(judging, rubric, quiet=display.quiet, rows_may_ask=may_ask) as grader:
-        return (runner.rehearse if judging.dry_run else runner.carry_out)(work, grader)
+        about = _about(rows, rubric, grader, output, judging)
+        return runner.run(_score_rows(rows, rubric, output, about), grader, about)
 
 
 def _is_run(given: InputOptions) -> bool:
@@ -192,15 +193,18 @@ def _lines_in(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def _score_rows(
-    rows: Rows, rubric: Rubric | None, output: OutputOptions, judging: JudgeOptions
-) -> Work:
-    """Rows of a table, which nobody scored yet."""
+def _about(
+    rows: Rows,
+    rubric: Rubric | None,
+    grader: Autograder | None,
+    output: OutputOptions,
+    judging: JudgeOptions,
+) -> RunAbout:
+    """What the run is that begins with these rows."""
     from assay.backends.cutting import files_about
-    from assay.runs import RunAbout, score_rows
-    from assay.runs.pipeline import MOST_AT_ONCE
+    from assay.runs import RunAbout
+    from assay.runs.metadata import RubricAbout, judge_of
 
-    _refuse_no_rubric(rows, rubric)
     about = RunAbout.of(
         "score",
         config={"map": dict(rows.given.mapping)},
@@ -208,6 +212,14 @@ def _score_rows(
         | {"budget": judging.budget},
         data=files_about(rows.paths),
     )
+    about = about.with_fields(judge=judge_of(rubric, grader))
+    return about if rubric is None else about.with_fields(rubric=RubricAbout.of(rubric))
+
+
+def _score_rows(rows: Rows, rubric: Rubric | None, output: OutputOptions, about: RunAbout) -> Work:
+    """Rows of a table, which nobody scored yet."""
+    from assay.runs import score_rows
+    from assay.runs.pipeline import MOST_AT_ONCE
 
     async def work(under: Conditions) -> Summary:
         return await score_rows(

@@ -90,7 +90,7 @@ def show_run(path: str, wanted: Wanted, display: DisplayOptions, *, rows: bool) 
 
     run = opened(path)
     summary = run.summary()
-    format = saved_run_format(run, display, brief_row if rows else None)
+    format = saved_run_format(str(run.path), run.about, display, brief_row if rows else None)
     format.begin(summary)
     if rows or display.format not in FOR_PEOPLE:
         for row in islice(filter(wanted.has, run.rows()), wanted.limit):
@@ -114,7 +114,7 @@ def show_row(path: str, example: str, sample: int, display: DisplayOptions) -> i
     if display.format == "table":
         print(_all_of(row))
         return FINE
-    format = saved_run_format(run, display, brief_row)
+    format = saved_run_format(str(run.path), run.about, display, brief_row)
     format.begin(None)
     format.row(row)
     if display.format in ("json", "junit"):
