@@ -31,7 +31,7 @@ from assay.call import Call
 from assay.concurrency import FAILURES, is_stop, side_by_side, together
 from assay.criterion import LARGEST, Criterion, Scorer, is_scorer
 from assay.errors import MissingExtraError, RubricError, SignatureError
-from assay.graders.base import Autograder
+from assay.graders.autograder import Autograder
 from assay.graders.judge_input import JudgeInput, view_of
 from assay.graders.verdicts import finite, number_of, verdict_score
 from assay.messages import question_text, read_completion
