@@ -129,7 +129,7 @@ def _message(message: object, where: str) -> Message:
 
 
 def copied(value: Any) -> Any:
-    """A copy of plain data, to be changed without anybody else seeing it."""
+    """A copy of plain data, to be changed without a change to the original."""
     if type(value) is dict:
         fields = cast("dict[str, Any]", value).items()
         # Nearly all that is in it are texts, and a call for each costs more than the rest.

@@ -26,7 +26,7 @@ from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import Run, RunAbout, Summary
-from assay.runs.jsonable import as_text, holdable, plain
+from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import judge_of
 from assay.runs.pipeline import Numbering, OnProgress, OnRow, Sink, Watch, opened_sink, reports_on
 from assay.runs.row import Key, Row, exchanges_told
@@ -36,7 +36,7 @@ from assay.types import State
 from assay.wording import described, did_you_mean, short_repr
 
 SIDE_BY_SIDE = 256
-"""Rollouts under way at once, when nobody says otherwise; the endpoint's limits may allow fewer."""
+"""Rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer."""
 
 
 class Options(TypedDict, total=False):
@@ -297,12 +297,12 @@ class GroupScorer:
         """Whether a rollout has been scored, so that the rubric cannot be altogether wrong."""
 
     async def refuse_unfit(self) -> None:
-        """Say what is wrong with the rubric, as when nobody is there to judge, before it costs."""
+        """Say what is wrong with the rubric, as when it has no judge, before it costs."""
         if self._rubric is not None:
             await self._rubric.score([], autograder=self._settings.grader)
 
     def waits(self, group: ExampleGroup) -> bool:
-        """Whether a group is scored by itself: for its rubric waits for somebody, or compares."""
+        """Whether a group is scored by itself: for its rubric waits for a model, or compares."""
         return self._by_group or group.jobs[0].example.get(COLUMN) is not None
 
     def compares(self, group: ExampleGroup) -> bool:
@@ -520,7 +520,7 @@ class Evaluator:
     async def _settle(self, group: ExampleGroup) -> None:
         """Score a group that is over, and keep it. Groups that end together are scored together.
 
-        That is for rubrics that wait for nobody. For any other it would make one group wait for
+        That is for rubrics that wait for nothing. For any other it would make one group wait for
         what another is waiting for.
         """
         if self._scoring.waits(group):
@@ -596,7 +596,7 @@ def fingerprint(examples: Iterable[Mapping[str, Any]]) -> str:
     """What a data set is known by: a hash of all that is in it."""
     digest = blake2b(digest_size=16)
     for example in examples:
-        digest.update(as_text(plain(example)).encode("utf-8", "surrogatepass"))
+        digest.update(as_text(to_jsonable(example)).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 

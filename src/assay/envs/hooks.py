@@ -82,7 +82,7 @@ teardown = _Marker("teardown", "Mark a method that frees what the environment ho
 
 def hooks_of(environment: object, moment: Moment) -> list[Callable[..., Any]]:
     """The marked methods, highest priority first, and by name where priorities are equal."""
-    # Looked at without being fetched: a property is nobody's hook, and may cost something.
+    # Looked at without being fetched: a property is no hook, and may cost something.
     names = [name for name in dir(environment) if _is_marked(environment, name, moment)]
     methods = [(name, getattr(environment, name)) for name in names]
     methods.sort(key=lambda named: (-getattr(named[1], f"{moment}_priority", 0), named[0]))

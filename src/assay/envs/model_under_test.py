@@ -42,7 +42,7 @@ def _copy(client: Any) -> Any:
     """A client like it with connections of its own."""
     package = import_module(type(client).__module__.partition(".")[0])
     fresh = getattr(package, "DefaultAsyncHttpxClient", None)
-    # A transport that somebody set up may have proxies and certificates that a fresh one has not.
+    # A transport of the caller's may have proxies and certificates that a fresh one has not.
     usual = type(getattr(client, "_client", None)).__name__ == "AsyncHttpxClientWrapper"
     if fresh is None or not usual:
         raise Refused(
@@ -71,7 +71,7 @@ class ModelUnderTest:
         *,
         at_once: int | None = None,
     ) -> None:
-        """`at_once` is how many calls will be under way together, where somebody has said so."""
+        """`at_once` is how many calls will be under way together, where the caller has said so."""
         given = _checked(sampling_args or {})
         self.client = client
         self.sampling_args = given

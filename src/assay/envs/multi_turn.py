@@ -210,7 +210,7 @@ class SingleTurnEnv(MultiTurnEnv):
         """There is nothing to count: it is one turn."""
 
     def env_response(self, messages: list[Message], state: State) -> Any:
-        """Nothing, for nobody is asked again."""
+        """Nothing, for the model is not asked again."""
         return []
 
     def render_completion(self, state: State) -> None:

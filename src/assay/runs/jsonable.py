@@ -51,7 +51,7 @@ def as_utf_8(value: object) -> bytes:
     try:
         text = _readable(value)
     except _UNHOLDABLE:
-        text = _readable(plain(value))
+        text = _readable(to_jsonable(value))
     # The backslash of the spelling is itself escaped, so that a reader of the JSON sees whole characters only.
     return _LONE_SURROGATE.sub(lambda found: f"\\{_spelled(found)}", text).encode()
 
@@ -73,12 +73,12 @@ def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
             _readable(value)
             kept[str(name)] = value
         except _UNHOLDABLE:
-            kept[str(name)] = plain(value)
+            kept[str(name)] = to_jsonable(value)
             altered.append(str(name))
     return _readable(kept), tuple(altered)
 
 
-def plain(value: Any, level: int = 0) -> Any:
+def to_jsonable(value: Any, level: int = 0) -> Any:
     """The value of JSON that comes nearest; a short description where none does."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -88,9 +88,9 @@ def plain(value: Any, level: int = 0) -> Any:
         return short_repr(value)
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return {str(key): plain(inner, level + 1) for key, inner in items}
+        return {str(key): to_jsonable(inner, level + 1) for key, inner in items}
     if isinstance(value, Sequence | Set) and not isinstance(value, bytes | bytearray | memoryview):
-        return [plain(inner, level + 1) for inner in cast("Sequence[Any]", value)]
+        return [to_jsonable(inner, level + 1) for inner in cast("Sequence[Any]", value)]
     if isinstance(value, Decimal | UUID | PathLike):
         return str(cast("object", value))
     return _converted(value, level)
@@ -110,5 +110,5 @@ def _converted(value: Any, level: int) -> Any:
     for method in ("tolist", "isoformat", "model_dump"):
         convert = getattr(value, method, None)
         if callable(convert) and not isinstance(value, type):
-            return plain(convert(), level + 1)
+            return to_jsonable(convert(), level + 1)
     return short_repr(value)

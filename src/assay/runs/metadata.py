@@ -19,7 +19,7 @@ from assay.errors import RubricError
 from assay.graders.autograder import Autograder, JudgeOptions
 from assay.identity import hash_of, path_of
 from assay.redaction import redacted_settings
-from assay.runs.jsonable import plain
+from assay.runs.jsonable import to_jsonable
 from assay.wording import short_repr
 
 
@@ -181,7 +181,7 @@ def _check_name(check: Any) -> Any:
     if check is None or is_scorer(check):
         return None
     spec = getattr(check, "spec", None)
-    return plain(spec()) if callable(spec) else path_of(check)
+    return to_jsonable(spec()) if callable(spec) else path_of(check)
 
 
 def _source(rubric: Any) -> Mapping[str, Any] | None:
@@ -255,7 +255,7 @@ class RunAbout:
 
     def __post_init__(self) -> None:
         for name in ("versions", "config", "options", "data"):
-            object.__setattr__(self, name, redacted_settings(plain(getattr(self, name))))
+            object.__setattr__(self, name, redacted_settings(to_jsonable(getattr(self, name))))
         for name in ("model", "judge"):
             object.__setattr__(self, name, redacted_settings(getattr(self, name)))
         object.__setattr__(self, "resolved", tuple(map(redacted_settings, self.resolved)))
@@ -299,7 +299,7 @@ class RunAbout:
 
 
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
-    """Who answers what a rubric asks of models; None when it asks nothing, or nobody is there.
+    """Who answers what a rubric asks of models; None when it asks nothing, or has no judge.
 
     A grader given for the call goes before the rubric's own.
     """
@@ -367,7 +367,7 @@ def _settings(grader: Autograder) -> Iterator[str]:
 
 def _identity(value: object) -> str:
     """A short hash of a value, the same in every process."""
-    told = plain(value) if not callable(value) else path_of(value)
+    told = to_jsonable(value) if not callable(value) else path_of(value)
     # Functions inside are told by an address in memory, which is another in every process.
     return hash_of(_ADDRESS.sub("", str(told)))[:8]
 

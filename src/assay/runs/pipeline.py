@@ -18,7 +18,7 @@ from assay.rollout import Batch
 from assay.rubric import BaseRubric
 from assay.runs.folder import RunRefused
 from assay.runs.journal import Journal
-from assay.runs.jsonable import as_text, holdable, plain
+from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen, exchanges_told
 from assay.runs.row_rubrics import RowRubrics, unreadable
@@ -37,7 +37,7 @@ class Progress:
     done: int
     """Rows that are finished, those of earlier sittings included."""
     total: int | None = None
-    """None when nobody knows how many there are."""
+    """None when that is not known."""
     kept: int = 0
     """Of the finished rows, those that were there before and not done again."""
     errors: int = 0
@@ -53,14 +53,14 @@ class Progress:
     seconds: float = 0.0
     """Since this sitting began."""
     eta: float | None = None
-    """Seconds that are left at this pace; None when nobody can tell."""
+    """Seconds that are left at this pace; None when that cannot be told."""
 
 
 OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class Watch:
-    """Counts what is finished, and tells whoever watches."""
+    """Counts what is finished, and reports the progress."""
 
     def __init__(self, on_progress: OnProgress | None, total: int | None, ledger: Ledger) -> None:
         self.kept = self.errors = self.unscored = self.fresh = 0
@@ -167,7 +167,7 @@ class Numbering:
 
 
 def _text(value: object) -> str:
-    return str(value) if isinstance(value, int | float) else as_text(plain(value))
+    return str(value) if isinstance(value, int | float) else as_text(to_jsonable(value))
 
 
 def _own_sample(given: object) -> int | None:
@@ -190,7 +190,7 @@ Texts: TypeAlias = Sequence[tuple[str, tuple[str, ...]]]
 
 
 class Sink:
-    """A journal, or a tally where nothing is saved; and whoever wants to see each row."""
+    """A journal, or a tally where nothing is saved; and the callback that sees each row."""
 
     def __init__(self, journal: Journal | None, on_row: OnRow | None, watch: Watch) -> None:
         self._journal = journal
@@ -256,7 +256,7 @@ def opened_sink(
         yield Sink(journal, on_row, watch)
 
 
-_NOBODY = Traits()
+_NO_TRAITS = Traits()
 
 
 class Pending(NamedTuple):
@@ -326,14 +326,14 @@ class Feed:
             yield self.pending(self._number.key_of(fields), fields)._replace(number=number)
 
     def pending(self, key: Key, row: dict[str, Any], saved: Row | None = None) -> Pending:
-        """A row with whoever scores it."""
+        """A row with the rubric that scores it."""
         is_done = self._has(key)
         number = None if saved is None else saved.number
         try:
             scorer, plan = self._rubrics.of(row)
         except AssayError as error:
             why = unreadable(error, f"example {key[0]}")
-            return Pending(key, row, None, _NOBODY, is_done, why, saved, number)
+            return Pending(key, row, None, _NO_TRAITS, is_done, why, saved, number)
         if "completion" in row and row["completion"] is None:
             return Pending(key, row, None, plan, is_done, _without_completion(key), saved, number)
         return Pending(key, row, scorer, plan, is_done, None, saved, number)
@@ -366,7 +366,7 @@ def _undone(group: list[Pending]) -> Iterator[list[Pending]]:
 
 
 MOST_AT_ONCE = 128
-"""Rows under way at once where somebody is waited for, unless said otherwise."""
+"""Rows under way at once where a model or a process is waited for, unless said otherwise."""
 
 CHUNK_SECONDS = 0.2
 """How long a chunk of rows should take where code answers at once: so much a kill can lose."""
@@ -399,7 +399,7 @@ async def score_rows(
     of a fifth of a second. With `resume`, rows that are saved without an error are not done again.
 
     `stopping` is asked between pieces of work; when it says True, what is under way is finished and
-    saved, and the summary is not `complete`. `total` is how many rows there are, for whoever watches.
+    saved, and the summary is not `complete`. `total` is how many rows there are, for the progress.
     With `exchanges` each row keeps what judges were asked and said, word for word.
 
     >>> import asyncio

@@ -135,7 +135,7 @@ def _answers(
         if not criterion.judged:
             yield from _answers(line.lines, criterion.inside)
         elif line.requirement == criterion.requirement and (line.applies or not criterion.when):
-            # Where a condition did not hold, nobody was asked.
+            # Where a condition did not hold, no judge was asked.
             yield (
                 criterion.question,
                 Score(line.value, line.reason, line.verdict, None, line.lines, line.disagreement),

@@ -17,7 +17,7 @@ from assay.models.judge_log import LoggedCall
 from assay.redaction import redacted
 from assay.report import CriterionReport, EvaluationReport, Lines, Score, line_of
 from assay.runs.folder import RunError, RunRefused
-from assay.runs.jsonable import as_ascii, as_text, plain
+from assay.runs.jsonable import as_ascii, as_text, to_jsonable
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import first_error, short_repr
 
@@ -86,7 +86,7 @@ class Row:
     """Its place in the data, from 0, by which a run gives its rows in order; None when that is not known."""
 
     def __getattr__(self, name: str) -> Any:
-        # A row that was read makes its report when somebody looks: see `RowForm.read`.
+        # A row that was read makes its report when it is first read: see `RowForm.read`.
         make = self.__dict__.get("_make_report")
         if name != "report" or make is None:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
@@ -341,7 +341,7 @@ class RowForm:
         try:
             line = as_text(head)
         except (TypeError, ValueError):
-            line = as_text(head := plain(head))
+            line = as_text(head := to_jsonable(head))
         try:
             return f'{line[:-1]},"fields":{text}}}\n'.encode()
         except UnicodeEncodeError:
@@ -366,7 +366,7 @@ class RowForm:
         return head
 
     def read(self, line: bytes, where: str) -> Row:
-        """The row of a line; its report is made when somebody looks."""
+        """The row of a line; its report is made when it is first read."""
         data = data_of(line, where)
         row = object.__new__(Row)
         error: str | None = data.get("error")

@@ -67,7 +67,7 @@ class Run:
     def placed_rows(self, start: int = 0) -> Iterator[tuple[int, int, Row]]:
         """Rows from a byte on, each between the bytes where it begins and ends; with those done again.
 
-        For whoever keeps an index: `row_at` finds a row again, and the end of the last is where to
+        For an index of the rows: `row_at` finds a row again, and the end of the last is where to
         go on.
         """
         end = whole_lines(self._folder.rollouts)
