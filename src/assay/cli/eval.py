@@ -96,7 +96,6 @@ def command(
     `prompt`, and may have an `answer` and columns of your own. --judge is who judges the answers,
     where the rubric asks a model; not the model that is asked, unless you say so.
     """
-
     return evaluate(given, asking, rubrics, output, judging, display)
 
 

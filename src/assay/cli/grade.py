@@ -18,8 +18,8 @@ from assay.cli.options import (
     judge_options,
     rubric_options,
 )
-from assay.cli.root import FINE, Command
-from assay.cli.terminal import counted, shown_rehearsal, shown_spending
+from assay.cli.root import Command
+from assay.cli.terminal import counted, shown_spending
 from assay.errors import RubricError
 
 if TYPE_CHECKING:
@@ -67,28 +67,18 @@ def grade(
 ) -> int:
     """Grade the texts, print it, and give the exit code."""
     from assay.cli.judges import judging_with
-    from assay.cli.runner import quiet_log
+    from assay.cli.runner import quiet_log, say_cost
     from assay.models import budget
 
     if not texts:
         raise RubricError("there is no text in what was given")
     with judging_with(judging, rubric, quiet=display.quiet) as grader, quiet_log():
         if judging.dry_run:
-            return _rehearse(rubric, grader, texts)
+            rollouts = [text.rollout for text in texts]
+            work = rubric.score(rollouts, autograder=grader)
+            return say_cost(work, lambda _: counted(len(texts), "text"))
         with budget(dollars=judging.budget) as spent:
             return _Grading(rubric, grader, texts, judging, display, spent).grade()
-
-
-def _rehearse(rubric: Rubric, grader: Autograder | None, texts: Sequence[Text]) -> int:
-    import asyncio
-
-    from assay.models import dry_run
-
-    with dry_run() as spent:
-        rollouts = [text.rollout for text in texts]
-        asyncio.run(rubric.score(rollouts, autograder=grader))
-    print(f"{counted(len(texts), 'text')} would take {shown_rehearsal(spent)}")
-    return FINE
 
 
 class _Grading:
@@ -199,12 +189,9 @@ class _Grading:
         return f"{counted(len(self._done()), 'text')}{mean}{missing}{spending}{poor}"
 
     def _kept(self) -> str:
-        from assay.cache import default_place
+        from assay.cli.runner import kept_answers
 
-        if self.grader is None or self.judging.no_cache:
-            return ""
-        place = self.judging.cache or default_place()
-        return f"; what was answered is kept in {place}, so the same command goes on from there"
+        return "" if self.grader is None else kept_answers(self.judging)
 
     def _done(self) -> list[EvaluationReport]:
         return [report for report in self.reports if report is not None]

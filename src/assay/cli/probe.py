@@ -24,7 +24,7 @@ from assay.cli.options import (
     page_option,
 )
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED, Command
-from assay.cli.terminal import counted, shortened, shown_rehearsal, shown_spending
+from assay.cli.terminal import counted, shortened, shown_spending
 from assay.errors import TrustError
 
 if TYPE_CHECKING:
@@ -154,17 +154,15 @@ class _Work:
     probing: Probing
 
     def rehearse(self) -> int:
-        """Say what it would take, and ask nobody."""
-        from assay.cli.runner import Stopping
-        from assay.concurrency import run_sync
-        from assay.models import dry_run
+        """Say what it would take, and ask no model."""
+        from assay.cli.runner import Stopping, say_cost
 
-        with dry_run() as spent:
+        async def probe_all() -> int:
             for grader in self.graders.values():
-                run_sync(self._probe(grader, Stopping(), None))
-        number = sum(not attack.harmless for attack in self._attacks())
-        print(f"{counted(number, 'attack')} would take {shown_rehearsal(spent)}")
-        return FINE
+                await self._probe(grader, Stopping(), None)
+            return sum(not attack.harmless for attack in self._attacks())
+
+        return say_cost(probe_all(), lambda number: counted(number, "attack"))
 
     def carry_out(self) -> int:
         from assay.cli.runner import shown_progress, stoppable
@@ -239,12 +237,9 @@ class _Work:
         return MISSED
 
     def _kept(self) -> str:
-        from assay.cache import default_place
+        from assay.cli.runner import kept_answers
 
-        if self.judging.no_cache:
-            return ""
-        place = self.judging.cache or default_place()
-        return f"; what was answered is kept in {place}, so the same command goes on from there"
+        return kept_answers(self.judging)
 
     def _say(self, line: str) -> None:
         if not self.probing.quiet:

@@ -20,14 +20,12 @@ from assay.cli.terminal import (
     painted,
     printable,
     shortened,
-    shown_rehearsal,
     shown_spending,
 )
 from assay.errors import RubricError
 
 if TYPE_CHECKING:
     from assay.criterion import Criterion
-    from assay.graders import Autograder
     from assay.rubric import Rubric
     from assay.trust.golden_run import GoldenReport, GoldenResult
 
@@ -53,7 +51,6 @@ def test(rubric: str, allow_code: bool, judging: JudgeOptions, form: str, quiet:
     They stand in the file under `golden`, each with a completion and the verdicts to expect of it.
     What is checked by code needs no judge.
     """
-
     return run_tests(RubricOptions(rubric, allow_code), judging, form, quiet=quiet)
 
 
@@ -64,7 +61,7 @@ _REASON = 100
 def run_tests(rubrics: RubricOptions, judging: JudgeOptions, form: str, *, quiet: bool) -> int:
     """Run the golden examples of a rubric, print what came of it, and give the exit code."""
     from assay.cli.judges import judging_with
-    from assay.cli.runner import quiet_log
+    from assay.cli.runner import quiet_log, say_cost
     from assay.cli.sources import rubric_of
     from assay.concurrency import run_sync
     from assay.models import budget
@@ -73,7 +70,8 @@ def run_tests(rubrics: RubricOptions, judging: JudgeOptions, form: str, *, quiet
     rubric = rubric_of(rubrics)
     with judging_with(judging, rubric, quiet=quiet) as grader, quiet_log():
         if judging.dry_run:
-            return _rehearse(rubric, grader)
+            work = run_golden(rubric, grader)
+            return say_cost(work, lambda r: counted(len(r.by_example()), "example"))
         with budget(dollars=judging.budget):
             report = run_sync(run_golden(rubric, grader))
     name = rubric.name or rubrics.rubric or "rubric"
@@ -86,18 +84,6 @@ def run_tests(rubrics: RubricOptions, judging: JudgeOptions, form: str, *, quiet
     if report.errors:
         return BROKEN
     return MISSED if report.wrong else FINE
-
-
-def _rehearse(rubric: Rubric, grader: Autograder | None) -> int:
-    from assay.concurrency import run_sync
-    from assay.models import dry_run
-    from assay.trust.golden_run import run_golden
-
-    with dry_run() as spent:
-        report = run_sync(run_golden(rubric, grader))
-    number = counted(len(report.by_example()), "example")
-    print(f"{number} would take {shown_rehearsal(spent)}")
-    return FINE
 
 
 def _table(report: GoldenReport, name: str) -> str:

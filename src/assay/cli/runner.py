@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from assay.cache import default_place
 from assay.cli.formats import FOR_PEOPLE, Format, RowText, format_of, row_name
 from assay.cli.options import DisplayOptions, JudgeOptions, OutputOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
-from assay.cli.terminal import counted, on_one_line, shown_rehearsal
+from assay.cli.terminal import counted, on_one_line, shown_dry_run
+from assay.concurrency import run_sync
 from assay.errors import AssayError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, dry_run
@@ -240,6 +242,22 @@ def say(line: str, display: DisplayOptions) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+def say_cost(work: Coroutine[Any, Any, Result], what: Callable[[Result], str]) -> int:
+    """Say what the work would take, and ask no model. `what` names what was looked at."""
+    with dry_run() as spent:
+        result = run_sync(work)
+    print(f"{what(result)} would take {shown_dry_run(spent)}")
+    return FINE
+
+
+def kept_answers(judging: JudgeOptions) -> str:
+    """Where answers are kept, so that the same command does not ask for them again."""
+    if judging.no_cache:
+        return ""
+    place = judging.cache or default_place()
+    return f"; what was answered is kept in {place}, so the same command goes on from there"
+
+
 @dataclass(frozen=True)
 class Conditions:
     """Under which work is done."""
@@ -273,10 +291,8 @@ class Runner:
         `about` is what a run that begins now is; where it is not given, it is read from the folder.
         """
         if self.judging.dry_run:
-            with dry_run() as spent, quiet_log():
-                summary = asyncio.run(work(Conditions(grader)))
-            print(f"{counted(summary.rollouts, 'rollout')} would take {shown_rehearsal(spent)}")
-            return FINE
+            with quiet_log():
+                return say_cost(work(Conditions(grader)), lambda s: counted(s.rollouts, "rollout"))
         refuse_taken(self.output)
         with stoppable() as stopping, quiet_log(), self._budget() as spent:
             try:

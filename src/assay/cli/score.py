@@ -66,7 +66,6 @@ def command(
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-
     return score(given, rubrics, output, workers, judging, display)
 
 

@@ -13,7 +13,7 @@ import click
 from assay.cli.formats import Section, figure, json_text, laid_out
 from assay.cli.options import JudgeOptions, count, files, judge_options
 from assay.cli.root import BROKEN, FINE, MISSED, Command
-from assay.cli.terminal import counted, printable, shown_rehearsal, shown_spending
+from assay.cli.terminal import counted, printable, shown_spending
 
 if TYPE_CHECKING:
     from assay.cache import VerdictCache
@@ -108,7 +108,7 @@ Work = Callable[["OnProgress | None"], Coroutine[Any, Any, "Suggestion"]]
 def suggest_rubric(source: Source, judging: JudgeOptions, wanted: Wanted) -> int:
     """Draft, judge, print, and give the exit code."""
     from assay.cache import VerdictCache
-    from assay.cli.runner import quiet_log, shown_progress
+    from assay.cli.runner import quiet_log, say_cost, shown_progress
     from assay.concurrency import run_sync
     from assay.models import budget
 
@@ -118,7 +118,7 @@ def suggest_rubric(source: Source, judging: JudgeOptions, wanted: Wanted) -> int
         with quiet_log():
             work = _work(source, judging, wanted, cache)
             if judging.dry_run:
-                return _rehearse(work)
+                return say_cost(work(None), lambda _: "it")
             with (
                 budget(dollars=judging.budget),
                 shown_progress("verdicts", quiet=wanted.quiet) as tell,
@@ -183,16 +183,6 @@ def _texts(name: str) -> list[str]:
         return [view_of(text.rollout["completion"])[1] for text in texts_of([name], "")]
     except TypeError as error:
         raise click.UsageError(f"{name}: {error}") from None
-
-
-def _rehearse(work: Work) -> int:
-    from assay.concurrency import run_sync
-    from assay.models import dry_run
-
-    with dry_run() as spent:
-        run_sync(work(None))
-    print(f"it would take {shown_rehearsal(spent)}")
-    return FINE
 
 
 def _show(suggestion: Suggestion, wanted: Wanted) -> int:

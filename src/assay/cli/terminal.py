@@ -120,7 +120,7 @@ def shown_spending(spent: "Spending") -> str:
     return ", ".join(parts)
 
 
-def shown_rehearsal(spent: "Ledger") -> str:
+def shown_dry_run(spent: "Ledger") -> str:
     """What a dry run counted: what it would take if all goes well, and at most.
 
     The number of calls is a bound. Dollars rest on a guess of how much judges write; `--budget` bounds those.
