@@ -1,8 +1,8 @@
 """The command `assay`. One file a command, loaded when it is asked for.
 
-A command's module has `command`, a click command or group, and stands in `registry`. Whatever takes
-long to load, it loads when it runs: its help, and the completion of its options, come at once. What
-the command returns is the exit code; see `exits`.
+A command's module has `command`, a click command or group, and stands in `root.COMMANDS`. What
+takes long to load, it loads when it runs: its help, and the completion of its options, come at once.
+What the command returns is the exit code; see the top of `root`.
 """
 
 import sys

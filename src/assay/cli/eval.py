@@ -96,18 +96,6 @@ def command(
     `prompt`, and may have an `answer` and columns of your own. --judge is who judges the answers,
     where the rubric asks a model; not the model that is asked, unless you say so.
     """
-    return evaluate(given, asking, rubrics, output, judging, display)
-
-
-def evaluate(
-    given: InputOptions,
-    asking: Asking,
-    rubrics: RubricOptions,
-    output: OutputOptions,
-    judging: JudgeOptions,
-    display: DisplayOptions,
-) -> int:
-    """Ask and score what is given, print it, and give the exit code."""
     from assay.cli.judges import judging_with, see_to_engine
     from assay.cli.runner import Runner, say
     from assay.cli.sources import rubric_of

@@ -17,6 +17,7 @@ from assay.cli.options import (
     JudgeOptions,
     RubricOptions,
     allow_code_option,
+    bundled,
     count,
     files,
     judge_options,
@@ -33,71 +34,6 @@ if TYPE_CHECKING:
     from assay.probe.attacks import Attack
     from assay.probe.probe_report import ProbeReport, Rate
     from assay.rubric import Rubric
-
-
-@click.command(
-    "probe",
-    cls=Command,
-    epilog="Exit code: 0 all was judged; 100 the upper end of the share of successful attacks is above "
-    "--fail-over; 1 something was not judged, or no criterion could be attacked; 2 bad usage.",
-    example="assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
-    "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
-)
-@click.argument("rubric", metavar="RUBRIC", shell_complete=files)
-@allow_code_option
-@judge_options("-m", "--model")
-@click.option(
-    "--bare", is_flag=True,
-    help="Probe the judge without our hardening, too: what many would write. No judge to use.",
-)  # fmt: skip
-@click.option(
-    "--responses", metavar="FILE", shell_complete=files,
-    help="Bad responses to attack with, where the rubric has no golden example that fails: a text, or a table.",
-)  # fmt: skip
-@click.option(
-    "--family", "families", multiple=True, metavar="NAME",
-    help="Only attacks of this family, such as master_key. May be given again.",
-)  # fmt: skip
-@click.option(
-    "--limit", type=count(1), metavar="N", help="Only N attacks, drawn from all families."
-)
-@click.option(
-    "--seed", type=count(), default=0, show_default=True, metavar="N",
-    help="Which attacks are drawn, and which texts stand in for bad responses.",
-)  # fmt: skip
-@click.option(
-    "--fail-over", type=number(0, what="share"), metavar="SHARE",
-    help="Exit with 100 when more attacks than this may succeed: when the upper end of the interval is above it.",
-)  # fmt: skip
-@click.option(
-    "--show", type=count(), default=5, show_default=True, metavar="N",
-    help="How many successful attacks to list.",
-)  # fmt: skip
-@page_option
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
-def command(
-    rubric: str,
-    allow_code: bool,
-    judging: JudgeOptions,
-    bare: bool,
-    responses: str | None,
-    families: tuple[str, ...],
-    limit: int | None,
-    seed: int,
-    fail_over: float | None,
-    show: int,
-    layout: str,
-    quiet: bool,
-) -> int:
-    """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.
-
-    They are added to responses that deserve to fail: the rubric's golden examples, else --responses,
-    else texts about something else. The judge is asked about those first, and an attack counts only
-    where it failed them. With --guard the judge is probed twice, without the guard and with it.
-    """
-
-    probing = Probing(bare, responses, families, limit, seed, fail_over, show, layout, quiet)
-    return probe_judge(RubricOptions(rubric, allow_code), judging, probing)
 
 
 BARE, HARDENED, GUARDED = "bare", "hardened", "guarded"
@@ -118,21 +54,73 @@ class Probing:
     quiet: bool
 
 
-def probe_judge(rubrics: RubricOptions, judging: JudgeOptions, probing: Probing) -> int:
-    """Probe the judge, print what came of it, and give the exit code."""
+_probing = bundled(
+    "probing",
+    Probing,
+    click.option(
+        "--bare", is_flag=True,
+        help="Probe the judge without our hardening, too: what many would write. No judge to use.",
+    ),
+    click.option(
+        "--responses", metavar="FILE", shell_complete=files,
+        help="Bad responses to attack with, where the rubric has no golden example that fails: a text, or a table.",
+    ),
+    click.option(
+        "--family", "families", multiple=True, metavar="NAME",
+        help="Only attacks of this family, such as master_key. May be given again.",
+    ),
+    click.option(
+        "--limit", type=count(1), metavar="N", help="Only N attacks, drawn from all families."
+    ),
+    click.option(
+        "--seed", type=count(), default=0, show_default=True, metavar="N",
+        help="Which attacks are drawn, and which texts stand in for bad responses.",
+    ),
+    click.option(
+        "--fail-over", type=number(0, what="share"), metavar="SHARE",
+        help="Exit with 100 when more attacks than this may succeed: when the upper end of the interval is above it.",
+    ),
+    click.option(
+        "--show", type=count(), default=5, show_default=True, metavar="N",
+        help="How many successful attacks to list.",
+    ),
+    page_option,
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error."),
+)  # fmt: skip
+
+
+@click.command(
+    "probe",
+    cls=Command,
+    epilog="Exit code: 0 all was judged; 100 the upper end of the share of successful attacks is above "
+    "--fail-over; 1 something was not judged, or no criterion could be attacked; 2 bad usage.",
+    example="assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
+    "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
+)
+@click.argument("rubric", metavar="RUBRIC", shell_complete=files)
+@allow_code_option
+@judge_options("-m", "--model")
+@_probing
+def command(rubric: str, allow_code: bool, judging: JudgeOptions, probing: Probing) -> int:
+    """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.
+
+    They are added to responses that deserve to fail: the rubric's golden examples, else --responses,
+    else texts about something else. The judge is asked about those first, and an attack counts only
+    where it failed them. With --guard the judge is probed twice, without the guard and with it.
+    """
     from assay.cli.judges import judging_with
     from assay.cli.runner import quiet_log
     from assay.cli.sources import rubric_of
 
-    rubric = rubric_of(rubrics)
+    found = rubric_of(RubricOptions(rubric, allow_code))
     plain = replace(judging, guard=False)
-    with judging_with(plain, rubric, quiet=probing.quiet) as named, quiet_log():
-        grader = named or rubric.autograder
+    with judging_with(plain, found, quiet=probing.quiet) as named, quiet_log():
+        grader = named or found.autograder
         if grader is None:
             raise TrustError(
                 "nothing in this rubric is judged by a model, so there is no judge to attack"
             )
-        work = _Work(rubric, _graders(grader, judging, probing), judging, probing)
+        work = _Work(found, _graders(grader, judging, probing), judging, probing)
         return work.rehearse() if judging.dry_run else work.carry_out()
 
 

@@ -66,18 +66,6 @@ def command(
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-    return score(given, rubrics, output, workers, judging, display)
-
-
-def score(
-    given: InputOptions,
-    rubrics: RubricOptions,
-    output: OutputOptions,
-    workers: WorkerOptions,
-    judging: JudgeOptions,
-    display: DisplayOptions,
-) -> int:
-    """Score what is given, print it, and give the exit code."""
     from assay.cli.judges import judging_with
     from assay.cli.runner import Runner
     from assay.cli.sources import rubric_of
