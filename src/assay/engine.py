@@ -94,7 +94,7 @@ class Traits(NamedTuple):
             waits=any(part.waits for part in parts),
             takes_many=any(part.takes_many for part in parts),
             asks=any(part.asks for part in parts),
-            compares=tuple(chain.from_iterable(part.compares for part in parts)),
+            compares=tuple(dict.fromkeys(name for part in parts for name in part.compares)),
         )
 
 

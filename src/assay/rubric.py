@@ -594,8 +594,8 @@ class Rubric(BaseRubric, Loadable):
 
     def _own_traits(self) -> Traits:
         """What a subclass's own scoring methods mean: they may wait, and a group's compares."""
-        compares = ("score_group",) if "score_group" in self._own_methods() else ()
-        return Traits(waits=bool(self._own_methods()), compares=compares)
+        own = self.own_methods
+        return Traits(waits=bool(own), compares=("score_group",) if "score_group" in own else ())
 
     @property
     def own_methods(self) -> frozenset[str]:
