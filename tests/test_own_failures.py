@@ -1,8 +1,11 @@
 """One rollout's failure stays its own: what is asked about many at once is asked again one by one."""
 
+import asyncio
+import sys
+
 import pytest
 
-from assay import Criterion, MathRubric, Rubric, RubricError, Score
+from assay import Criterion, MathRubric, PerCriterionGrader, Rubric, RubricError, Score
 from assay.math import verify_many
 from assay.server import RemoteRubric, RewardServer
 
@@ -134,3 +137,98 @@ class TestOwnFormula:
         rubric = Rubric([lambda: 1.0], aggregation=lambda lines: "much", on_error="raise")
         with pytest.raises(RubricError, match="return a finite number"):
             await rubric.score([{"completion": ""}])
+
+
+def runs(completion):
+    exec(completion, {})
+    return 1.0
+
+
+async def runs_later(completion):
+    await asyncio.sleep(0)
+    return runs(completion)
+
+
+def runs_many(completions):
+    return [runs(completion) for completion in completions]
+
+
+runs_many.independent = True
+
+
+def formula(lines):
+    return sys.exit("no") if lines[0].value > 5 else 1.0
+
+
+async def judge(system_prompt, user_prompt):
+    runs("exit()" if "exit()" in user_prompt else "")
+    return {"explanation": "it runs", "criterion_status": "MET"}
+
+
+class Running(Rubric):
+    async def score_rollout(self, state):
+        runs(state["completion"])
+        return await super().score_rollout(state)
+
+
+class Interruption(BaseException):
+    """Not an `Exception`, as the outcomes of some test frameworks."""
+
+
+class TestLeaving:
+    @pytest.mark.parametrize(
+        "rubric",
+        [
+            Rubric([runs]),
+            Rubric([runs_later]),
+            Rubric([runs_many]),
+            Rubric([Criterion(check=runs, isolate=True)]),
+            Rubric([Rubric([runs]).as_criterion()]),
+            Rubric([lambda completion: len(completion)], aggregation=formula),
+            Rubric([Criterion(requirement="It runs")], autograder=PerCriterionGrader(judge)),
+            Running([lambda: 1.0]),
+        ],
+        ids=["check", "async", "many", "isolated", "nested", "formula", "judge", "own method"],
+    )
+    async def test_code_that_calls_exit_is_that_rollouts_error(self, rubric):
+        """The rollouts beside it are scored, and the program goes on."""
+        rewards, errors = await scored(rubric, states("1", "exit()", "2"))
+        assert rewards == [1.0, None, 1.0]
+        assert ["SystemExit" in str(error) for error in errors] == [False, True, False]
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            SystemExit,
+            GeneratorExit,
+            RecursionError,
+            MemoryError,
+            asyncio.CancelledError,
+            Interruption,
+        ],
+    )
+    async def test_no_error_of_a_check_ends_the_batch(self, error):
+        """Whatever class it is of."""
+
+        def check(completion):
+            if completion == "bad":
+                raise error
+            return 1.0
+
+        rewards, errors = await scored(Rubric([check]), states("a", "bad", "b"))
+        assert rewards == [1.0, None, 1.0]
+        assert error.__name__ in errors[1]["check"]
+
+    def test_an_interrupt_ends_the_batch(self):
+        """The one who presses Ctrl-C means the program."""
+
+        def check(completion):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            Rubric([check]).score_rollouts(["", ""], ["a", "b"], ["", ""])
+
+    async def test_on_error_raise_lets_exit_through(self):
+        """As any other error."""
+        with pytest.raises(SystemExit):
+            await Rubric([runs], on_error="raise").score(states("exit()"))
