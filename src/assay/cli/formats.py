@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 def row_name(row: Row) -> str:
     """The example, and which of its samples where there are several.
 
+    >>> from assay.runs import Row
     >>> row_name(Row("apples")), row_name(Row("apples", sample=2))
     ('apples', 'apples #2')
     """
@@ -75,6 +76,7 @@ class Section(NamedTuple):
 def headline(summary: Summary) -> str:
     """How many rollouts there are, and how many of them have no score.
 
+    >>> from assay.runs import Summary
     >>> headline(Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False))
     '4 rollouts of 2 examples, 1 unscored, not all that were wanted'
     """
