@@ -309,3 +309,9 @@ def test_an_error_of_ours_says_none(monkeypatch):
     """Whatever it is made of."""
     monkeypatch.setenv("MISTRAL_API_KEY", SENT)
     assert str(Refused(f"http://ada:{SENT}@host refuses {SENT}")) == "http://***@host refuses ***"
+
+
+def test_a_log_can_be_written_whatever_a_completion_holds(caplog):
+    """Half an emoji is spelled out, since a log file in UTF-8 cannot hold it."""
+    logger_of("assay").warning("the answer is %s", "\ud83d")
+    assert caplog.messages == ["the answer is \\ud83d"]

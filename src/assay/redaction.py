@@ -126,7 +126,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def logger_of(name: str) -> "logging.Logger":
-    """The logger of that name, whose records say no secret, traces included."""
+    """The logger of that name, whose records hold no secret and can be written as UTF-8."""
     import logging
 
     logger = logging.getLogger(name)
@@ -135,14 +135,19 @@ def logger_of(name: str) -> "logging.Logger":
 
 
 def _redact_record(record: "logging.LogRecord") -> bool:
-    record.msg, record.args = redacted(record.getMessage()), None
+    record.msg, record.args = _printable(redacted(record.getMessage())), None
     if record.exc_info and not record.exc_text:
         import logging
 
         record.exc_text = logging.Formatter().formatException(record.exc_info)
     if record.exc_text:
-        record.exc_text = redacted(record.exc_text)
+        record.exc_text = _printable(redacted(record.exc_text))
     return True
+
+
+def _printable(text: str) -> str:
+    # A completion may hold half an emoji, which no log file or test runner can write.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _known() -> list[str]:
