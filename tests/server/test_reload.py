@@ -38,7 +38,7 @@ def test_a_changed_file_is_served_by_all_workers(start, until):
 
     until(all_new)
     assert len({number for _, number in seen}) == len({digest for digest, _ in seen})
-    assert server.ready()["rubric"] != before
+    until(lambda: server.ready()["rubric"] != before)
     assert server.metrics()["assay_rubric_reloads_total"] == 1
 
 

@@ -76,7 +76,8 @@ class RolloutBody(Struct, forbid_unknown_fields=True):
     """A rollout: its completion and further fields that checks name; or a state alone, which holds everything."""
 
     prompt: str | Chat | UnsetType = UNSET
-    completion: str | Chat | UnsetType = UNSET
+    completion: Any = UNSET
+    """A text or messages. Anything else is an error of this rollout, not of the request."""
     answer: Any = UNSET
     task: str | UnsetType = UNSET
     info: dict[str, Any] | UnsetType = UNSET

@@ -113,11 +113,22 @@ class RemoteRubric(BaseRubric):
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
         if not len(batch):
             return BatchResult([])
-        rows = _rows(batch)
         known = await self.describe()
+        batch, unreadable = batch.readable()
+        if unreadable and self._on_error == "raise":
+            raise TypeError(next(iter(unreadable.values())).removeprefix("TypeError: "))
+        # A completion that is no text is an error of its own rollout, and is not sent.
+        sent = [place for place in range(len(batch)) if place not in unreadable]
+        rows = _rows(batch.select(sent) if unreadable else batch)
         cuts = known.cuts(rows, self._batch_size)
-        found = await self._ask_all(rows, cuts, known)
-        return BatchResult([report for reports in found for report in reports])
+        found = await self._ask_all(rows, cuts, known) if rows else []
+        reports = iter([report for piece in found for report in piece])
+        return BatchResult(
+            [
+                known.failed(unreadable[place]) if place in unreadable else next(reports)
+                for place in range(len(batch))
+            ]
+        )
 
     async def _ask_all(
         self, rows: Sequence[bytes], cuts: Sequence[int], known: "Description"
