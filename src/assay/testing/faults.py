@@ -1,4 +1,4 @@
-"""Faults: what may go wrong between a caller and a model."""
+"""A Fault is what goes wrong between a caller and a model, and `mixed` draws them at random."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Shapes: requests read, and replies written, as OpenAI-compatible, Anthropic and Gemini endpoints do."""
+"""Read requests and write replies as OpenAI-compatible, Anthropic and Gemini endpoints do."""
 
 import json
 import math

@@ -10,21 +10,27 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
+from assay.errors import MissingExtraError
 from assay.messages import ToolCall
 from assay.testing.fakes import FakeModel
 from assay.testing.faults import Fault, FaultPlan
-from assay.testing.prefixes import Prefixes, count_tokens
-from assay.testing.shapes import Said, chat_completion, generate_content, message, prompts_of
-from assay.testing.wire import Call, Connection, Respond
+from assay.testing.replies import Said, chat_completion, generate_content, message, prompts_of
 from assay.wording import described
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 TURNS = 10
 """Of the loop, until everything that came in has been seen."""
+BLOCK = 64
+"""Characters that are remembered together: 16 tokens, as inference servers do."""
+CHARACTERS = 4
+"""In a token."""
 
 _Shape: TypeAlias = Callable[[Said, Mapping[str, Any]], dict[str, Any]]
 _ROUTES = (
@@ -59,6 +65,50 @@ class Asked:
     """Where it was posted, with the query."""
     fault: Fault | None = None
     """What went wrong with it on demand."""
+
+
+class _Answer(NamedTuple):
+    """What is sent back. A `cut` one loses its second half and the connection."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+    cut: bool = False
+
+    @classmethod
+    def of(cls, value: Any, status: int = 200) -> "_Answer":
+        """A value as JSON."""
+        return cls(status, json.dumps(value).encode())
+
+
+class Prefixes:
+    """Remembers prompts by their starts.
+
+    >>> prefixes = Prefixes()
+    >>> prefixes.shared("x" * 640), prefixes.shared("x" * 640 + "y" * 64)
+    (0, 160)
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def shared(self, prompt: str) -> int:
+        """How many tokens of a prompt were the start of an earlier one; it is remembered too."""
+        known = True
+        tokens = chain = 0
+        for start in range(0, len(prompt) - BLOCK + 1, BLOCK):
+            chain = hash((chain, prompt[start : start + BLOCK]))
+            known = known and chain in self._seen
+            if known:
+                tokens += BLOCK // CHARACTERS
+            else:
+                self._seen.add(chain)
+        return tokens
+
+
+def count_tokens(text: str) -> int:
+    """About how many tokens a text has; never none."""
+    return max(1, len(text) // CHARACTERS)
 
 
 class ModelServer:
@@ -156,12 +206,15 @@ class ModelServer:
             started.set_exception(error)
 
     async def _run(self, started: "Future[None]") -> None:
+        try:
+            from aiohttp import web
+        except ImportError:
+            raise MissingExtraError("a ModelServer", package="aiohttp", extra="testing") from None
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        connections: set[Connection] = set()
-        server = await self._loop.create_server(
-            lambda: Connection(self._handle, connections), "127.0.0.1", 0, backlog=1024
-        )
+        # A client that hangs up ends its call, as endpoints see to.
+        http = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        server = await self._loop.create_server(http, "127.0.0.1", 0, backlog=1024)
         port = server.sockets[0].getsockname()[1]
         self.host = f"http://127.0.0.1:{port}"
         """Its address without a path, as the variables of the SDKs take it."""
@@ -174,29 +227,50 @@ class ModelServer:
         # One that was accepted just now is known some turns later, and closed by the turn after. A
         # server that is closed before does not know what to do with it.
         for _ in range(TURNS):
-            for connection in list(connections):
-                connection.close()
+            for connection in http.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
             await asyncio.sleep(0)
         server.close()
+        await http.shutdown(timeout=0.001)  # 0 would be for ever
 
-    async def _handle(self, call: Call) -> Respond | None:
-        place = unquote(urlsplit(call.path).path)
+    async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
+        from aiohttp import web
+
+        answer = await self._answer_to(request)
+        if not answer.cut:
+            return web.Response(
+                status=answer.status,
+                body=answer.body,
+                headers=answer.headers,
+                content_type="application/json",
+            )
+        # The second half and the connection are lost.
+        response = web.StreamResponse(headers={"Content-Length": str(len(answer.body))})
+        await response.prepare(request)
+        await response.write(answer.body[: len(answer.body) // 2])
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async def _answer_to(self, request: "web.BaseRequest") -> "_Answer":
+        place = unquote(urlsplit(request.raw_path).path)
         for pattern, shape in _ROUTES:
             found = pattern.fullmatch(place)
             if found is not None:
                 try:
-                    return await self._completion(call, shape, found.groupdict())
+                    return await self._completion(request, shape, found.groupdict())
                 except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
-                    return Respond.of({"error": {"message": described(error)}}, 500)
+                    return _Answer.of({"error": {"message": described(error)}}, 500)
         path = place.removeprefix("/v1")
         if path == "/models":
-            return Respond.of({"object": "list", "data": [{"id": self.name, "object": "model"}]})
+            return _Answer.of({"object": "list", "data": [{"id": self.name, "object": "model"}]})
         if path == "/stats":
-            return Respond.of(self.stats())
+            return _Answer.of(self.stats())
         if path == "/reset":
             self.reset()
-            return Respond.of({})
-        return Respond.of({"error": {"message": f"there is no {call.path}"}}, 404)
+            return _Answer.of({})
+        return _Answer.of({"error": {"message": f"there is no {request.raw_path}"}}, 404)
 
     def stats(self) -> dict[str, Any]:
         """The counts so far, as `GET /v1/stats` gives them; `POST /v1/reset` forgets them."""
@@ -213,11 +287,12 @@ class ModelServer:
         }
 
     async def _completion(
-        self, call: Call, shape: _Shape, named: Mapping[str, str]
-    ) -> Respond | None:
-        body = {**named, **json.loads(call.body)}
+        self, request: "web.BaseRequest", shape: _Shape, named: Mapping[str, str]
+    ) -> "_Answer":
+        body = {**named, **json.loads(await request.content.read())}
         fault = self._fault(len(self.asked)) or self._complaint(body)
-        asked = Asked(*prompts_of(body), body, call.headers, call.path, fault)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        asked = Asked(*prompts_of(body), body, headers, request.raw_path, fault)
         self.asked.append(asked)
         self._under_way += 1
         self.most_at_once = max(self.most_at_once, self._under_way)
@@ -238,11 +313,11 @@ class ModelServer:
         refused = [name for name in self._refuses if name in body]
         return Fault.refusing(f"Unsupported parameter: {refused[0]}") if refused else None
 
-    async def _respond(self, asked: Asked, fault: Fault | None, shape: _Shape) -> Respond | None:
+    async def _respond(self, asked: Asked, fault: Fault | None, shape: _Shape) -> "_Answer":
         if fault is not None and fault.kind == "hanging":
             await asyncio.Event().wait()
         if fault is not None and fault.body is not None:
-            return Respond(fault.status, fault.body.encode(), fault.headers)
+            return _Answer(fault.status, fault.body.encode(), fault.headers)
         await asyncio.sleep(self.latency)
         said = self._said(asked, fault, *await self._answer(asked, fault))
         if fault is None:
@@ -253,7 +328,7 @@ class ModelServer:
         system = count_tokens(asked.system)
         self.user_tokens += max(0, said.prompt_tokens - system)
         self.user_cached_tokens += max(0, said.cached_tokens - system)
-        whole = Respond.of(shape(said, asked.body))
+        whole = _Answer.of(shape(said, asked.body))
         return whole._replace(cut=fault is not None and fault.kind == "cut_off")
 
     async def _answer(self, asked: Asked, fault: Fault | None) -> tuple[str, tuple[ToolCall, ...]]:
