@@ -106,13 +106,14 @@ class TestTrust:
     @pytest.fixture
     def grade(self, folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         """`assay grade` beside a config file that was found, with a module that must not be run."""
-        monkeypatch.syspath_prepend(str(folder))
         monkeypatch.setenv("ASSAY_API_KEY", "s3cret")
         (folder / "hostile.py").write_text(
             "from pathlib import Path\nfrom assay import Rubric\n"
             "Path(__file__).with_name('ran').touch()\n"
             "rubric = Rubric.from_dict([{'check': {'contains': 'Paris'}}])\n"
         )
+        # After the file is there: what an import saw of a folder is remembered.
+        monkeypatch.syspath_prepend(str(folder))
 
         def run(*arguments: str) -> tuple[int, str]:
             code = main(["grade", "--text", "It is Paris", *arguments])
@@ -130,8 +131,9 @@ class TestTrust:
         assert "--allow-code" in said
         assert f"--config {folder / 'assay.toml'}" in said
         assert not (folder / "ran").exists()
-        assert grade("--allow-code")[0] == 0
-        assert grade("--config", str(folder / "assay.toml"))[0] == 0
+        for allowed in (["--allow-code"], ["--config", str(folder / "assay.toml")]):
+            code, said = grade(*allowed)
+            assert code == 0, said
         assert (folder / "ran").exists()
 
     @pytest.mark.parametrize("table", ["assay.toml", "pyproject.toml"])
