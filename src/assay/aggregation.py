@@ -1,4 +1,4 @@
-"""How answers add up: every formula of the library, and the only place that multiplies a weight.
+"""Add answers up to rewards, and turn rewards into advantages: every formula, and the only place that multiplies a weight.
 
 An aggregation turns the counted answers of one rollout into `Totals`; one function, `normalise`,
 turns totals into a score. Totals of several rubrics are added, so a group needs no formula.
@@ -87,11 +87,6 @@ def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
     return total(map(mul, weights, values))
 
 
-def weighted_sums(weights: Sequence[float], columns: Sequence[Sequence[float]]) -> list[float]:
-    """The reward of every rollout, from one column of values a criterion."""
-    return [weighted_sum(weights, row) for row in zip(*columns, strict=True)]
-
-
 def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:
     """The sum that comes to this score."""
     if scale == "raw":
@@ -136,7 +131,7 @@ class Aggregation:
     total: Callable[[Sequence[Answer]], Totals]
     scale: Scale = "unit"
     sums: bool = False
-    """Whether the total is Σ weight · value, so that whole columns can be summed at once."""
+    """Whether the total is Σ weight · value, so that a reward needs no report."""
     over_lines: Callable[[list[Any]], object] | None = None
     """A caller's own formula over the answered report lines; its result is reward and score."""
 
@@ -206,7 +201,7 @@ POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 
 class UnscoredError(AssayError):
-    """A rollout has no score, and nobody said what to pay for it."""
+    """A rollout has no score, and no policy says what to pay for it."""
 
 
 @dataclass

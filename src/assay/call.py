@@ -34,19 +34,6 @@ class Call:
     Built at construction time, so that whatever is wrong with a signature is said there.
     """
 
-    __slots__ = (
-        "arguments",
-        "bound",
-        "by_position",
-        "compares",
-        "everything",
-        "function",
-        "is_async",
-        "is_group",
-        "label",
-        "positional_only",
-    )
-
     def __init__(self, function: Callable[..., Any], label: str) -> None:
         self.function = function
         self.label = label

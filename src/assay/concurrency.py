@@ -72,61 +72,44 @@ async def walk_together(
     it has to wait. So work that never waits costs no task at all. With `room`, they join while it
     says that there is some.
     """
-    walkers = _Walkers(walk, count, limit, room)
+    places = iter(range(count))
+    limit = min(limit, count)
+    number, broken = 1, False
+    loop = asyncio.get_running_loop()
+
+    async def walk_on() -> None:
+        nonlocal broken
+        try:
+            await walk(places)
+        except BaseException:
+            # A task group passes over a cancelled member; a missing result must not be passed over.
+            broken = True
+            raise
+
+    def join() -> None:
+        """Double the walkers; again as soon as all of them wait, or when there is room."""
+        nonlocal number
+        left = 0 if broken else length_hint(places)
+        if left and room is not None and not room():
+            loop.call_later(GLANCE, join)
+            return
+        most = number if room is None else min(number, AT_ONCE)
+        more = min(most, limit - number, left)
+        for _ in range(more):
+            group.create_task(walk_on())
+        number += more
+        if left and number < limit:
+            loop.call_soon(join)
+
     try:
-        async with asyncio.TaskGroup() as walkers.group:
-            joining = asyncio.get_running_loop().call_soon(walkers.join)
-            await walkers.walk_on()
+        async with asyncio.TaskGroup() as group:
+            joining = loop.call_soon(join)
+            await walk_on()
             joining.cancel()
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    if walkers.broken:
+    if broken:
         raise asyncio.CancelledError
-
-
-class _Walkers:
-    """Walkers that share the places they take."""
-
-    __slots__ = ("broken", "group", "limit", "number", "places", "room", "walk")
-
-    group: asyncio.TaskGroup
-
-    def __init__(
-        self,
-        walk: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
-        count: int,
-        limit: int,
-        room: Callable[[], bool] | None,
-    ) -> None:
-        self.walk = walk
-        self.places = iter(range(count))
-        self.limit = min(limit, count)
-        self.room = room
-        self.number = 1
-        self.broken = False
-
-    async def walk_on(self) -> None:
-        try:
-            await self.walk(self.places)
-        except BaseException:
-            # A task group passes over a cancelled member; a missing result must not be passed over.
-            self.broken = True
-            raise
-
-    def join(self) -> None:
-        """Double the walkers; again as soon as all of them wait, or when there is room."""
-        loop = asyncio.get_running_loop()
-        left = 0 if self.broken else length_hint(self.places)
-        if left and self.room is not None and not self.room():
-            loop.call_later(GLANCE, self.join)
-            return
-        most = self.number if self.room is None else min(self.number, AT_ONCE)
-        more = min(most, self.limit - self.number, left)
-        for _ in range(more):
-            self.group.create_task(self.walk_on())
-        self.number += more
-        if left and self.number < self.limit:
-            loop.call_soon(self.join)
 
 
 async def together(
@@ -179,7 +162,7 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, Result]) -> Result:
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             outcome["error"] = error
 
-    thread = threading.Thread(target=target, name="assay-sync-door")
+    thread = threading.Thread(target=target, name="assay-run-sync")
     thread.start()
     thread.join()
     if "error" in outcome:

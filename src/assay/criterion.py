@@ -1,4 +1,4 @@
-"""Criterion: one weighted question about a rollout."""
+"""A Criterion is one weighted question about a rollout, answered by code or by a model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -265,7 +265,7 @@ def _written_conditions(when: Sequence[Condition]) -> object:
 
 
 def _refuse_isolation(criterion: Criterion) -> None:
-    """Refuse to isolate what is no function, and a timeout that nobody could keep."""
+    """Refuse to isolate what is no function, and a timeout that nothing could keep."""
     if not criterion.isolate:
         raise ValueError(
             f"timeout is {criterion.timeout:g}, and nothing can stop a check in this process: "

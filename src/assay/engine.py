@@ -591,10 +591,12 @@ class Engine:
             elif not phase.judged:
                 await self._check_all(phase, batch)
             elif not phase.by_code:
-                await self._judge_all(phase, batch)
+                await self._judge([phase.judged] * size, batch)
             else:
                 # The model is asked while the checks run.
-                await together(self._judge_all(phase, batch), self._check_all(phase, batch))
+                await together(
+                    self._judge([phase.judged] * size, batch), self._check_all(phase, batch)
+                )
         kinds = set(chain.from_iterable(map(type, column) for column in self.columns))
         if Score in kinds:
             for criterion, column in zip(self.plan.criteria, self.columns, strict=True):
@@ -606,9 +608,6 @@ class Engine:
         columns = await self._check(phase.runs, batch)
         for one, column in zip(phase.by_code, columns, strict=True):
             self.columns[one.index] = column
-
-    async def _judge_all(self, phase: Phase, batch: Batch) -> None:
-        await self._judge([phase.judged] * len(batch), batch)
 
     async def _ask_some(self, phase: Phase, batch: Batch, unreadable: Mapping[int, str]) -> None:
         """Ask each criterion where its `when` holds; elsewhere it is not applicable.
@@ -667,9 +666,11 @@ class Engine:
                 return
             criteria = [one.criterion for one in planned]
             try:
-                view, query = _view(batch, place), _query(batch, place)
+                view, query = _view(batch, place), question_text(batch.rows[place].get("prompt"))
                 async with rollout_spending():
-                    answer = await grader.answer(view, criteria, query, on_error=self.on_error)
+                    answer = await grader.answer(
+                        view, criteria, query or None, on_error=self.on_error
+                    )
             except FAILURES as error:
                 if self.on_error == "raise" or is_stop(error):
                     raise
@@ -881,11 +882,6 @@ def _view(batch: Batch, place: int) -> JudgeInput:
     if "completion" not in row:
         raise SignatureError("this rollout has no field 'completion' for a model to judge")
     return JudgeInput(view_of(row["completion"])[1], row)
-
-
-def _query(batch: Batch, place: int) -> str | None:
-    row: Any = batch.rows[place]
-    return question_text(row.get("prompt")) or None
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""What can go wrong, as one small tree.
+"""The errors that assay raises are one small tree.
 
     AssayError
     ├── RubricError (ValueError)            a rubric or criterion cannot be built as written
@@ -22,7 +22,7 @@
     ├── ToolError (assay.envs)              a function cannot be a tool
     ├── TrustError (ValueError)             too little to say how far a judge is to be trusted
     │   └── LabelError                      … or a label that cannot be read
-    ├── UnscoredError (assay.aggregation)   a trainer wants a number that nobody could give
+    ├── UnscoredError (assay.aggregation)   a trainer wants a number where there is none
     ├── CacheError                          a verdict cache cannot be opened, read or written
     ├── GradingError                        a text could not be graded whole; holds the partial report
     └── MissingExtraError (ImportError)     an optional dependency is not installed

@@ -1,4 +1,4 @@
-"""Identity: what a question goes by. Names for people, references for files, hashes for machines."""
+"""Identify checks and criteria: by names for people, references for files, hashes for machines."""
 
 import hashlib
 import json

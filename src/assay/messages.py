@@ -1,4 +1,4 @@
-"""Text, roles and tool calls out of messages. Nothing here changes what it is given.
+"""Read text, roles and tool calls off messages. Nothing here changes what it is given.
 
 A message may be a mapping or an object with attributes (SDK messages); its content may be text,
 a list of parts, or None.

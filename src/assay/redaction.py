@@ -1,4 +1,4 @@
-"""Redaction: keys, passwords and logins are struck out of everything that leaves the process.
+"""Strike keys, passwords and logins out of everything that leaves the process.
 
 Our errors, the descriptions of other people's errors, log records, runs and printed lines all go through
 `redacted`. It knows secrets by their shape (`sk-…`, `https://user:password@host`), by the environment variable

@@ -1,4 +1,4 @@
-"""Reports: the answers to one rollout, and what they come to. Reports add up."""
+"""A report holds the answers to one rollout, a line each, and what they come to; reports add up."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from assay.wording import described, short_repr
 
 
 class Score(NamedTuple):
-    """One answer. `value` is None when nobody could answer, and `error` says why.
+    """One answer. `value` is None when there is no answer, and `error` says why.
 
     A check returns one when it has more to say than a number:
 
@@ -91,7 +91,7 @@ class CriterionReport(BaseModel):
     disagreement: float | None = None
     """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
     asked: bool = True
-    """False when the result was decided without it, so that nobody was asked."""
+    """False when the result was decided without it, so that it was not asked."""
 
     @property
     def answered(self) -> bool:
@@ -111,38 +111,30 @@ class CriterionReport(BaseModel):
 
 
 class Lines(Sequence[CriterionReport]):
-    """The lines of a report, made when somebody looks: a trainer that wants numbers never does."""
+    """The lines of a report, made when they are looked at: a trainer that wants numbers never does, and a run
+    of a million rows reads `answers` alone."""
 
-    __slots__ = ("_answers", "_criteria", "_made")
+    __slots__ = ("_made", "answers", "criteria")
 
     def __init__(self, criteria: Sequence[Criterion], answers: Sequence[float | Score]) -> None:
-        self._criteria = criteria
-        self._answers = answers
+        """`answers` holds one for each of `criteria`; a bare number comes from a check."""
+        self.criteria = criteria
+        self.answers = answers
         self._made: list[CriterionReport] | None = None
-
-    @property
-    def criteria(self) -> Sequence[Criterion]:
-        """The questions, in order."""
-        return self._criteria
-
-    @property
-    def answers(self) -> Sequence[float | Score]:
-        """The answer to each; a bare number comes from a check."""
-        return self._answers
 
     @property
     def errors(self) -> dict[str, str]:
         """Why a question has no answer, by name; found without making a line."""
-        if Score not in map(type, self._answers):
+        if Score not in map(type, self.answers):
             return {}
-        pairs = zip(self._criteria, self._answers, strict=True)
+        pairs = zip(self.criteria, self.answers, strict=True)
         return {c.name: a.error for c, a in pairs if type(a) is Score and a.error is not None}
 
     @property
     def metrics(self) -> dict[str, float]:
         """The value of every answered question by name, equal names summed; without making a line."""
         metrics: dict[str, float] = {}
-        for criterion, answer in zip(self._criteria, self._answers, strict=True):
+        for criterion, answer in zip(self.criteria, self.answers, strict=True):
             value = answer.value if type(answer) is Score else float(answer)  # pyright: ignore[reportArgumentType]
             if value is not None:
                 metrics[criterion.name] = metrics.get(criterion.name, 0.0) + value
@@ -151,12 +143,12 @@ class Lines(Sequence[CriterionReport]):
     def _all(self) -> list[CriterionReport]:
         if self._made is None:
             self._made = [
-                line_of(c, answer) for c, answer in zip(self._criteria, self._answers, strict=True)
+                line_of(c, answer) for c, answer in zip(self.criteria, self.answers, strict=True)
             ]
         return self._made
 
     def __len__(self) -> int:
-        return len(self._criteria)
+        return len(self.criteria)
 
     @overload
     def __getitem__(self, index: int) -> CriterionReport: ...

@@ -1,4 +1,4 @@
-"""Rollout: what happened, ready to be scored; and Batch, many of them seen by column."""
+"""A Rollout is what happened, ready to be scored; a Batch is many of them, seen by column."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", 
 """What scoring writes into a state; no check may name one as an argument."""
 
 ALWAYS: Final = frozenset({"answer", "task", "info"})
-"""Fields that a rollout has even if nobody gave them."""
+"""Fields that every rollout has, given or not."""
 
 _DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {
     "answer": str,

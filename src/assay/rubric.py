@@ -1,4 +1,4 @@
-"""Rubric: weighted criteria, a parser to read with and a grader to ask. Rollouts in, reports out."""
+"""A Rubric scores rollouts by weighted criteria, and a RubricGroup adds up several rubrics."""
 
 import asyncio
 import inspect
@@ -42,7 +42,7 @@ from assay.wording import described, short_repr
 
 
 class BaseRubric(ABC):
-    """Every way into a rubric. A subclass says how a batch is answered, and what it may refuse.
+    """Every way to score by a rubric. A subclass says how a batch is answered, and what it may refuse.
 
     A subclass may also have a `score_rollout`, `score_group` or `score` of its own, which calls that of
     its base class or does not. Whatever scores by the rubric then calls that method: groups, rubrics around
@@ -89,7 +89,7 @@ class BaseRubric(ABC):
                 return BatchResult(list(await self.score(batch.rollouts(), **options)))
         pairs = zip(batch.rows, batch.states, strict=True)
         states = [_own_state(row, state) for row, state in pairs]
-        # What it writes is read from the states; whoever asked decides what is left there.
+        # What it writes is read from the states; the caller decides what is left there.
         earlier = [{n: state.pop(n) for n in OUTPUTS if n in state} for state in states]
         try:
             return BatchResult(await self._ask_own(states, autograder, quietly=True))
@@ -258,7 +258,7 @@ class BaseRubric(ABC):
         return result
 
     def _paid(self, outcomes: Outcomes) -> Outcomes:
-        """The outcomes as they are written for callers of the doors that give numbers."""
+        """The outcomes as they are written into states and columns."""
         return outcomes
 
     def score_rollout_sync(
@@ -562,7 +562,7 @@ class Rubric(BaseRubric, Loadable):
                 inner.inherit_parser(self.parser)
 
     def _default_parser(self) -> Parser:
-        """What is read with when nobody gives a parser."""
+        """What is read with where no parser is given."""
         return Parser()
 
     @property

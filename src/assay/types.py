@@ -1,4 +1,4 @@
-"""Shapes on the wire: messages, states, and the functions people hand us."""
+"""Types of messages, states and reward functions, as users hand them over."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias, cast

@@ -1,4 +1,4 @@
-"""Wording: how a wrong value is shown, and what is said about it."""
+"""Word what messages say about wrong values and errors."""
 
 import reprlib
 from collections.abc import Iterable
@@ -93,7 +93,7 @@ def described(error: BaseException) -> str:
     """
     try:
         message = redacted(str(error))
-    except Exception:  # noqa: BLE001 - somebody else's __str__
+    except Exception:  # noqa: BLE001 - the __str__ of other code
         message = "its message cannot be shown"
     more = f"… ({len(message)} characters)" if len(message) > LONGEST else ""
     return f"{type(error).__name__}: {message[:LONGEST]}{more}"
