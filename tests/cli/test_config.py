@@ -107,7 +107,7 @@ class TestTrust:
     def grade(self, folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         """`assay grade` beside a config file that was found, with a module that must not be run."""
         monkeypatch.setenv("ASSAY_API_KEY", "s3cret")
-        (folder / "hostile.py").write_text(
+        (folder / "unasked_code.py").write_text(
             "from pathlib import Path\nfrom assay import Rubric\n"
             "Path(__file__).with_name('ran').touch()\n"
             "rubric = Rubric.from_dict([{'check': {'contains': 'Paris'}}])\n"
@@ -120,14 +120,14 @@ class TestTrust:
             return code, capsys.readouterr().err
 
         yield run
-        sys.modules.pop("hostile", None)
+        sys.modules.pop("unasked_code", None)
 
     def test_code_is_run_only_when_asked_for(self, grade: Any, folder: Path) -> None:
         """A file that was found may not name Python; with --allow-code, or by --config, it may."""
-        (folder / "assay.toml").write_text('rubric = "hostile:rubric"\n')
+        (folder / "assay.toml").write_text('rubric = "unasked_code:rubric"\n')
         code, said = grade()
         assert code == 2
-        assert "'hostile:rubric', which runs Python code" in said
+        assert "'unasked_code:rubric', which runs Python code" in said
         assert "--allow-code" in said
         assert f"--config {folder / 'assay.toml'}" in said
         assert not (folder / "ran").exists()

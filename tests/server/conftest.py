@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -108,6 +109,16 @@ class Answer(NamedTuple):
         return self.data["error"]
 
 
+def again_after_a_kill(look: Callable[[], Any]) -> Any:
+    """What a client does: a connection that a killed worker had taken is reset, and another worker answers."""
+    for _ in range(4):
+        try:
+            return look()
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.05)
+    return look()
+
+
 def ask(
     url: str,
     path: str,
@@ -157,11 +168,11 @@ class Running:
         return self.ask("/v1/score", {"rollouts": rollouts})
 
     def ready(self) -> Any:
-        return self.ask("/ready", method="GET").data
+        return again_after_a_kill(lambda: self.ask("/ready", method="GET").data)
 
     def metrics(self) -> dict[str, float]:
         """Every metric by name and labels, which stand in the order of their names."""
-        return read_metrics(self.url)
+        return again_after_a_kill(lambda: read_metrics(self.url))
 
     def workers(self) -> list[int]:
         """The process ids of the workers."""

@@ -78,7 +78,8 @@ def test_sighup_replaces_the_workers_one_by_one(start, until):
     assert reward(server) == 1.0
     before = set(server.workers())
     checks = server.rubric.with_name("steered.py")
-    checks.write_text(checks.read_text().replace("MADE_OF_FOUR = 1.0", "MADE_OF_FOUR = 3.0"))
+    # Longer, since Python takes a source of the same size and second for the one it compiled.
+    checks.write_text(checks.read_text().replace("MADE_OF_FOUR = 1.0", "MADE_OF_FOUR = 3.0  # new"))
     server.process.send_signal(signal.SIGHUP)
     answers = []
     until(
