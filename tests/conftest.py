@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import logging
 import signal
 
 import pytest
@@ -9,6 +10,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def _the_level_of_the_log():
+    """What an example sets for the whole process does not reach the next test."""
+    logger = logging.getLogger("assay")
+    level, filters = logger.level, list(logger.filters)
+    yield
+    logger.setLevel(level)
+    logger.filters[:] = filters
 
 
 def _score(criterion, said):

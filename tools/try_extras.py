@@ -77,7 +77,9 @@ PROGRAMS = {
         """,
     "judge": """
         from assay import PerCriterionGrader, Rubric
+        from assay.models import model_of
         from assay.testing import ModelServer
+        model_of("http://127.0.0.1:9/v1#named")
         with ModelServer("MET") as server:
             grader = PerCriterionGrader(model=server.model)
             assert Rubric.from_dict([{"requirement": "Is short"}]).grade_sync("a", grader).score == 1
@@ -106,8 +108,9 @@ PROGRAMS = {
         """,
     "server": """
         from assay import Rubric
-        from assay.server import RemoteRubric, RewardServer
+        from assay.server import RewardServer
         with RewardServer(Rubric.from_dict([{"check": "exact_match"}])) as server:
+            from assay.server import RemoteRubric
             assert RemoteRubric(server.url).grade_sync("4", answer="4").score == 1
         """,
     "cli": """
