@@ -111,9 +111,7 @@ def assert_graded(scores: list[float | None], *, count: int) -> None:
     expected = expected_score()
     wrong = [score for score in scores if score is None or not math.isclose(score, expected)]
     if wrong or len(scores) != count:
-        raise ValueError(
-            f"{len(scores)} of {count} texts graded, {len(wrong)} not {expected}: {wrong[:3]}"
-        )
+        raise ValueError(f"{len(scores)} of {count} texts graded, {len(wrong)} not {expected}: {wrong[:3]}")
 
 
 def main() -> None:

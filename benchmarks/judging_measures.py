@@ -68,22 +68,14 @@ def serving(**faults: float) -> Generator[Endpoint]:
     """The endpoint in a process of its own."""
     task = json.dumps({"latency": LATENCY, "faults": faults})
     command = [sys.executable, str(HERE / "judging_server.py"), task]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         yield Endpoint(server.stdout.readline().strip())
         server.stdin.close()
 
 
-def graded(
-    subjects: Subjects,
-    subject: str,
-    endpoint: Endpoint,
-    sizes: Sizes,
-    **task: Any,
-) -> dict[str, Any] | None:
+def graded(subjects: Subjects, subject: str, endpoint: Endpoint, sizes: Sizes, **task: Any) -> dict[str, Any] | None:
     """The subject's figures and the endpoint's counts, of one run."""
     endpoint.reset()
     options = {"timeout": CLEAN_PATIENCE} | task
@@ -99,11 +91,7 @@ def graded(
 
 
 def graded_at_best(
-    subjects: Subjects,
-    subject: str,
-    sizes: Sizes,
-    faults: dict[str, float] | None = None,
-    **task: Any,
+    subjects: Subjects, subject: str, sizes: Sizes, faults: dict[str, float] | None = None, **task: Any
 ) -> dict[str, Any] | None:
     """As `graded`, the least of several runs, each on an endpoint of its own."""
     runs: list[dict[str, Any]] = []
@@ -125,28 +113,14 @@ def measure_clean(subjects: Subjects, sizes: Sizes) -> list[Any]:
     ours = found["assay"]
     label = f"{sizes.responses} texts x {len(CRITERIA)} criteria, {LATENCY * 1000:.0f} ms"
     rows: list[Any] = [
-        Row(
-            f"{label}: time",
-            _field(ours, "seconds"),
-            sizes.ideal,
-            "s",
-            "ideal",
-            Target(1.15, "at most"),
-        ),
+        Row(f"{label}: time", _field(ours, "seconds"), sizes.ideal, "s", "ideal", Target(1.15, "at most")),
         Row(f"{label}: CPU a call", _cpu(ours), 0.5, "ms", "target", Target(1.0, "at most")),
     ]
     for name, share in (("rubric", 1 / 10), ("autorubric", 1 / 20)):
         theirs = found[name]
         rows += [
             Row(f"{label}: time", _field(ours, "seconds"), _field(theirs, "seconds"), "s", name),
-            Row(
-                f"{label}: CPU a call",
-                _cpu(ours),
-                _cpu(theirs),
-                "ms",
-                name,
-                Target(share, "at most"),
-            ),
+            Row(f"{label}: CPU a call", _cpu(ours), _cpu(theirs), "ms", name, Target(share, "at most")),
         ]
     expected = "at least 80 %"
     rows.append(Check("tokens that repeat a prefix", _shared(ours), expected, _most(ours)))
@@ -226,20 +200,8 @@ def measure_faults(subjects: Subjects, sizes: Sizes) -> list[Any]:
         with serving(**MIXED) as endpoint:
             found[name] = graded(subjects, name, endpoint, sizes, timeout=PATIENCE)
     rows: list[Any] = [
-        Row(
-            "faults: time",
-            _field(ours, "seconds"),
-            _field(clean, "seconds"),
-            "s",
-            "clean",
-            Target(2.0, "at most"),
-        ),
-        Check(
-            "faults: verdicts",
-            _verdicts(ours),
-            "none wrong",
-            ours is not None and ours["wrong"] == 0,
-        ),
+        Row("faults: time", _field(ours, "seconds"), _field(clean, "seconds"), "s", "clean", Target(2.0, "at most")),
+        Check("faults: verdicts", _verdicts(ours), "none wrong", ours is not None and ours["wrong"] == 0),
     ]
     for name in PEERS:
         rows += [

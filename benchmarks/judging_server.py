@@ -24,10 +24,7 @@ def answer(system: str, user: str) -> dict[str, str]:
     """A verdict by the words of the criterion that is asked about."""
     [requirement] = [c["requirement"] for c in CRITERIA if c["requirement"] in user] or [""]
     verdict = verdict_on(requirement)
-    return {
-        "explanation": "The response says so in its second sentence.",
-        "criterion_status": verdict,
-    }
+    return {"explanation": "The response says so in its second sentence.", "criterion_status": verdict}
 
 
 def main() -> None:

@@ -34,9 +34,7 @@ def criteria(task: dict[str, Any]) -> list[dict[str, Any]]:
 
 def with_assay(task: dict[str, Any]) -> Grade:
     assay: Any = importlib.import_module("assay")
-    limits = assay.Limits(
-        concurrency=task["concurrency"], timeout=task["timeout"], attempts=ATTEMPTS
-    )
+    limits = assay.Limits(concurrency=task["concurrency"], timeout=task["timeout"], attempts=ATTEMPTS)
     model = assay.model_of(f"{task['url']}#judge", limits=limits, cache=task.get("cache"))
     grader = assay.PerCriterionGrader(model=model)
     rubric = assay.Rubric.from_dict(criteria(task))
@@ -57,18 +55,13 @@ def with_rubric(task: dict[str, Any]) -> Grade:
     output = rubric_package.PerCriterionOutput
     schema = {"name": "criterion_output", "schema": output.model_json_schema()}
     places = asyncio.Semaphore(task["concurrency"])
-    client = openai.AsyncOpenAI(
-        api_key="none", base_url=task["url"], timeout=task["timeout"], max_retries=ATTEMPTS - 1
-    )
+    client = openai.AsyncOpenAI(api_key="none", base_url=task["url"], timeout=task["timeout"], max_retries=ATTEMPTS - 1)
 
     async def ask(system_prompt: str, user_prompt: str) -> Any:
         async with places:
             response = await client.chat.completions.create(
                 model="judge",
-                messages=[
-                    {"role": "system", "content": system_prompt},
-                    {"role": "user", "content": user_prompt},
-                ],
+                messages=[{"role": "system", "content": system_prompt}, {"role": "user", "content": user_prompt}],
                 response_format={"type": "json_schema", "json_schema": schema},
                 temperature=0.0,
             )
@@ -100,15 +93,12 @@ def with_autorubric(task: dict[str, Any]) -> Grade:
     return one_by_one(
         lambda text: rubric.grade(text, grader=grader, query=QUERY),
         lambda report: [
-            (line.criterion.requirement, None if line.error else line.final_verdict.value)
-            for line in report.report
+            (line.criterion.requirement, None if line.error else line.final_verdict.value) for line in report.report
         ],
     )
 
 
-def one_by_one(
-    grade: Callable[[str], Awaitable[Any]], verdicts: Callable[[Any], Verdicts]
-) -> Grade:
+def one_by_one(grade: Callable[[str], Awaitable[Any]], verdicts: Callable[[Any], Verdicts]) -> Grade:
     """All texts side by side. A text whose grading raises has no verdicts at all."""
 
     async def grade_all(texts: list[str]) -> list[Verdicts]:

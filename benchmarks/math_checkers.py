@@ -93,9 +93,7 @@ class VerifiersChecker:
 
     async def check(self, gold: str, answer: str) -> Verdict:
         completion = [{"role": "assistant", "content": answer}]
-        reward = await self.rubric.correct_answer(
-            parser=self.parser, completion=completion, answer=gold
-        )
+        reward = await self.rubric.correct_answer(parser=self.parser, completion=completion, answer=gold)
         return reward == 1.0
 
     async def check_many(self, pairs: Pairs) -> list[Verdict]:

@@ -36,9 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for note in found.notes:
         print(f"note: {note}")
     if not options.no_save:
-        append_results(
-            tables, found.notes, quick=options.quick, subject="mathematics", peers=MATH_PEERS
-        )
+        append_results(tables, found.notes, quick=options.quick, subject="mathematics", peers=MATH_PEERS)
     return 0
 
 
@@ -60,14 +58,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="math.py", description="Measure assay.math against verifiers and math-verify."
     )
     add_options(parser, [measure.name for measure in MEASURES])
+    parser.add_argument("--data", metavar="FOLDER", help=f"the data; else ${VARIABLE}, else ../shared/data")
     parser.add_argument(
-        "--data", metavar="FOLDER", help=f"the data; else ${VARIABLE}, else ../shared/data"
-    )
-    parser.add_argument(
-        "--hard",
-        metavar="FILE",
-        type=Path,
-        help="more hard pairs: JSON lines with gold, answer and label",
+        "--hard", metavar="FILE", type=Path, help="more hard pairs: JSON lines with gold, answer and label"
     )
     return parser
 

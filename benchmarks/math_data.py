@@ -21,20 +21,7 @@ _QWEN_MISLABELLED = {*((3, sample) for sample in range(8)), (72, 7)}
 _WORDS = re.compile(r"\\(?:text|mathrm|operatorname|mbox)|(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _PLAIN = re.compile(r"[-\d.,e\s]*|-?\\frac\{-?\d+\}\{\d+\}")
 # A second form of the same answer, an alignment, or a list in several dollars.
-_UNCLEAR = (
-    "$",
-    ":",
-    ";",
-    "\n",
-    "&",
-    "bullet",
-    "approx",
-    "bar{",
-    "\\quad",
-    "\\ldots",
-    "\\bigcup",
-    "t(",
-)
+_UNCLEAR = ("$", ":", ";", "\n", "&", "bullet", "approx", "bar{", "\\quad", "\\ldots", "\\bigcup", "t(")
 
 
 @dataclass(frozen=True)
@@ -66,11 +53,7 @@ def gsm8k(folder: Path) -> list[Pair]:
     """Final numbers of four models' solutions; right when they equal the gold number."""
     solvers = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
     return [
-        Pair(
-            _after_mark(row["ground_truth"]),
-            _after_mark(row[solver]["solution"]),
-            row[solver]["is_correct"],
-        )
+        Pair(_after_mark(row["ground_truth"]), _after_mark(row[solver]["solution"]), row[solver]["is_correct"])
         for row in _rows(folder / "grade-school-math" / "example_model_solutions.jsonl")
         for solver in solvers
     ]

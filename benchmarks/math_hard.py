@@ -13,11 +13,7 @@ from math_data import SEED, Pair
 Rewrite = Callable[[str, random.Random], str | None]
 """The new text; None when it does not fit this gold."""
 
-_TYPESETTING = (
-    (r"\frac", r"\dfrac"),
-    (r"\leqslant", r"\leq"),
-    (r"\geqslant", r"\geq"),
-)
+_TYPESETTING = ((r"\frac", r"\dfrac"), (r"\leqslant", r"\leq"), (r"\geqslant", r"\geq"))
 _DISGUISES = (
     r"\frac{{2\left({0}\right)}}{{2}}",
     r"1+\left({0}\right)-1",

@@ -59,13 +59,7 @@ def _one_by_one(subjects: Subjects, sets: Sets) -> Found:
     return Found(
         [
             _counted(f"{label}, answered", len(seen.verdicts), least=len(cases)),
-            Row(
-                beyond,
-                max(slowest - DEADLINE, 0.0) * MILLI,
-                None,
-                "ms",
-                target=Limit(300, "at most", "ms"),
-            ),
+            Row(beyond, max(slowest - DEADLINE, 0.0) * MILLI, None, "ms", target=Limit(300, "at most", "ms")),
             _counted(f"{label}, wrongly called equal", len(fooled), most=0),
         ],
         [],
@@ -84,10 +78,7 @@ def _together(subjects: Subjects, sets: Sets) -> Found:
     peers = _watched(subjects, sets, batch, (THREADS, PROCESSES), way="together", total=total)
     seen = ours | peers
     good = [number for number, pair in enumerate(batch) if pair.label]
-    right = {
-        subject: sum(watched.verdicts.get(number) is True for number in good)
-        for subject, watched in seen.items()
-    }
+    right = {subject: sum(watched.verdicts.get(number) is True for number in good) for subject, watched in seen.items()}
     lines = {
         "answered": [f"{len(watched.verdicts)} of {len(batch)}" for watched in seen.values()],
         "good answers right": [f"{right[subject]} of {len(good)}" for subject in seen],
@@ -136,13 +127,7 @@ def _apart(subjects: Subjects, sets: Sets) -> Found:
 
 
 def _watched(
-    subjects: Subjects,
-    sets: Sets,
-    pairs: list[Pair],
-    names: tuple[str, ...],
-    *,
-    way: str,
-    total: float,
+    subjects: Subjects, sets: Sets, pairs: list[Pair], names: tuple[str, ...], *, way: str, total: float
 ) -> dict[str, Watched]:
     """Each subject that can be run, side by side: what happens is of interest, not what it costs."""
     file = sets.file(pairs)
@@ -169,11 +154,7 @@ def _counted(label: str, count: int | None, *, least: int = 0, most: int | None 
 
 
 def _end(watched: Watched) -> str:
-    words = {
-        "ended": "by itself",
-        "frozen": "frozen, killed from outside",
-        "late": "unfinished, killed from outside",
-    }
+    words = {"ended": "by itself", "frozen": "frozen, killed from outside", "late": "unfinished, killed from outside"}
     return f"{words[watched.end]} after {watched.seconds:.0f} s"
 
 

@@ -70,11 +70,7 @@ def in_one_process(task: dict[str, Any], pairs: Pairs) -> None:
     checker = checker_of(task["subject"], timeout=task["timeout"])
     asyncio.run({"together": together, "alone": alone}[task["way"]](checker, pairs))
     checker.close()
-    tell(
-        peak_bytes=peak_bytes(),
-        processes_left=len(descendants()),
-        threads_left=threading.active_count() - threads,
-    )
+    tell(peak_bytes=peak_bytes(), processes_left=len(descendants()), threads_left=threading.active_count() - threads)
 
 
 def peak_bytes() -> int:

@@ -43,10 +43,7 @@ def _in_turn(subjects: Subjects, sets: Sets, rated: RatedSet) -> dict[str, Figur
     """The cheapest round of each, so that a slow moment does not fall on one subject alone."""
     file = sets.file(rated.pairs)
     rounds = [
-        {
-            subject: subjects.measure(subject, "math_rate_worker.py", pairs=file, timeout=TIMEOUT)
-            for subject in SUBJECTS
-        }
+        {subject: subjects.measure(subject, "math_rate_worker.py", pairs=file, timeout=TIMEOUT) for subject in SUBJECTS}
         for _ in range(min(sets.sizes.rounds, rated.rounds))
     ]
     return {subject: _cheapest([figures[subject] for figures in rounds]) for subject in SUBJECTS}
@@ -82,17 +79,12 @@ def _accuracy_target(rated: RatedSet) -> Limit | None:
 def _right(pairs: list[Pair], figures: Figures) -> float | None:
     if figures is None:
         return None
-    right = sum(
-        (verdict == "1") == pair.label
-        for pair, verdict in zip(pairs, figures["verdicts"], strict=True)
-    )
+    right = sum((verdict == "1") == pair.label for pair, verdict in zip(pairs, figures["verdicts"], strict=True))
     return 100.0 * right / len(pairs)
 
 
 def _start_row(measured: dict[str, Figures], peer: str) -> Row:
-    ours, theirs = (
-        figure(measured[subject], "start_seconds", times=MILLI) for subject in ("assay", peer)
-    )
+    ours, theirs = (figure(measured[subject], "start_seconds", times=MILLI) for subject in ("assay", peer))
     return Row("start: import, workers, eight integrals, CPU", ours, theirs, "ms", peer)
 
 
@@ -104,13 +96,8 @@ def _confusion(pairs: list[Pair], figures: Figures) -> tuple[str, ...]:
     """A share, then true and false positives, false and true negatives."""
     if figures is None:
         return ("not measured", "", "", "", "")
-    found = [
-        (verdict == "1", pair.label)
-        for pair, verdict in zip(pairs, figures["verdicts"], strict=True)
-    ]
-    cells = [
-        found.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))
-    ]
+    found = [(verdict == "1", pair.label) for pair, verdict in zip(pairs, figures["verdicts"], strict=True)]
+    cells = [found.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))]
     share = 100 * (cells[0] + cells[3]) / len(pairs)
     return (f"{share:.2f} %", *map(str, cells))
 

@@ -38,17 +38,7 @@ class Sizes:
 
 
 QUICK = Sizes(
-    rounds=1,
-    share=20,
-    hard=24,
-    batch=400,
-    probes=50,
-    mixed=30,
-    hostile=20,
-    alone=20,
-    apart=2,
-    kills=3,
-    patience=30.0,
+    rounds=1, share=20, hard=24, batch=400, probes=50, mixed=30, hostile=20, alone=20, apart=2, kills=3, patience=30.0
 )
 
 
@@ -98,12 +88,7 @@ def load_sets(data: Path, hard_file: Path | None, folder: Path, sizes: Sizes) ->
     table = _hostile_table()
     real = [
         load(data)[:: sizes.share]
-        for load in (
-            math_data.gsm8k,
-            math_data.qwen,
-            math_data.mathcoder_correct,
-            math_data.mathcoder_mixed,
-        )
+        for load in (math_data.gsm8k, math_data.qwen, math_data.mathcoder_correct, math_data.mathcoder_mixed)
     ]
     hard = hard_pairs(math_data.hard_golds(data, sizes.hard))
     return Sets(

@@ -34,12 +34,7 @@ def measure_loop(subjects: Subjects, sets: Sets) -> Found:
         worker = "math_loop_worker.py"
         return subjects.measure(subject, worker, **files, door=door, timeout=TIMEOUT)
 
-    ours, each, *theirs = (
-        beside("assay"),
-        beside("assay", "each"),
-        beside(THREADS),
-        beside(PROCESSES),
-    )
+    ours, each, *theirs = (beside("assay"), beside("assay", "each"), beside(THREADS), beside(PROCESSES))
     size = f"{len(batch):,} checks"
     rows: list[Row] = []
     for peer, figures in zip((THREADS, PROCESSES), theirs, strict=True):
@@ -74,14 +69,9 @@ def measure_loop(subjects: Subjects, sets: Sets) -> Found:
 
 def large_batch(sets: Sets) -> list[Pair]:
     """All real answers, filled up with GSM8K answers against the next problems' golds."""
-    real = [
-        pair for rated in (sets.gsm8k, sets.qwen, sets.passed, sets.mixed) for pair in rated.pairs
-    ]
+    real = [pair for rated in (sets.gsm8k, sets.qwen, sets.passed, sets.mixed) for pair in rated.pairs]
     golds = [pair.gold for pair in sets.gsm8k.pairs]
-    shifted = [
-        Pair(golds[(position + 4) % len(golds)], pair.answer)
-        for position, pair in enumerate(sets.gsm8k.pairs)
-    ]
+    shifted = [Pair(golds[(position + 4) % len(golds)], pair.answer) for position, pair in enumerate(sets.gsm8k.pairs)]
     batch = (real + shifted * sets.sizes.batch)[: sets.sizes.batch]
     random.Random(SEED).shuffle(batch)
     return batch
@@ -107,17 +97,10 @@ def measure_replacement(subjects: Subjects, sets: Sets) -> Found:
             "ms",
             target=Limit(50, "at most", "ms"),
         ),
-        Row(
-            "the same check with its workers alive",
-            figure(ours, "check_seconds", times=MILLI),
-            None,
-            "ms",
-        ),
+        Row("the same check with its workers alive", figure(ours, "check_seconds", times=MILLI), None, "ms"),
     ]
     line = ("right after all workers were killed", _of(ours), _of(theirs))
-    table = Table(
-        "Workers killed, then one right answer, several times:", ("", "assay", PROCESSES), (line,)
-    )
+    table = Table("Workers killed, then one right answer, several times:", ("", "assay", PROCESSES), (line,))
     return Found(rows, [table])
 
 
@@ -151,10 +134,7 @@ def mixed_batch(sets: Sets) -> list[Pair]:
     """A third each of numbers, model output and hard expressions, and a few slow ones."""
     rng = random.Random(SEED)
     share = sets.sizes.mixed // 3
-    parts = [
-        rng.sample(rated.pairs, min(share, len(rated.pairs)))
-        for rated in (sets.gsm8k, sets.mixed, sets.hard)
-    ]
+    parts = [rng.sample(rated.pairs, min(share, len(rated.pairs))) for rated in (sets.gsm8k, sets.mixed, sets.hard)]
     batch = [*_SLOW, *(pair for part in parts for pair in part)]
     rng.shuffle(batch)
     return batch

@@ -58,9 +58,7 @@ class Watched:
         return self.left + self.last["processes_left"], self.last["threads_left"]
 
 
-def watch(
-    interpreter: Path, worker: str, task: dict[str, Any], *, quiet: float, total: float
-) -> Watched:
+def watch(interpreter: Path, worker: str, task: dict[str, Any], *, quiet: float, total: float) -> Watched:
     """Run it until it ends, is silent for `quiet` seconds or has had `total` seconds.
 
     Silence counts from the first line: before it, packages are imported.

@@ -98,12 +98,7 @@ def rubric() -> Rubric:
     def made(place: int):
         return lambda completion: hash((place, len(completion), completion[-9:])) % 7 > place
 
-    return Rubric(
-        [
-            Criterion(check=made(n), name=f"c{n}", weight=n + 1, tags=(f"t{n % 2}",))
-            for n in range(6)
-        ]
-    )
+    return Rubric([Criterion(check=made(n), name=f"c{n}", weight=n + 1, tags=(f"t{n % 2}",)) for n in range(6)])
 
 
 def rows(count: int) -> Iterator[dict[str, str]]:
@@ -113,11 +108,7 @@ def rows(count: int) -> Iterator[dict[str, str]]:
     for number in range(count):
         said = " ".join(draw.choices(words.split(), k=200))
         task = ("sums", "letters", "code")[number % 3]
-        yield {
-            "prompt": f"Question number {number} ?",
-            "completion": f"{said} {draw.random()}",
-            "task": task,
-        }
+        yield {"prompt": f"Question number {number} ?", "completion": f"{said} {draw.random()}", "task": task}
 
 
 def viewed(run: Path, cache: Path, browse) -> Iterator[Row]:
@@ -130,11 +121,7 @@ def viewed(run: Path, cache: Path, browse) -> Iterator[Row]:
             with browse() as page:
                 opened = overview_after(page, address)
                 yield seconds(f"assay view, {state}: command to address", listening)
-                yield seconds(
-                    f"assay view, {state}: address to overview",
-                    opened,
-                    2.0,
-                )
+                yield seconds(f"assay view, {state}: address to overview", opened, 2.0)
                 again = overview_after(page, f"{address}?again")
                 yield seconds(f"assay view, {state}: overview once more", again, 2.0)
                 yield from looked(page, f"assay view, {state}")
@@ -154,18 +141,13 @@ def reported(run: Path, path: Path, browse) -> Iterator[Row]:
 
 def looked(page: Page, name: str) -> Iterator[Row]:
     """Filters, jumps and scrolling in the table."""
-    page.evaluate(
-        "() => { location.hash = document.querySelector('.tabs a + a').getAttribute('href'); }"
-    )
+    page.evaluate("() => { location.hash = document.querySelector('.tabs a + a').getAttribute('href'); }")
     page.wait_for_selector("table.rows tbody a")
     for text in FILTERS:
         page.evaluate(ANSWERED, "")
         yield milliseconds(f"{name}: filter {text}", page.evaluate(ANSWERED, text))
     page.evaluate(ANSWERED, "")
-    jumps = sorted(
-        page.evaluate(JUMPED, share)
-        for share in (0.9, 0.1, 0.5, 0.77, 0.31, 0.99, 0.02, 0.64, 0.44)
-    )
+    jumps = sorted(page.evaluate(JUMPED, share) for share in (0.9, 0.1, 0.5, 0.77, 0.31, 0.99, 0.02, 0.64, 0.44))
     yield milliseconds(f"{name}: jump of the scroll bar, median of 9", jumps[4])
     page.evaluate(JUMPED, 0.2)
     frames = page.evaluate(SCROLLED)
@@ -189,9 +171,7 @@ def served(run: Path, cache: Path) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         try:
-            yield next(
-                word for line in process.stdout for word in line.split() if word.startswith("http")
-            )
+            yield next(word for line in process.stdout for word in line.split() if word.startswith("http"))
         finally:
             process.terminate()
 
@@ -201,9 +181,7 @@ def chromium():
     """A function that opens a fresh window."""
     path = os.environ.get("ASSAY_CHROMIUM") or shutil.which("chromium")
     if path is None:
-        raise SystemExit(
-            "there is no Chromium here: install the chromium package, or name one in ASSAY_CHROMIUM"
-        )
+        raise SystemExit("there is no Chromium here: install the chromium package, or name one in ASSAY_CHROMIUM")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
 
@@ -219,9 +197,7 @@ def chromium():
 
 
 def seconds(name: str, figure: float, most: float | None = None) -> Row:
-    return Row(
-        name, figure, None, "s", target=None if most is None else Limit(most, "at most", "s")
-    )
+    return Row(name, figure, None, "s", target=None if most is None else Limit(most, "at most", "s"))
 
 
 def milliseconds(name: str, figure: float) -> Row:

@@ -98,9 +98,7 @@ class Installed:
     failures: tuple[str, ...]
 
 
-def install(
-    names: Collection[str], *, say: Callable[[str], None], peers: Sequence[Peer] = PEERS
-) -> Installed:
+def install(names: Collection[str], *, say: Callable[[str], None], peers: Sequence[Peer] = PEERS) -> Installed:
     """Make the named peers usable; one that cannot be installed does not stop the others."""
     interpreters: dict[str, Path] = {}
     failures: list[str] = []
@@ -143,9 +141,7 @@ def _build(peer: Peer, say: Callable[[str], None]) -> str | None:
 
 def _run(command: tuple[str, ...]) -> str | None:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"no end after {INSTALL_SECONDS} s"
     if done.returncode == 0:

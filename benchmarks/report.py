@@ -21,17 +21,10 @@ Written by `python benchmarks/core.py`, `math.py` and `judging.py`; README.md sa
 def add_options(parser: ArgumentParser, measures: Sequence[str]) -> None:
     """What every benchmark can be told: what to measure, at what size, and whether to keep it."""
     parser.add_argument(
-        "--only",
-        action="append",
-        choices=measures,
-        help="measure only this; may be given more than once",
+        "--only", action="append", choices=measures, help="measure only this; may be given more than once"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see that it runs; not comparable"
-    )
-    parser.add_argument(
-        "--no-save", action="store_true", help="print what is found, leave RESULTS.md alone"
-    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; not comparable")
+    parser.add_argument("--no-save", action="store_true", help="print what is found, leave RESULTS.md alone")
 
 
 def as_table(rows: Sequence[Row | Check]) -> Table:
@@ -49,12 +42,7 @@ def plain_table(table: Table) -> str:
 
 
 def append_results(
-    tables: Sequence[Table],
-    notes: Sequence[str],
-    *,
-    quick: bool,
-    subject: str = "",
-    peers: Sequence[Peer] = PEERS,
+    tables: Sequence[Table], notes: Sequence[str], *, quick: bool, subject: str = "", peers: Sequence[Peer] = PEERS
 ) -> None:
     """Add one dated section; earlier sections stay as they are."""
     before = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else _TITLE

@@ -45,9 +45,7 @@ QUICK = Sizes(rollouts=200, concurrency=50, rounds=1)
 def serving() -> Generator[str]:
     """The address of the endpoint, in a process of its own."""
     command = [sys.executable, str(HERE / "runs_server.py"), str(LATENCY)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         yield server.stdout.readline().strip()
@@ -70,14 +68,7 @@ def rows_of(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
     label = f"evaluate, {sizes.rollouts:,} rollouts, {sizes.concurrency} at once, {LATENCY * 1000:.0f} ms"
     half = Target(1 / 2, "at most")
     return [
-        Row(
-            f"{label}: time",
-            _least(named, "seconds"),
-            sizes.ideal,
-            "s",
-            "ideal",
-            Target(1.3, "at most"),
-        ),
+        Row(f"{label}: time", _least(named, "seconds"), sizes.ideal, "s", "ideal", Target(1.3, "at most")),
         Row(f"{label}: time", _least(named, "seconds"), _least(theirs, "seconds"), "s", PEER),
         Row(f"{label}: CPU a rollout", _cpu(named), _cpu(theirs), "ms", PEER, half),
         Row(f"{label}: CPU a rollout, by an openai client", _cpu(client), _cpu(theirs), "ms", PEER),

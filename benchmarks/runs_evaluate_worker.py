@@ -19,10 +19,7 @@ ANSWER = "42"
 
 
 def rows(count: int) -> list[dict[str, str]]:
-    return [
-        {"question": f"Question {n}: why does a heat pump pay for itself?", "answer": ANSWER}
-        for n in range(count)
-    ]
+    return [{"question": f"Question {n}: why does a heat pump pay for itself?", "answer": ANSWER} for n in range(count)]
 
 
 def ends_right(completion: Any, answer: str) -> float:
@@ -35,9 +32,7 @@ def ends_right(completion: Any, answer: str) -> float:
 def with_assay(task: dict[str, Any]) -> Evaluate:
     assay: Any = importlib.import_module("assay")
     envs: Any = importlib.import_module("assay.envs")
-    env = envs.SingleTurnEnv(
-        rows(task["rollouts"]), rubric=assay.Rubric([ends_right]), system_prompt="Answer."
-    )
+    env = envs.SingleTurnEnv(rows(task["rollouts"]), rubric=assay.Rubric([ends_right]), system_prompt="Answer.")
     asked: dict[str, Any] = {"model": f"{task['url']}#model"}
     if task.get("way") == "client":
         openai: Any = importlib.import_module("openai")
@@ -45,9 +40,7 @@ def with_assay(task: dict[str, Any]) -> Evaluate:
         asked = {"client": client, "model": "model"}
 
     async def evaluate(count: int) -> list[float]:
-        results = await env.evaluate(
-            **asked, num_examples=count, max_concurrent=task["concurrency"]
-        )
+        results = await env.evaluate(**asked, num_examples=count, max_concurrent=task["concurrency"])
         return results["reward"]
 
     return evaluate
@@ -64,9 +57,7 @@ def with_verifiers(task: dict[str, Any]) -> Evaluate:
         rubric=vf.Rubric(funcs=[ends_right]),
         system_prompt="Answer.",
     )
-    client = clients.OpenAIChatCompletionsClient(
-        openai.AsyncOpenAI(base_url=task["url"], api_key="none")
-    )
+    client = clients.OpenAIChatCompletionsClient(openai.AsyncOpenAI(base_url=task["url"], api_key="none"))
 
     async def evaluate(count: int) -> list[float]:
         results = await env.evaluate(
@@ -84,10 +75,7 @@ def with_verifiers(task: dict[str, Any]) -> Evaluate:
     return evaluate
 
 
-SUBJECTS: dict[str, Callable[[dict[str, Any]], Evaluate]] = {
-    "assay": with_assay,
-    "verifiers": with_verifiers,
-}
+SUBJECTS: dict[str, Callable[[dict[str, Any]], Evaluate]] = {"assay": with_assay, "verifiers": with_verifiers}
 
 
 async def measure(task: dict[str, Any]) -> dict[str, float]:

@@ -17,12 +17,7 @@ REPLY = {
     "created": 1,
     "model": "model-2026-01-01",
     "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": ANSWER},
-            "finish_reason": "stop",
-            "logprobs": None,
-        }
+        {"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop", "logprobs": None}
     ],
     "usage": {"prompt_tokens": 60, "completion_tokens": 20, "total_tokens": 80},
 }

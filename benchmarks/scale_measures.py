@@ -86,9 +86,7 @@ def gain(sizes: Sizes, say: Say) -> Found:
         )
     )
     driver = taken["processes:2"]["driver"] / sizes.rows * 1e6
-    found.rows.append(
-        Row("the driver alone, cutting and joining, CPU", driver, None, "µs a rollout")
-    )
+    found.rows.append(Row("the driver alone, cutting and joining, CPU", driver, None, "µs a rollout"))
     found.tables.append(_engines(taken, sizes.rows))
     return found
 
@@ -106,14 +104,7 @@ def _engines(taken: Mapping[str, Taken], rows: int) -> Table:
                 f"{took['start']:.2f}" if "start" in took else "in the others",
             )
         )
-    headings = (
-        "engine",
-        "wall s",
-        "CPU s driver",
-        "CPU s workers",
-        "CPU µs a rollout",
-        "CPU s start",
-    )
+    headings = ("engine", "wall s", "CPU s driver", "CPU s workers", "CPU µs a rollout", "CPU s start")
     return Table(f"What {rows:,} cheap rollouts take, by engine:", headings, tuple(lines))
 
 
@@ -154,11 +145,7 @@ def permits(sizes: Sizes, say: Say) -> Found:
     )
 
 
-MEASURES: Mapping[str, Callable[[Sizes, Say], Found]] = {
-    "gain": gain,
-    "overhead": overhead,
-    "permits": permits,
-}
+MEASURES: Mapping[str, Callable[[Sizes, Say], Found]] = {"gain": gain, "overhead": overhead, "permits": permits}
 
 
 class Bench:
@@ -229,9 +216,7 @@ def _of_many_forms(drawn: random.Random) -> tuple[str, str]:
     )
 
 
-def _write(
-    path: Path, rows: int, draw: Callable[[random.Random], tuple[str, str]] = _integer
-) -> None:
+def _write(path: Path, rows: int, draw: Callable[[random.Random], tuple[str, str]] = _integer) -> None:
     """Rollouts of about 450 bytes with an id each, the same each time."""
     drawn = random.Random(rows)
     words = partial(drawn.choices, WORDS)

@@ -60,9 +60,7 @@ def main() -> None:
         return
     taken = {"wall": time.perf_counter() - started, "driver": time.process_time() - before}
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(
-        json.dumps({**taken, "workers": children.ru_utime + children.ru_stime, **_found(summary)})
-    )
+    print(json.dumps({**taken, "workers": children.ru_utime + children.ru_stime, **_found(summary)}))
 
 
 def _by_ray(make: Any, path: str, folder: str, workers: int) -> Mapping[str, float]:

@@ -50,11 +50,7 @@ async def measure_bare(task: dict[str, Any]) -> dict[str, float]:
         scored.append(await cpu_seconds(score_batches(rubric, batches)))
         assert_scored(batches)
         bare.append(bare_seconds(build_batches(task)))
-    return {
-        "cpu_seconds": min(scored),
-        "bare_cpu_seconds": min(bare),
-        "rollouts": task["batch"] * task["batches"],
-    }
+    return {"cpu_seconds": min(scored), "bare_cpu_seconds": min(bare), "rollouts": task["batch"] * task["batches"]}
 
 
 async def measure_memory(task: dict[str, Any]) -> dict[str, float]:

@@ -19,10 +19,7 @@ async def main(url: str, count: int) -> dict[str, float]:
     started = time.perf_counter()
     reports = await remote.score([Rollout(**rollout(number)) for number in range(count)])
     answered = [report for report in reports if report.scored]
-    wrong = sum(
-        report.scored and report.raw_score != expected(number)
-        for number, report in enumerate(reports)
-    )
+    wrong = sum(report.scored and report.raw_score != expected(number) for number, report in enumerate(reports))
     return {
         "answered": len(answered),
         "unanswered": count - len(answered),

@@ -70,11 +70,7 @@ def _rates(asker: Path, servers: list[Server], rows: int, count: int, rounds: in
     for round_ in range(rounds + 1):
         for place, server in enumerate(servers):
             before = server.cpu_seconds()
-            answer = figures(
-                client(
-                    asker, "server_load.py", url=server.url, rows=rows, count=count, connections=16
-                )
-            )
+            answer = figures(client(asker, "server_load.py", url=server.url, rows=rows, count=count, connections=16))
             if answer["wrong"]:
                 raise RuntimeError(f"{answer['wrong']} answers of {server.url} are wrong")
             if round_:  # the first is to warm up
@@ -111,9 +107,7 @@ def measure_overload(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
 
 
 def _pressed(asker: Path, server: Server, per_second: float, sizes: Sizes) -> dict[str, Any]:
-    asking = client(
-        asker, "server_load.py", url=server.url, per_second=per_second, seconds=sizes.seconds
-    )
+    asking = client(asker, "server_load.py", url=server.url, per_second=per_second, seconds=sizes.seconds)
     return figures(asking)
 
 
@@ -128,9 +122,7 @@ def measure_kills(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
     """Workers killed at random while one client asks and asks again."""
     say(f"kills: {sizes.kills} requests, two workers, one killed now and then")
     with assay_server(HERE_INTERPRETER, "cheap", workers=2) as server:
-        asking = client(
-            HERE_INTERPRETER, "server_kill_worker.py", url=server.url, count=sizes.kills
-        )
+        asking = client(HERE_INTERPRETER, "server_kill_worker.py", url=server.url, count=sizes.kills)
         kills = _kill_now_and_then(server, asking)
         found = figures(asking)
     told = f"{found['answered']:.0f} answered, {found['unanswered']:.0f} not, {found['wrong']:.0f} wrong"

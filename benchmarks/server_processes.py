@@ -40,9 +40,7 @@ class Server:
         """Its child processes, less the one that multiprocessing has for itself."""
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [
-            int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()
-        ]
+        return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
 
     def cpu_seconds(self) -> float:
         """CPU time of all its processes so far."""
@@ -66,9 +64,7 @@ def assay_server(
     """`assay serve` with one of the rubrics."""
     given = json.dumps({"workers": workers, "bounds": bounds or {}})
     command = [str(interpreter), "-c", SERVE, f"server_rubric:{rubric}", given]
-    with subprocess.Popen(
-        command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield Server(process.stdout.readline().strip(), process)
@@ -105,9 +101,7 @@ def _wait_for(port: int) -> None:
 def client(interpreter: Path, program: str, **task: Any) -> "subprocess.Popen[str]":
     """A client that has begun to ask."""
     command = [str(interpreter), program, json.dumps(task)]
-    return subprocess.Popen(
-        command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True)
 
 
 def figures(asking: "subprocess.Popen[str]") -> dict[str, Any]:

@@ -78,13 +78,7 @@ def _run(command: tuple[str, ...]) -> tuple[str, float]:
     before = _children_seconds()
     try:
         done = subprocess.run(
-            command,
-            cwd=HERE,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-            check=False,
+            command, cwd=HERE, env=environment(), capture_output=True, text=True, timeout=RUN_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise SubjectError(f"no end after {RUN_SECONDS} s") from None

@@ -67,9 +67,7 @@ def llmbar(folder: Path) -> list[Recorded]:
 def pandalm(folder: Path) -> list[Voted]:
     """Three annotators and gpt-3.5-turbo on 999 pairs."""
     people = _json(folder / "pandalm" / "testset-v1.json")
-    judged = {
-        row["idx"]: row for row in _json(folder / "pandalm" / "gpt-3.5-turbo-testset-v1.json")
-    }
+    judged = {row["idx"]: row for row in _json(folder / "pandalm" / "gpt-3.5-turbo-testset-v1.json")}
     said = {"1": "1", "2": "2", "Tie": "0"}
     return [
         Voted(

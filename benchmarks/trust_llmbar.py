@@ -75,11 +75,7 @@ def _swapped(rows: Sequence[Recorded]) -> Measures:
     both: dict[tuple[str, str], dict[bool, str]] = defaultdict(dict)
     for row in rows:
         both[row.subset, row.item][row.swapped] = row.winner
-    pairs = [
-        AnswerPair(f"{key}", said[False], said[True])
-        for key, said in both.items()
-        if all(said.values())
-    ]
+    pairs = [AnswerPair(f"{key}", said[False], said[True]) for key, said in both.items() if all(said.values())]
     return measure(pairs, FIRST, symmetric=True, resampling=FEW)
 
 
@@ -129,10 +125,4 @@ def _jury(rows: Sequence[Recorded], member: Callable[[Recorded], str]) -> tuple[
     jury, mean = found.overall.judge.accuracy, fmean(alone.values())
     best = max(alone, key=alone.__getitem__)
     ties = f"{found.overall.unanswered} of {len(items)}"
-    return (
-        str(jury),
-        f"{mean:.3f}",
-        f"{best} {alone[best]:.3f}",
-        f"{value_of(jury) - mean:+.3f}",
-        ties,
-    )
+    return (str(jury), f"{mean:.3f}", f"{best} {alone[best]:.3f}", f"{value_of(jury) - mean:+.3f}", ties)

@@ -34,9 +34,7 @@ def people(folder: Path, quick: bool) -> Found:
     for (one, other), published in PANDALM_KAPPA.items():
         columns = [row.people[one] for row in rows], [row.people[other] for row in rows]
         ours = (value_of(cohen_kappa(*columns)),)
-        checks.append(
-            same(f"PandaLM annotators {one + 1} and {other + 1}: kappa", ours, (published,), 2)
-        )
+        checks.append(same(f"PandaLM annotators {one + 1} and {other + 1}: kappa", ours, (published,), 2))
     units = [list(row.people) for row in rows]
     ratings = np.array(units, dtype=float).T
     theirs = krippendorff.alpha(ratings, level_of_measurement="nominal")
@@ -50,13 +48,10 @@ def _against_majority(rows: Sequence[Voted]) -> list[Check]:
     """As the paper does it: what cannot be read counts as a tie."""
     question = Question("preference", ("0", "1", "2"))
     items = _items(rows, unread="0")
-    found = agreement_of(
-        Joined(items, {"preference": question}), reference="majority"
-    ).overall.judge
+    found = agreement_of(Joined(items, {"preference": question}), reference="majority").overall.judge
     ours = {"accuracy": value_of(found.accuracy), "macro_f1": value_of(found.macro_f1)}
     return [
-        same(f"PandaLM gpt-3.5-turbo: {name}", (figure,), (PANDALM_GPT35[name],), 4)
-        for name, figure in ours.items()
+        same(f"PandaLM gpt-3.5-turbo: {name}", (figure,), (PANDALM_GPT35[name],), 4) for name, figure in ours.items()
     ]
 
 
@@ -65,13 +60,9 @@ def _ceiling(rows: Sequence[Voted]) -> Table:
     question = Question("preference", ("0", "1", "2"))
     found = agreement_of(Joined(_items(rows), {"preference": question})).overall
     names = ("accuracy", "macro_f1", "kappa", "nominal_alpha", "matthews")
-    lines = [
-        (name, str(getattr(found.judge, name)), str(getattr(found.people, name))) for name in names
-    ]
+    lines = [(name, str(getattr(found.judge, name)), str(getattr(found.people, name))) for name in names]
     lines.append(("no answer", f"{found.unanswered} of {found.labelled}", ""))
-    return Table(
-        "PandaLM: gpt-3.5-turbo beside three people", ("figure", "judge", "people"), tuple(lines)
-    )
+    return Table("PandaLM: gpt-3.5-turbo beside three people", ("figure", "judge", "people"), tuple(lines))
 
 
 def _items(rows: Sequence[Voted], unread: str | None = None) -> tuple[LabelledItem, ...]:
@@ -92,19 +83,12 @@ def scores(folder: Path, quick: bool) -> Found:
         for level in ("nominal", "ordinal", "interval"):
             theirs = krippendorff.alpha(np.array(units, dtype=float).T, level_of_measurement=level)
             ours = value_of(krippendorff_alpha(units, level))
-            checks.append(
-                same(
-                    f"Prometheus {name}: GPT-4 alpha, {level} (krippendorff)", (ours,), (theirs,), 6
-                )
-            )
+            checks.append(same(f"Prometheus {name}: GPT-4 alpha, {level} (krippendorff)", (ours,), (theirs,), 6))
         kappas = [_quadratic(units, one, other) for one, other in combinations(range(3), 2)]
         lines.append((name, f"{len(units)}", *(f"{kappa:.3f}" for kappa in kappas)))
     headings = ("Prometheus", "responses", "quadratic kappa 1–2", "1–3", "2–3")
     frank_checks, frank_table = _errors(frank(folder))
-    return checks + frank_checks, [
-        Table("GPT-4 scores given three times", headings, tuple(lines)),
-        frank_table,
-    ]
+    return checks + frank_checks, [Table("GPT-4 scores given three times", headings, tuple(lines)), frank_table]
 
 
 def _quadratic(units: Sequence[Sequence[int]], one: int, other: int) -> float:

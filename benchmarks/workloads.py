@@ -108,18 +108,13 @@ def call_bare(states: Sequence[State]) -> list[tuple[float, float, float]]:
     results: list[tuple[float, float, float]] = []
     for state in states:
         completion = state["completion"]
-        results.append(
-            (exact(completion, state["answer"]), short(completion), shows_work(completion))
-        )
+        results.append((exact(completion, state["answer"]), short(completion), shows_work(completion)))
     return results
 
 
 def expected_rewards(states: Sequence[State]) -> list[float]:
     """What every subject must write, so that nobody is fast by doing something else."""
-    return [
-        sum(weight * value for weight, value in zip(WEIGHTS, values, strict=True))
-        for values in call_bare(states)
-    ]
+    return [sum(weight * value for weight, value in zip(WEIGHTS, values, strict=True)) for values in call_bare(states)]
 
 
 def build_responses(count: int) -> list[str]:

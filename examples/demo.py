@@ -100,9 +100,7 @@ def summary(reports: list[EvaluationReport]) -> Panel:
 
 async def score() -> tuple[list[dict[str, Any]], list[EvaluationReport]]:
     """Every group of rollouts of one prompt, scored; rewards and advantages are in the states."""
-    rubric = Rubric.from_file(
-        HERE / "rubric.yaml", parser=XMLParser(["think", "answer"]), autograder=RuleJudge()
-    )
+    rubric = Rubric.from_file(HERE / "rubric.yaml", parser=XMLParser(["think", "answer"]), autograder=RuleJudge())
     rows = (HERE / "rollouts.jsonl").read_text(encoding="utf-8").splitlines()
     states = [json.loads(row) for row in rows]
     reports: list[EvaluationReport] = []

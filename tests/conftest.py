@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import sys
 
 import pytest
 
@@ -20,6 +21,15 @@ def _the_level_of_the_log():
     yield
     logger.setLevel(level)
     logger.filters[:] = filters
+
+
+@pytest.fixture(autouse=True)
+def _endpoints_are_forgotten():
+    """A port that the system gives out again is a new endpoint, whatever the one before it refused."""
+    yield
+    retry = sys.modules.get("assay.models.retry")
+    if retry is not None:
+        retry.Endpoint._known.clear()
 
 
 def _score(criterion, said):

@@ -12,9 +12,7 @@ def score(function, **state):
     state = {"prompt": "q", "completion": "text", "answer": "a", **state}
     rubric = Rubric([function])
     [name] = rubric.get_reward_func_names()
-    values = rubric.score_rollouts(
-        [state.pop("prompt")], [state.pop("completion")], [state.pop("answer")], [state]
-    )
+    values = rubric.score_rollouts([state.pop("prompt")], [state.pop("completion")], [state.pop("answer")], [state])
     return values[name][0]
 
 

@@ -87,9 +87,7 @@ def by_saved_run(rubric, rows, folder):
 def by_server(rubric, rows):
     with RewardServer(rubric) as server:
         request = urllib.request.Request(
-            f"{server.url}/v1/score",
-            json.dumps({"rollouts": rows}).encode(),
-            {"Content-Type": "application/json"},
+            f"{server.url}/v1/score", json.dumps({"rollouts": rows}).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request) as reply:
             return [item["reward"] for item in json.load(reply)["items"]]
@@ -120,11 +118,7 @@ def by_verl(rubric, rows):
 def by_slime(rubric, rows):
     samples = [
         SimpleNamespace(
-            prompt="",
-            response=row["completion"],
-            label=row.get("answer", ""),
-            metadata={},
-            remove_sample=False,
+            prompt="", response=row["completion"], label=row.get("answer", ""), metadata={}, remove_sample=False
         )
         for row in rows
     ]
@@ -223,9 +217,7 @@ class TestNothingApplies:
 
     ROWS = ({"completion": "4", "answer": "4"}, {"completion": "-", "answer": "4"})
 
-    @pytest.mark.parametrize(
-        "criteria", [[no_question], CONDITIONAL], ids=["answered so", "by its condition"]
-    )
+    @pytest.mark.parametrize("criteria", [[no_question], CONDITIONAL], ids=["answered so", "by its condition"])
     @pytest.mark.parametrize("aggregation", ["weighted", "mean"])
     def test_the_reward_is_none(self, rewards, criteria, aggregation):
         """Where the others get 1.0."""
@@ -273,9 +265,7 @@ class TestNoText:
     RUBRIC = staticmethod(lambda: Rubric([MaxWords(3), ExactMatch()], parser=Parser()))
 
     @pytest.mark.parametrize(
-        "completion",
-        [4, said(4), said("4"), "4", {"role": "assistant", "content": "4"}, said(["4"])],
-        ids=str,
+        "completion", [4, said(4), said("4"), "4", {"role": "assistant", "content": "4"}, said(["4"])], ids=str
     )
     def test_a_number_is_its_text(self, rewards, completion):
         """Against the answer 4, which a table may hold as a number too."""
@@ -382,9 +372,7 @@ class GenerousReport(Rubric):
 class GenerousScore(Rubric):
     async def score(self, rollouts, *, autograder=None):
         reports = await super().score(rollouts, autograder=autograder)
-        return [
-            report.model_copy(update={"raw_score": report.raw_score + 10}) for report in reports
-        ]
+        return [report.model_copy(update={"raw_score": report.raw_score + 10}) for report in reports]
 
 
 class Alone(Rubric):
@@ -485,8 +473,7 @@ class TestOwnMethodsThatFail:
 
         [report] = await Loud().score([{"completion": "4"}])
         assert report.errors == {
-            "score_group of Loud": "ValueError: score_group of Loud wrote 'much' as the reward, "
-            "not a finite number"
+            "score_group of Loud": "ValueError: score_group of Loud wrote 'much' as the reward, not a finite number"
         }
 
     async def test_a_criterion_that_fails_inside_keeps_its_error(self):

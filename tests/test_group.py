@@ -26,10 +26,7 @@ async def test_the_advantage_is_of_the_total():
     await group.score_group(both)
     assert [s["reward"] for s in both] == [1.0, 3.0]
     assert [s["advantage"] for s in both] == [-1.0, 1.0]
-    assert [s["trajectory"][0] for s in both] == [
-        {"reward": 1.0, "advantage": -1.0},
-        {"reward": 3.0, "advantage": 1.0},
-    ]
+    assert [s["trajectory"][0] for s in both] == [{"reward": 1.0, "advantage": -1.0}, {"reward": 3.0, "advantage": 1.0}]
 
 
 async def test_metrics_replace_what_was_there():

@@ -23,13 +23,7 @@ from assay.checks import (
     Regex,
     Similarity,
 )
-from assay.parsers import (
-    extract_boxed_answer,
-    extract_code,
-    extract_hash_answer,
-    extract_json,
-    extract_last_number,
-)
+from assay.parsers import extract_boxed_answer, extract_code, extract_hash_answer, extract_json, extract_last_number
 
 PIECES = [
     *("<think>", "</think>", "<answer>", "</answer>", "</response>", "<answer", "&lt;", "<!--", "<![CDATA["),
@@ -81,9 +75,7 @@ def rollouts():
     draw = random.Random(1)
     texts = [*WRITTEN, *generated(400)]
     return [
-        Rollout(
-            prompt=text[:80], completion=_said(text, number), answer=draw.choice([*ANSWERS, text])
-        )
+        Rollout(prompt=text[:80], completion=_said(text, number), answer=draw.choice([*ANSWERS, text]))
         for number, text in enumerate(texts)
     ]
 

@@ -94,9 +94,7 @@ def test_no_secret_reaches_the_folder(tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["judge"] == "https://***@host"
 
 
-REPEATED = (
-    "http://me:pw123456@host/v1 refuses the request (401): Incorrect API key: quite-unlike-a-key"
-)
+REPEATED = "http://me:pw123456@host/v1 refuses the request (401): Incorrect API key: quite-unlike-a-key"
 
 
 def refused(completion):
@@ -145,13 +143,9 @@ ECHOES = {
     "in a refusal": {"faults": lambda call: Fault.refusing(f"Wrong key {SENT}", 401)},
     "at the cut": {"faults": lambda call: Fault.refusing("x" * 370 + SENT, 401)},
     "in an error that is sent as a success": {
-        "faults": lambda call: Fault(
-            "odd", body=json.dumps({"error": {"code": 401, "message": SENT}})
-        )
+        "faults": lambda call: Fault("odd", body=json.dumps({"error": {"code": 401, "message": SENT}}))
     },
-    "in a verdict": {
-        "answer": json.dumps({"explanation": f"You sent {SENT}.", "criterion_status": "MET"})
-    },
+    "in a verdict": {"answer": json.dumps({"explanation": f"You sent {SENT}.", "criterion_status": "MET"})},
 }
 JUDGED = "- {requirement: Names the capital, weight: 2}\n"
 
@@ -253,18 +247,7 @@ def test_nor_does_the_command_line_or_what_it_writes(endpoint, tmp_path, by):
         ["score", "rollouts.jsonl", "-r", "rubric.yaml", "-m", model, "-o", "run", "--judge-log"],
         ["show", "run"],
         ["report", "run", "-o", "report.html"],
-        [
-            "eval",
-            "questions.jsonl",
-            "-r",
-            "rubric.yaml",
-            "-m",
-            model,
-            "--judge",
-            model,
-            "-o",
-            "run2",
-        ],
+        ["eval", "questions.jsonl", "-r", "rubric.yaml", "-m", model, "--judge", model, "-o", "run2"],
         ["cache", "export", "-o", "verdicts.jsonl"],
     ):
         said = run(*typed, folder=tmp_path, **keeps)

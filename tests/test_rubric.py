@@ -7,15 +7,7 @@ import pickle
 
 import pytest
 
-from assay import (
-    Criterion,
-    GradingError,
-    PerCriterionGrader,
-    Rollout,
-    Rubric,
-    RubricError,
-    Score,
-)
+from assay import Criterion, GradingError, PerCriterionGrader, Rollout, Rubric, RubricError, Score
 from assay.testing import FakeModel, make_rollout, make_state
 
 
@@ -229,14 +221,10 @@ async def test_stale_errors_are_cleared():
 async def test_steps_without_a_reward_get_the_rollouts():
     """Steps that have their own keep it."""
     states = [
-        make_state(text, trajectory=[{"reward": None, "advantage": None}, {"reward": 9.0}])
-        for text in ("a", "abc")
+        make_state(text, trajectory=[{"reward": None, "advantage": None}, {"reward": 9.0}]) for text in ("a", "abc")
     ]
     await Rubric([lambda completion: len(completion[-1]["content"])]).score_group(states)
-    assert states[0]["trajectory"] == [
-        {"reward": 1.0, "advantage": -1.0},
-        {"reward": 9.0, "advantage": -1.0},
-    ]
+    assert states[0]["trajectory"] == [{"reward": 1.0, "advantage": -1.0}, {"reward": 9.0, "advantage": -1.0}]
 
 
 async def test_states_need_no_timing_and_no_trajectory():
@@ -312,10 +300,7 @@ async def test_grade_raises_with_the_partial_report_when_a_line_is_missing():
 
 async def test_code_and_model_answer_one_rubric():
     """Facts by code, judgement by model, one sum: 1.0 + 0.5 · 1."""
-    rubric = Rubric(
-        [exact, Criterion(requirement="Explains each step", weight=0.5)],
-        autograder=judged_by("MET"),
-    )
+    rubric = Rubric([exact, Criterion(requirement="Explains each step", weight=0.5)], autograder=judged_by("MET"))
     report = await rubric.grade("4", answer="4")
     assert report.raw_score == 1.5
     assert report.score == 1.0

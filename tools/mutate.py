@@ -79,9 +79,7 @@ class Mutant:
     def diff(self) -> str:
         before, after = self.before.splitlines(), self.text.splitlines()
         lines = difflib.unified_diff(before, after, lineterm="", n=0)
-        return "\n".join(
-            f"    {line}" for line in lines if not line.startswith(("---", "+++", "@@"))
-        )
+        return "\n".join(f"    {line}" for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
@@ -93,11 +91,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         if id(node) in passed_over:
             continue
         for kind, old, new in _changes(node):
-            text = _replaced(
-                source,
-                old,
-                f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new),
-            )
+            text = _replaced(source, old, f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new))
             if _parses(text):
                 yield Mutant(path, old.lineno, kind, source, text)
 
@@ -140,9 +134,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]
         yield "constant changed", node, ast.Constant(node.value + 1)
     elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
         yield "nothing returned", node, ast.Return(ast.Constant(None))
-    if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(
-        node.test, ast.Compare | ast.UnaryOp
-    ):
+    if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(node.test, ast.Compare | ast.UnaryOp):
         yield "condition turned round", node.test, ast.UnaryOp(ast.Not(), node.test)
 
 
@@ -184,12 +176,8 @@ def drawn(targets: list[str], count: int, seed: int) -> list[Mutant]:
         name, _, line = target.partition(":")
         path = (Path.cwd() / name).resolve()
         if not path.exists():
-            sys.exit(
-                f"{name} is not there: name files and folders under {SOURCE.relative_to(ROOT)}"
-            )
-        for file in (
-            sorted(path.glob("*.py")) if path == SOURCE else sorted(path.rglob("*.py")) or [path]
-        ):
+            sys.exit(f"{name} is not there: name files and folders under {SOURCE.relative_to(ROOT)}")
+        for file in sorted(path.glob("*.py")) if path == SOURCE else sorted(path.rglob("*.py")) or [path]:
             for mutant in mutants_of(file):
                 if line and mutant.line == int(line):
                     chosen.append(mutant)
@@ -211,11 +199,7 @@ def copied(folder: Path) -> Path:
     """The tree as git knows it, with what has changed since."""
     tree = folder / "tree"
     names = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for name in filter(None, names.stdout.split("\0")):
         if (ROOT / name).is_file():
@@ -246,9 +230,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20, help="how many lines to change")
     parser.add_argument("--seed", type=int, default=0, help="which lines are drawn")
     parser.add_argument("--slow", action="store_true", help="run the slow tests too")
-    parser.add_argument(
-        "--at-least", type=float, default=0.0, help="exit with 1 when a smaller share is noticed"
-    )
+    parser.add_argument("--at-least", type=float, default=0.0, help="exit with 1 when a smaller share is noticed")
     given = parser.parse_args()
     mutants = drawn(given.targets, given.count, given.seed)
     missed: list[Mutant] = []
@@ -269,10 +251,7 @@ def main() -> int:
             file.write_text(original)
             missed += [mutant] * unnoticed
             word = "NOT NOTICED" if unnoticed else "noticed"
-            print(
-                f"{word:11} {time.monotonic() - started:5.0f} s  {mutant.where}  {mutant.kind}",
-                flush=True,
-            )
+            print(f"{word:11} {time.monotonic() - started:5.0f} s  {mutant.where}  {mutant.kind}", flush=True)
             if unnoticed:
                 print(mutant.diff, flush=True)
     noticed = len(mutants) - len(missed)

@@ -18,10 +18,7 @@ from assay.criterion import LARGEST, TIMEOUT, Criterion
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
 
-_NUMBER_TEXT: Final = {
-    "type": "string",
-    "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$",
-}
+_NUMBER_TEXT: Final = {"type": "string", "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"}
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 _REFERENCE: Final = {"type": "string", "pattern": REFERENCE}
@@ -35,9 +32,7 @@ _OWN: Final[dict[str, Any]] = {
     "check": {"$ref": "#/$defs/check"},
     "choices": {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 2},
     "tags": {"anyOf": [_TEXT, _TEXTS]},
-    "timeout": {
-        "anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}, _NUMBER_TEXT]
-    },
+    "timeout": {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}, _NUMBER_TEXT]},
     "when": {"$ref": "#/$defs/when"},
 }
 """Fields that a file may write in more ways than the model has types."""
@@ -66,9 +61,7 @@ def rubric_schema() -> dict[str, Any]:
             "criterion": _criterion(),
             "when": _when(),
             "check": _check(),
-            "number": {
-                "anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]
-            },
+            "number": {"anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]},
         },
     }
 
@@ -158,13 +151,7 @@ def _when() -> dict[str, Any]:
 def _check() -> dict[str, Any]:
     bare = [name for name, kind in BUILTIN.items() if not _needed(kind)]
     named = {name: _fields(kind) for name, kind in BUILTIN.items()}
-    return {
-        "anyOf": [
-            {"enum": bare},
-            _REFERENCE,
-            _mapping(named, minProperties=1, maxProperties=1),
-        ]
-    }
+    return {"anyOf": [{"enum": bare}, _REFERENCE, _mapping(named, minProperties=1, maxProperties=1)]}
 
 
 def _needed(kind: type[BuiltinCheck]) -> list[str]:
@@ -173,10 +160,7 @@ def _needed(kind: type[BuiltinCheck]) -> list[str]:
 
 def _fields(kind: type[BuiltinCheck]) -> dict[str, Any]:
     """What may stand under the name of a check: its fields, or the one that stands for itself."""
-    described = {
-        field.name: _numbers(TypeAdapter(cast("Any", field.type)).json_schema())
-        for field in fields(kind)
-    }
+    described = {field.name: _numbers(TypeAdapter(cast("Any", field.type)).json_schema()) for field in fields(kind)}
     needed = _needed(kind)
     forms = [_mapping(described, **({"required": needed} if needed else {}))]
     lone = kind.lone_field()

@@ -158,16 +158,12 @@ def aggregation_of(spec: object) -> Aggregation:
         return AGGREGATIONS[spec]
     if callable(spec):
         name = getattr(spec, "__name__", type(spec).__name__)
-        return Aggregation(
-            name, _weighted, scale="raw", over_lines=cast("Callable[[list[Any]], object]", spec)
-        )
+        return Aggregation(name, _weighted, scale="raw", over_lines=cast("Callable[[list[Any]], object]", spec))
     names = ", ".join(AGGREGATIONS)
     raise RubricError(f"aggregation {spec!r} is not known: give one of {names}, or a function")
 
 
-def advantages(
-    rewards: Sequence[float | None], *, normalize: Literal["std"] | None = None
-) -> list[float | None]:
+def advantages(rewards: Sequence[float | None], *, normalize: Literal["std"] | None = None) -> list[float | None]:
     """Each reward less the mean of the group; None stays None and counts for nothing.
 
     With `normalize="std"`, in units of the group's standard deviation (of the population).
@@ -223,9 +219,7 @@ class Fallback:
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
-            raise RubricError(
-                f"unscored is {self.policy!r}: give one of {', '.join(map(repr, POLICIES))}"
-            )
+            raise RubricError(f"unscored is {self.policy!r}: give one of {', '.join(map(repr, POLICIES))}")
 
     @property
     def share(self) -> float:
@@ -263,9 +257,7 @@ def fallback_of(policy: Policy, able: Sequence[Policy], where: str) -> Fallback:
     """The fallback for a trainer that can do only some of them; says which when asked for another."""
     fallback = Fallback(policy)
     if policy not in able:
-        raise RubricError(
-            f"{where} cannot do unscored={policy!r}: give {' or '.join(map(repr, able))}"
-        )
+        raise RubricError(f"{where} cannot do unscored={policy!r}: give {' or '.join(map(repr, able))}")
     return fallback
 
 

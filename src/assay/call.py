@@ -45,8 +45,7 @@ class Call:
         _refuse_unsuppliable(named, label)
         if signature.parameters and not named and not self.everything and not self.bound:
             raise SignatureError(
-                f"check {label!r} takes *args alone, and we pass arguments by name: name them, "
-                "for example `completion`"
+                f"check {label!r} takes *args alone, and we pass arguments by name: name them, for example `completion`"
             )
         self.is_async = _is_async(function)
         self.is_group = _is_group(signature, {p.name for p in named}, label)
@@ -54,13 +53,9 @@ class Call:
         self.compares = self.is_group and getattr(function, "independent", False) is not True
         self.arguments = tuple(_argument(p, self.is_group) for p in named)
         self.positional_only = tuple(a.name for a in self.arguments if a.positional_only)
-        self.by_position = _takes_positions(function) and all(
-            p.kind is not _Parameter.KEYWORD_ONLY for p in named
-        )
+        self.by_position = _takes_positions(function) and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
 
-    def each(
-        self, batch: Batch, objects: Mapping[str, Any], *, whole: Batch | None = None
-    ) -> Iterator[Any]:
+    def each(self, batch: Batch, objects: Mapping[str, Any], *, whole: Batch | None = None) -> Iterator[Any]:
         """What the function returns for each rollout, lazily. An error ends one item, not the rest.
 
         Raises at once when a required argument is a field of no rollout of the `whole` batch.

@@ -112,9 +112,7 @@ async def walk_together(
         raise asyncio.CancelledError
 
 
-async def together(
-    first: Coroutine[Any, Any, Item], second: Coroutine[Any, Any, Result]
-) -> tuple[Item, Result]:
+async def together(first: Coroutine[Any, Any, Item], second: Coroutine[Any, Any, Result]) -> tuple[Item, Result]:
     """Both results. When one fails the other is cancelled, and waited for, before the error goes on."""
     try:
         async with asyncio.TaskGroup() as group:

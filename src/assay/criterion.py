@@ -4,14 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from assay.errors import RubricError
 from assay.identity import hash_of, name_of, path_of, reference_of, slug
@@ -128,9 +121,7 @@ class Criterion(BaseModel):
     def _not_next_to_nothing(cls, weight: float) -> float:
         # A share of it would be rounded away, or be infinite beside a larger one.
         if 0 < abs(weight) < 1 / LARGEST:
-            raise ValueError(
-                f"weight {weight!r} is next to nothing: give 0 for a metric, or {1 / LARGEST:g} or more"
-            )
+            raise ValueError(f"weight {weight!r} is next to nothing: give 0 for a metric, or {1 / LARGEST:g} or more")
         return weight
 
     @field_validator("requirement")
@@ -145,10 +136,7 @@ class Criterion(BaseModel):
     def _choices_differ(cls, choices: tuple[str, ...]) -> tuple[str, ...]:
         folded = [choice.strip().casefold() for choice in choices]
         if len(choices) < 2 or len(set(folded)) < len(folded) or "" in folded:
-            raise ValueError(
-                f"choices {list(choices)!r} are no scale: name at least two different ones, "
-                "worst to best"
-            )
+            raise ValueError(f"choices {list(choices)!r} are no scale: name at least two different ones, worst to best")
         if NOT_APPLICABLE.casefold() in folded:
             raise ValueError(f"choices hold {NOT_APPLICABLE!r}: set allow_na instead")
         return choices
@@ -190,9 +178,7 @@ class Criterion(BaseModel):
         """As `content_hash`, of only what decides the answer: not its weight, and not its name."""
         said = self._written(_named_check)
         asked = ("requirement", "check", "rubric", "choices", "allow_na")
-        return hash_of(
-            {"format": "assay.question/1", **{key: said[key] for key in asked if key in said}}
-        )
+        return hash_of({"format": "assay.question/1", **{key: said[key] for key in asked if key in said}})
 
     def _written(self, written_check: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         written: dict[str, Any] = {}
@@ -258,8 +244,7 @@ def _verdicts(name: str, verdicts: object) -> tuple[str, ...]:
 
 def _written_conditions(when: Sequence[Condition]) -> object:
     written = [
-        {name: verdicts[0] if len(verdicts) == 1 else list(verdicts)} if verdicts else name
-        for name, verdicts in when
+        {name: verdicts[0] if len(verdicts) == 1 else list(verdicts)} if verdicts else name for name, verdicts in when
     ]
     return written[0] if len(written) == 1 else written
 
@@ -268,14 +253,11 @@ def _refuse_isolation(criterion: Criterion) -> None:
     """Refuse to isolate what is no function, and a timeout that nothing could keep."""
     if not criterion.isolate:
         raise ValueError(
-            f"timeout is {criterion.timeout:g}, and nothing can stop a check in this process: "
-            "set isolate too"
+            f"timeout is {criterion.timeout:g}, and nothing can stop a check in this process: set isolate too"
         )
     if criterion.check is None or is_scorer(criterion.check):
         told = "a model answers" if criterion.check is None else "a whole rubric answers"
-        raise ValueError(
-            f"isolate is true, and {told}: only a function can be isolated, so leave it out"
-        )
+        raise ValueError(f"isolate is true, and {told}: only a function can be isolated, so leave it out")
 
 
 def _derived_name(criterion: Criterion) -> str:

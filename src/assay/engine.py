@@ -7,17 +7,7 @@ import asyncio
 import inspect
 import math
 from collections import Counter
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-    Set,
-)
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -194,9 +184,7 @@ class Plan:
     """Whether a model answers any."""
 
     @classmethod
-    def of(
-        cls, criteria: Sequence[Criterion], aggregation: Aggregation, known: "Plan | None" = None
-    ) -> "Plan":
+    def of(cls, criteria: Sequence[Criterion], aggregation: Aggregation, known: "Plan | None" = None) -> "Plan":
         """The plan for these criteria; those that open the `known` plan are not read again."""
         ready = known.planned if known is not None else ()
         rest = enumerate(criteria[len(ready) :], start=len(ready))
@@ -482,9 +470,7 @@ class Answered(BatchResult):
             return whole
         return self._aggregated([plan.criteria[i] for i in own], [row[i] for i in own]) + whole
 
-    def _aggregated(
-        self, criteria: Sequence[Criterion], answers: Sequence[Any]
-    ) -> EvaluationReport:
+    def _aggregated(self, criteria: Sequence[Criterion], answers: Sequence[Any]) -> EvaluationReport:
         """What the answers come to. A caller's formula that fails leaves this rollout alone unscored."""
         lines, rule, scale = Lines(criteria, answers), self._plan.aggregation, self._scale
         try:
@@ -534,9 +520,7 @@ class Summed(BatchResult):
             rewards,
             partial,
             [_summed(row) for row in zip(*(part.metrics for part in parts), strict=True)],
-            [{k: v for one in row for k, v in one.items()} for row in zip(*failed, strict=True)]
-            if failed
-            else None,
+            [{k: v for one in row for k, v in one.items()} for row in zip(*failed, strict=True)] if failed else None,
             idle,
         )
 
@@ -594,9 +578,7 @@ class Engine:
                 await self._judge([phase.judged] * size, batch)
             else:
                 # The model is asked while the checks run.
-                await together(
-                    self._judge([phase.judged] * size, batch), self._check_all(phase, batch)
-                )
+                await together(self._judge([phase.judged] * size, batch), self._check_all(phase, batch))
         kinds = set(chain.from_iterable(map(type, column) for column in self.columns))
         if Score in kinds:
             for criterion, column in zip(self.plan.criteria, self.columns, strict=True):
@@ -644,9 +626,7 @@ class Engine:
             index = self.plan.names.index(name)
             answer = self.columns[index][place]
             if answer is None:
-                return Score.failed(
-                    f"JudgeError: it depends on {name!r}, which was judged as part of the whole"
-                )
+                return Score.failed(f"JudgeError: it depends on {name!r}, which was judged as part of the whole")
             line = line_of(self.plan.criteria[index], answer)
             if line.error is not None:
                 return Score.failed(f"JudgeError: it depends on {name!r}, which has no answer")
@@ -668,9 +648,7 @@ class Engine:
             try:
                 view, query = _view(batch, place), question_text(batch.rows[place].get("prompt"))
                 async with rollout_spending():
-                    answer = await grader.answer(
-                        view, criteria, query or None, on_error=self.on_error
-                    )
+                    answer = await grader.answer(view, criteria, query or None, on_error=self.on_error)
             except FAILURES as error:
                 if self.on_error == "raise" or is_stop(error):
                     raise
@@ -692,9 +670,7 @@ class Engine:
 
     # Checks. Those of one rollout run in the order listed: a later one may read what an earlier one left in the state.
 
-    async def _check(
-        self, runs: Sequence[Sequence[PlannedCriterion]], batch: Batch
-    ) -> list[Column]:
+    async def _check(self, runs: Sequence[Sequence[PlannedCriterion]], batch: Batch) -> list[Column]:
         """One column a criterion that code answers."""
         columns: list[Column] = []
         for run in runs:
@@ -709,9 +685,7 @@ class Engine:
                 columns += await self._column_by_column(run, batch)
         return columns
 
-    async def _column_by_column(
-        self, run: Sequence[PlannedCriterion], batch: Batch
-    ) -> list[Column]:
+    async def _column_by_column(self, run: Sequence[PlannedCriterion], batch: Batch) -> list[Column]:
         """The answers of plain functions. Asking one function about many rollouts at a time is what makes
         10,000 of them cheap: arguments are looked up by column, and results are looked over at once."""
         columns: list[Column] = [[] for _ in run]
@@ -761,9 +735,7 @@ class Engine:
                 raise
             return Score.failed(error)
 
-    async def _rollout_by_rollout(
-        self, run: Sequence[PlannedCriterion], batch: Batch
-    ) -> list[Column]:
+    async def _rollout_by_rollout(self, run: Sequence[PlannedCriterion], batch: Batch) -> list[Column]:
         async def check(place: int) -> list[Any]:
             alone = Batch(batch.rows[place : place + 1], batch.states[place : place + 1])
             return [await self._one(one, alone, batch) for one in run]
@@ -806,9 +778,7 @@ class Engine:
                 values = await values
             column = _one_a_rollout(values, len(batch))
         except FAILURES as error:
-            return await self._failed_together(
-                error, self._grouped, one, batch, compares=one.call.compares
-            )
+            return await self._failed_together(error, self._grouped, one, batch, compares=one.call.compares)
         return column if _are_numbers(column) else await self._coerced(one, column)
 
     async def _nested(self, one: PlannedCriterion, batch: Batch) -> Column:
@@ -905,9 +875,7 @@ def coerce_answer(criterion: Criterion, value: Any) -> float | Score:
         return value
     number = number_of(value)
     if number is None:
-        return Score.failed(
-            f"ValueError: the check returned {short_repr(value)}, not a finite number"
-        )
+        return Score.failed(f"ValueError: the check returned {short_repr(value)}, not a finite number")
     return number
 
 
@@ -918,9 +886,7 @@ def _one_a_rollout(values: Any, size: int) -> Column:
         )
     column = list(cast("Sequence[Any]", values))
     if len(column) != size:
-        raise ValueError(
-            f"the group function returned {len(column)} numbers for {size} rollouts: return one each"
-        )
+        raise ValueError(f"the group function returned {len(column)} numbers for {size} rollouts: return one each")
     return column
 
 

@@ -51,9 +51,7 @@ class RubricError(AssayError, ValueError):
 class RubricFileError(RubricError):
     """A rubric file is wrong; the message names file, line and field."""
 
-    def __init__(
-        self, message: str, *, path: str | None = None, line: int | None = None, field: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, path: str | None = None, line: int | None = None, field: str = "") -> None:
         where = ":".join(str(part) for part in (path, line) if part is not None)
         super().__init__(f"{where}: {message}" if where else message)
         self.path = path
@@ -143,8 +141,7 @@ class MissingExtraError(AssayError, ImportError):
 
     def __init__(self, purpose: str, *, package: str, extra: str) -> None:
         super().__init__(
-            f"{purpose} needs the package {package!r}, which is not installed: "
-            f"pip install 'assay[{extra}]'"
+            f"{purpose} needs the package {package!r}, which is not installed: pip install 'assay[{extra}]'"
         )
         self.purpose = purpose
         self.package = package

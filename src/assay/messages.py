@@ -109,8 +109,7 @@ def read_completion(completion: object) -> Any:
     last = last_with_role(chat, "assistant")
     if last is None:
         raise TypeError(
-            f"the completion is {_kind(completion)}: give a text, or messages of which "
-            "one has the role 'assistant'"
+            f"the completion is {_kind(completion)}: give a text, or messages of which one has the role 'assistant'"
         )
     content = _field(last, "content")
     if isinstance(content, str) or (content is None and _calls_tools(last)):
@@ -121,8 +120,7 @@ def read_completion(completion: object) -> Any:
         return [spoken if message is last else message for message in chat]
     if not _holds_text(content):
         raise TypeError(
-            f"the content of the assistant's last message is {_kind(content)}: give a text, or a list "
-            "of parts"
+            f"the content of the assistant's last message is {_kind(content)}: give a text, or a list of parts"
         )
     return completion
 

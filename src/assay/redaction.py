@@ -90,10 +90,7 @@ def telltale(*secrets: str | None) -> tuple[str, ...]:
     return tuple(
         secret
         for secret in secrets
-        if secret
-        and len(secret) >= SHORTEST_KEY
-        and any(map(str.isdigit, secret))
-        and any(map(str.isalpha, secret))
+        if secret and len(secret) >= SHORTEST_KEY and any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
     )
 
 

@@ -8,17 +8,7 @@ from typing import Any, NamedTuple, cast, overload
 
 from pydantic import BaseModel, ConfigDict
 
-from assay.aggregation import (
-    AGGREGATIONS,
-    Aggregation,
-    Answer,
-    Scale,
-    Totals,
-    capped,
-    normalise,
-    summed_by_name,
-    total,
-)
+from assay.aggregation import AGGREGATIONS, Aggregation, Answer, Scale, Totals, capped, normalise, summed_by_name, total
 from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.errors import RubricError
 from assay.wording import described, short_repr
@@ -142,9 +132,7 @@ class Lines(Sequence[CriterionReport]):
 
     def _all(self) -> list[CriterionReport]:
         if self._made is None:
-            self._made = [
-                line_of(c, answer) for c, answer in zip(self.criteria, self.answers, strict=True)
-            ]
+            self._made = [line_of(c, answer) for c, answer in zip(self.criteria, self.answers, strict=True)]
         return self._made
 
     def __len__(self) -> int:
@@ -205,9 +193,7 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
         reason=reason if isinstance(reason, str) else str(reason or ""),  # pyright: ignore[reportUnnecessaryIsInstance]
         error=error,
         counted=criterion.counts,
-        passed=None
-        if value is None
-        else criterion.passes(criterion.values.get(verdict or "", value)),
+        passed=None if value is None else criterion.passes(criterion.values.get(verdict or "", value)),
         tags=criterion.tags,
         lines=tuple(lines),
         disagreement=disagreement,
@@ -295,9 +281,7 @@ class EvaluationReport:
         """The value of every answered line by name; equal names are summed."""
         if isinstance(self.report, Lines):
             return self.report.metrics
-        return summed_by_name(
-            (line.name, line.value) for line in self.lines if line.value is not None
-        )
+        return summed_by_name((line.name, line.value) for line in self.lines if line.value is not None)
 
     @property
     def errors(self) -> dict[str, str]:
@@ -309,9 +293,7 @@ class EvaluationReport:
     @property
     def disagreements(self) -> dict[str, float]:
         """How far apart the answers to a line are, by name, where several were given."""
-        return {
-            line.name: line.disagreement for line in self.lines if line.disagreement is not None
-        }
+        return {line.name: line.disagreement for line in self.lines if line.disagreement is not None}
 
     @property
     def tag_scores(self) -> dict[str, float | None]:
@@ -363,13 +345,7 @@ _FIELDS = tuple(field.name for field in fields(EvaluationReport))
 
 
 def full_report(
-    raw: float,
-    stakes: tuple[float, float],
-    lines: Lines,
-    scale: Scale,
-    *,
-    counted: int,
-    judged: bool,
+    raw: float, stakes: tuple[float, float], lines: Lines, scale: Scale, *, counted: int, judged: bool
 ) -> EvaluationReport:
     """The report on a rollout whose counted lines are all answered, under a plain rule of one rubric."""
     gain, loss = stakes
@@ -423,9 +399,7 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
         score=normalise(totals._replace(raw=worth), scale) if scored else None,
         raw_score=totals.raw if scored else None,
         llm_raw_score=whole[0] if len(whole) == 1 else None,
-        report=None
-        if all(part.report is None for part in parts)
-        else [line for part in parts for line in part.lines],
+        report=None if all(part.report is None for part in parts) else [line for part in parts for line in part.lines],
         gain=totals.gain,
         loss=totals.loss,
         asked=sum(part.asked for part in parts),
@@ -441,9 +415,7 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
 
 def _counted(lines: Iterable[CriterionReport]) -> list[Answer]:
     return [
-        Answer(line.weight, line.value, bool(line.passed))
-        for line in lines
-        if line.counted and line.value is not None
+        Answer(line.weight, line.value, bool(line.passed)) for line in lines if line.counted and line.value is not None
     ]
 
 
@@ -459,9 +431,7 @@ def aggregate(
     asked = [line for line in lines if line.counted and line.applies]
     totals = _sum(asked, aggregation)
     vetoes = [
-        c
-        for c, line in zip(criteria, lines, strict=False)
-        if c.required and line.counted and line.passed is False
+        c for c, line in zip(criteria, lines, strict=False) if c.required and line.counted and line.passed is False
     ]
     for criterion in vetoes:
         totals = capped(totals, criterion.cap, scale)
@@ -488,7 +458,5 @@ def _sum(asked: Sequence[CriterionReport], aggregation: Aggregation) -> Totals:
     answered = [line for line in asked if line.value is not None]
     raw: object = aggregation.over_lines(answered) if answered else 0.0
     if not isinstance(raw, int | float) or not math.isfinite(raw):
-        raise RubricError(
-            f"aggregation {aggregation.name!r} returned {short_repr(raw)}: return a finite number"
-        )
+        raise RubricError(f"aggregation {aggregation.name!r} returned {short_repr(raw)}: return a finite number")
     return Totals(float(raw), 1.0 if answered else 0.0)

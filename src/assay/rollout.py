@@ -18,11 +18,7 @@ OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", 
 ALWAYS: Final = frozenset({"answer", "task", "info"})
 """Fields that every rollout has, given or not."""
 
-_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {
-    "answer": str,
-    "task": lambda: "default",
-    "info": dict,
-}
+_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {"answer": str, "task": lambda: "default", "info": dict}
 
 
 def _no_state() -> dict[str, Any]:
@@ -127,9 +123,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def readable(
-        self, read: Callable[[object], Any] = read_completion
-    ) -> "tuple[Batch, dict[int, str]]":
+    def readable(self, read: Callable[[object], Any] = read_completion) -> "tuple[Batch, dict[int, str]]":
         """The batch with every completion as it is read, and why some cannot be read, by place.
 
         A rollout that has no such field is left alone: its checks may need none.

@@ -14,17 +14,7 @@ from typing import Any, Self, cast
 from assay.aggregation import Totals, advantages, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
 from assay.criterion import Criterion, Scorer
-from assay.engine import (
-    CHUNK,
-    BatchResult,
-    Engine,
-    Outcomes,
-    Plan,
-    Summed,
-    Traits,
-    bound_to,
-    named_apart,
-)
+from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
 from assay.errors import GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
 from assay.graders.judge_input import ToGrade, view_of
@@ -61,9 +51,7 @@ class BaseRubric(ABC):
                 setattr(cls, name, _noting(method))
 
     @abstractmethod
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         """What is found about every rollout of a batch, by the criteria alone."""
 
     @property
@@ -100,11 +88,7 @@ class BaseRubric(ABC):
                 state.update(outputs)
 
     async def _ask_own(
-        self,
-        states: Sequence[MutableMapping[str, Any]],
-        autograder: Autograder | None,
-        *,
-        quietly: bool = False,
+        self, states: Sequence[MutableMapping[str, Any]], autograder: Autograder | None, *, quietly: bool = False
     ) -> list[EvaluationReport]:
         """A report a state, from what a subclass's own method writes or returns."""
 
@@ -166,10 +150,7 @@ class BaseRubric(ABC):
         return self._get_reward_func_names()
 
     async def score(
-        self,
-        rollouts: Sequence[Rollout | Mapping[str, Any]],
-        *,
-        autograder: Autograder | None = None,
+        self, rollouts: Sequence[Rollout | Mapping[str, Any]], *, autograder: Autograder | None = None
     ) -> list[EvaluationReport]:
         """One report a rollout, or a state, in order. Writes nothing.
 
@@ -227,20 +208,13 @@ class BaseRubric(ABC):
         return (await self._score_states([state], in_group=False))[0]
 
     async def score_group(
-        self,
-        states: Sequence[MutableMapping[str, Any]],
-        *,
-        autograder: Autograder | None = None,
+        self, states: Sequence[MutableMapping[str, Any]], *, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
         """Score the states of one group; writes what `score_rollout` does, and `advantage`."""
         return await self._score_states(states, in_group=True, autograder=autograder)
 
     async def _score_states(
-        self,
-        states: Sequence[MutableMapping[str, Any]],
-        *,
-        in_group: bool,
-        autograder: Autograder | None = None,
+        self, states: Sequence[MutableMapping[str, Any]], *, in_group: bool, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
         _refuse_no_states(states)
         started = time.perf_counter()
@@ -305,16 +279,13 @@ class BaseRubric(ABC):
         _refuse_uneven({**columns, "state": given})
         fields = zip(*columns.values(), strict=True)
         rows = [
-            {**state, **dict(zip(columns, values, strict=True))}
-            for state, values in zip(given, fields, strict=True)
+            {**state, **dict(zip(columns, values, strict=True))} for state, values in zip(given, fields, strict=True)
         ]
         outcomes = self._paid(run_sync(self.score_batch(Batch(rows, given))).outcomes())
         names = dict.fromkeys(self._get_reward_func_names())
         if self.own_methods:
             names |= dict.fromkeys(name for row in outcomes.metrics for name in row)
-        scores: dict[str, list[float | None]] = {
-            name: [row.get(name) for row in outcomes.metrics] for name in names
-        }
+        scores: dict[str, list[float | None]] = {name: [row.get(name) for row in outcomes.metrics] for name in names}
         scores["reward"] = [*outcomes.rewards]
         if None in outcomes.rewards:
             scores["partial_reward"] = [*outcomes.partial]
@@ -333,9 +304,7 @@ def _write_states(
 
     Unless the rubric is `alone`, another one writes the time and the rewards of steps.
     """
-    rows = zip(
-        states, outcomes.rewards, outcomes.metrics, worth or [None] * len(states), strict=True
-    )
+    rows = zip(states, outcomes.rewards, outcomes.metrics, worth or [None] * len(states), strict=True)
     for state, reward, metrics, advantage in rows:
         state["reward"] = reward
         state["metrics"] = metrics
@@ -428,11 +397,7 @@ def _own_state(row: Mapping[str, Any], state: Mapping[str, Any]) -> MutableMappi
 
 
 def own_report(
-    name: str,
-    state: Mapping[str, Any],
-    returned: object,
-    base: EvaluationReport | None,
-    error: str | None,
+    name: str, state: Mapping[str, Any], returned: object, base: EvaluationReport | None, error: str | None
 ) -> EvaluationReport:
     """The report on a state that a subclass's own method has scored.
 
@@ -466,9 +431,7 @@ def own_report(
     ]
     if given is None or not given.asked:
         # Nothing says how much there was to gain, so that the reward is the score, as with a formula.
-        return EvaluationReport(
-            number, number, report=lines, gain=1.0, asked=1, answered=1, scale="raw"
-        )
+        return EvaluationReport(number, number, report=lines, gain=1.0, asked=1, answered=1, scale="raw")
     score = normalise(Totals(number, given.gain, given.loss), given.scale)
     update = {"score": score, "raw_score": number, "report": lines, "worth": None}
     return given.model_copy(update=update)
@@ -532,9 +495,7 @@ class Rubric(BaseRubric, Loadable):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         self.name = name
         self._stand_in = self._default_parser()
-        self.class_objects: dict[str, Any] = {
-            "parser": parser if parser is not None else self._stand_in
-        }
+        self.class_objects: dict[str, Any] = {"parser": parser if parser is not None else self._stand_in}
         self.autograder = autograder
         self.on_error: OnError = on_error
         self.aggregation = aggregation_of(aggregation)
@@ -633,13 +594,9 @@ class Rubric(BaseRubric, Loadable):
         title = f" {self.name}" if self.name else ""
         return f"<{type(self).__name__}{title} [{names}{more}]>"
 
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder
-        engine = Engine(
-            self._plan, self.class_objects, grader, self.on_error, self._read_completion
-        )
+        engine = Engine(self._plan, self.class_objects, grader, self.on_error, self._read_completion)
         return await engine.answer(batch)
 
     def _read_completion(self, completion: object) -> Any:
@@ -650,14 +607,10 @@ class Rubric(BaseRubric, Loadable):
         if self._own_methods() & {"score_rollout", "score"}:
             return
         if not self._plan.planned:
-            raise RubricError(
-                "this rubric has no criteria, so there is nothing to score: add_reward_func(...)"
-            )
+            raise RubricError("this rubric has no criteria, so there is nothing to score: add_reward_func(...)")
         for one in self._plan.planned:
             if one.compares:
-                raise RubricError(
-                    f"check {one.criterion.name!r} scores a whole group: use score_group"
-                )
+                raise RubricError(f"check {one.criterion.name!r} scores a whole group: use score_group")
 
     def _bound(self, criteria: Sequence[Criterion]) -> list[Criterion]:
         """The criteria, with methods of this very class bound to this rubric."""
@@ -718,9 +671,7 @@ def _weighed(questions: list[Any], weights: Iterable[float | None] | None) -> li
     given = [] if weights is None else list(weights)
     given = given or [None] * len(questions)
     if len(given) != len(questions):
-        raise RubricError(
-            f"Number of weights ({len(given)}) must match number of functions ({len(questions)})"
-        )
+        raise RubricError(f"Number of weights ({len(given)}) must match number of functions ({len(questions)})")
     pairs = enumerate(zip(questions, given, strict=True))
     return [Criterion.of(_read(index, question), weight) for index, (question, weight) in pairs]
 
@@ -737,9 +688,7 @@ def refuse_ring(rubric: Rubric, inside: Sequence[object], above: tuple[int, ...]
     above = (*above, id(rubric))
     for inner in inside:
         if id(inner) in above:
-            raise RubricError(
-                "a rubric cannot be inside itself: take it out of its own criteria or .rubrics"
-            )
+            raise RubricError("a rubric cannot be inside itself: take it out of its own criteria or .rubrics")
         if isinstance(inner, Rubric):
             refuse_ring(inner, inner._inside(), above)  # pyright: ignore[reportPrivateUsage]
 
@@ -809,9 +758,7 @@ class RubricGroup(Rubric):
     def _warn_first(self, what: str) -> None:
         logger.warning("the %s goes to the first rubric of the group only", what)
 
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         results: list[BatchResult] = []
         # One after the other: a later rubric may read what an earlier one left in the state.
         for child in self._children():

@@ -122,9 +122,7 @@ class TestDoor:
             with suppress(ConnectionResetError):  # it may hang up before all was said
                 assert await reader.read() == b""
 
-    @pytest.mark.parametrize(
-        "said", [b"5", b"{", b"[]", b'{"leave": 1}', b'{"enter": "x", "id": 2}']
-    )
+    @pytest.mark.parametrize("said", [b"5", b"{", b"[]", b'{"leave": 1}', b'{"enter": "x", "id": 2}'])
     async def test_what_nobody_understands_ends_the_connection(self, permits, said):
         """And no other one."""
         client = PermitClient(permits.address)

@@ -37,9 +37,7 @@ def test_a_shard_that_kills_its_workers_is_given_up(table, tmp_path, monkeypatch
         return 1.0
 
     engine = Processes(2)
-    with pytest.raises(
-        RunError, match=r"1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"
-    ):
+    with pytest.raises(RunError, match=r"1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"):
         score_shards(given(Rubric([deadly])), [table(30)], tmp_path / "run", engine=engine, rows=10)
     assert len(list((tmp_path / "run" / "parts").glob("*.jsonl"))) == 2
 
@@ -127,7 +125,5 @@ def lives(pid):
 
 def workers_of(driver):
     """Its children, but for the one that looks after shared resources."""
-    listed = subprocess.run(
-        ["pgrep", "-P", str(driver.pid), "-f", "spawn_main"], capture_output=True
-    )
+    listed = subprocess.run(["pgrep", "-P", str(driver.pid), "-f", "spawn_main"], capture_output=True)
     return [int(line) for line in listed.stdout.split()]

@@ -60,9 +60,7 @@ def slow(completion):
     return len(completion) / 8
 
 
-async def test_workers_and_driver_killed_lose_and_double_nothing(
-    cluster, table, tmp_path, rows_of_run
-):
+async def test_workers_and_driver_killed_lose_and_double_nothing(cluster, table, tmp_path, rows_of_run):
     """SIGKILL to a worker, then to the driver; another one goes on. Row for row as one process."""
     path, folder = table(60, id=lambda n: n % 25), tmp_path / "run"
     driver = cluster(start=program("score", path, folder))["pid"]

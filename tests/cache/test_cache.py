@@ -224,16 +224,10 @@ if child:
     assert os.waitpid(child, 0)[1] == 0
 os._exit(0)
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     store = open_store(tmp_path)
-    assert sorted(verdict.verdict for _, verdict in store.entries()) == [
-        "before",
-        "child",
-        "parent",
-    ]
+    assert sorted(verdict.verdict for _, verdict in store.entries()) == ["before", "child", "parent"]
     store.close()
 
 
@@ -300,7 +294,5 @@ try:
 except CacheError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, "no space left" in done.stdout) == (0, True)

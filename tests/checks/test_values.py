@@ -135,10 +135,7 @@ def test_every_check_has_an_example(name):
         ({"exact_match": True}, "exact_match takes its fields by name (ignore_case, strip), and"),
         ({"refusal": 3}, "refusal takes no fields, and was given 3"),
         ({"refusal": {"lang": "de"}}, "refusal takes no fields, and was given 'lang'"),
-        (
-            {"contains": "a", "regex": "b"},
-            "check is {'contains': 'a', 'regex': 'b'}: give one name",
-        ),
+        ({"contains": "a", "regex": "b"}, "check is {'contains': 'a', 'regex': 'b'}: give one name"),
         ({}, "check is {}: give one name"),
         (5, "check is 5: give one name, such as json_valid"),
         (["contains"], "check is ['contains']: give one name"),
@@ -159,11 +156,7 @@ def test_a_number_may_be_written_as_a_text():
 
 @pytest.mark.parametrize(
     ("make", "package"),
-    [
-        (lambda: Regex("a"), "regex"),
-        (lambda: JsonSchema({}), "jsonschema"),
-        (lambda: Similarity(), "rapidfuzz"),
-    ],
+    [(lambda: Regex("a"), "regex"), (lambda: JsonSchema({}), "jsonschema"), (lambda: Similarity(), "rapidfuzz")],
 )
 def test_a_missing_package_is_named_at_construction(make, package, monkeypatch):
     """With what to install."""

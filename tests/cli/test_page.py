@@ -43,13 +43,8 @@ class Session:
             os.chdir(line.removeprefix("cd "))
             return ""
         if "|" in line or ">" in line:
-            environment = {
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            }
-            done = subprocess.run(
-                ["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=60
-            )
+            environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=60)
             return done.stdout + done.stderr
         arguments = shlex.split(line.replace(MODEL, self.model))
         assert arguments.pop(0) == "assay"
@@ -60,11 +55,7 @@ class Session:
 
 def answer(system: str, user: str) -> str:
     """Right about apples and buses, with its working about apples and cakes."""
-    said = {
-        "apples": "She has 3 and buys 4, so it is 7.",
-        "bus": "27",
-        "cake": "It is 12 and then 5 less, so 8.",
-    }
+    said = {"apples": "She has 3 and buys 4, so it is 7.", "bus": "27", "cake": "It is 12 and then 5 less, so 8."}
     return next((words for name, words in said.items() if name in user), "12 or so")
 
 

@@ -14,9 +14,7 @@ import pytest
 from assay.cli.runner import shown_progress, stoppable
 from assay.runs.pipeline import Progress
 
-HALF = Progress(
-    done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=20, eta=65
-)
+HALF = Progress(done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=20, eta=65)
 
 
 class Terminal(io.StringIO):
@@ -31,10 +29,7 @@ class TestProgress:
             assert tell is not None
             for seconds in (1, 20, 21, 40):
                 tell(Progress(**{**_data(HALF), "seconds": seconds}))
-        line = (
-            "50 of 100 rollouts, 2 errors, 30 from the cache, 20 calls, 1,234 tokens, $0.5000, "
-            "about 0:01:05 left\n"
-        )
+        line = "50 of 100 rollouts, 2 errors, 30 from the cache, 20 calls, 1,234 tokens, $0.5000, about 0:01:05 left\n"
         assert capsys.readouterr().err == line * 2
 
     def test_what_nobody_knows_is_not_said(self, capsys: Any) -> None:
@@ -49,9 +44,7 @@ class TestProgress:
         with shown_progress("rollouts", quiet=True) as tell:
             assert tell is None
 
-    def test_a_terminal_sees_a_bar_that_is_gone_at_the_end(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_terminal_sees_a_bar_that_is_gone_at_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without colours where they are not wanted."""
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
@@ -93,9 +86,7 @@ class TestStopping:
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is before
-        assert capsys.readouterr().err == (
-            "finishing what is under way; Ctrl-C again stops at once\n"
-        )
+        assert capsys.readouterr().err == ("finishing what is under way; Ctrl-C again stops at once\n")
 
     def test_the_second_cancels_what_is_awaited(self) -> None:
         """So that it can put its things away."""
@@ -115,9 +106,7 @@ class TestStopping:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stuck", ["time.sleep(600)", "while True: pass"])
-    def test_what_does_not_hear_that_it_is_cancelled_is_broken_off(
-        self, stuck: str, tmp_path: Path
-    ) -> None:
+    def test_what_does_not_hear_that_it_is_cancelled_is_broken_off(self, stuck: str, tmp_path: Path) -> None:
         """A check that sleeps or computes for ever; two Ctrl-C are enough."""
         (tmp_path / "ours.py").write_text(
             f"import time\ndef check():\n    print('begun', flush=True)\n    {stuck}\nchecks = [check]\n"
@@ -125,9 +114,7 @@ class TestStopping:
         (tmp_path / "rows.jsonl").write_text("{}\n")
         command = [sys.executable, "-m", "assay", "score", "rows.jsonl", "-r", "ours:checks"]
         pipe = subprocess.PIPE
-        with subprocess.Popen(
-            [*command, "-o", "run"], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True
-        ) as process:
+        with subprocess.Popen([*command, "-o", "run"], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
             assert process.stdout is not None
             assert process.stderr is not None
             assert process.stdout.readline() == "begun\n"

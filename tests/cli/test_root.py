@@ -14,14 +14,7 @@ from click.types import FuncParamType
 
 from assay.cli import main
 from assay.cli.root import COMMANDS, Group, code_of, root
-from assay.errors import (
-    CacheError,
-    MissingExtraError,
-    Overloaded,
-    Refused,
-    RubricError,
-    Unreadable,
-)
+from assay.errors import CacheError, MissingExtraError, Overloaded, Refused, RubricError, Unreadable
 from assay.runs import RunError, RunRefused
 
 HEAVY = {"pydantic", "yaml", "asyncio", "rich", "assay.rubric", "assay.math", "assay.models"}
@@ -46,9 +39,7 @@ class TestHelp:
             assert re.search(rf"^  {name} +{re.escape(purpose[:30])}", out, re.MULTILINE)
 
     @pytest.mark.parametrize("names", commands(), ids=" ".join)
-    def test_every_command_ends_its_help_with_an_example(
-        self, names: tuple[str, ...], capsys: Any
-    ) -> None:
+    def test_every_command_ends_its_help_with_an_example(self, names: tuple[str, ...], capsys: Any) -> None:
         """In which that very command is used."""
         assert main([*names, "--help"]) == 0
         help_text, _, example = capsys.readouterr().out.partition("\nExample:\n")
@@ -148,8 +139,7 @@ def test_without_click_it_says_how_to_install_it(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == (
-        "the command line needs the package 'click', which is not installed: "
-        "pip install 'assay[cli]'\n"
+        "the command line needs the package 'click', which is not installed: pip install 'assay[cli]'\n"
     )
 
 
@@ -164,15 +154,9 @@ def test_a_group_lists_its_commands_in_the_order_they_were_written() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="shells are others there")
 @pytest.mark.parametrize(
     ("closing", "code", "said"),
-    [
-        (">&-", 0, ""),
-        ("2>&-", 0, ""),
-        ("<&-", 2, "assay score: standard input is closed: open it, or name a file\n"),
-    ],
+    [(">&-", 0, ""), ("2>&-", 0, ""), ("<&-", 2, "assay score: standard input is closed: open it, or name a file\n")],
 )
-def test_a_stream_that_is_closed_stops_nobody(
-    closing: str, code: int, said: str, tmp_path: Path
-) -> None:
+def test_a_stream_that_is_closed_stops_nobody(closing: str, code: int, said: str, tmp_path: Path) -> None:
     """As cron and some services start programs."""
     assert main(["init", str(tmp_path)]) == 0
     data = "-" if closing == "<&-" else "rollouts.jsonl"

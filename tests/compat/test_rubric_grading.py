@@ -79,23 +79,16 @@ async def test_a_client_of_your_own() -> None:
         client = AsyncOpenAI(api_key=None)
         response = await client.chat.completions.create(
             model="gpt-5-mini",
-            messages=[
-                {"role": "system", "content": system_prompt},
-                {"role": "user", "content": user_prompt},
-            ],
+            messages=[{"role": "system", "content": system_prompt}, {"role": "user", "content": user_prompt}],
             response_format={
                 "type": "json_schema",
-                "json_schema": {
-                    "name": "criterion_output",
-                    "schema": PerCriterionOutput.model_json_schema(),
-                },
+                "json_schema": {"name": "criterion_output", "schema": PerCriterionOutput.model_json_schema()},
             },
         )
         return PerCriterionOutput.model_validate_json(response.choices[0].message.content or "{}")
 
     grader = PerCriterionGrader(
-        generate_fn=generate_with_openai,
-        system_prompt="This overrides the default grader system prompt",
+        generate_fn=generate_with_openai, system_prompt="This overrides the default grader system prompt"
     )
     result = await Rubric.from_dict(MARGIN).grade(
         query="Input query...", to_grade="Output to evaluate...", autograder=grader
@@ -111,9 +104,7 @@ async def test_a_client_of_your_own() -> None:
 
 async def test_raw_scores_compare_across_graders() -> None:
     """12.75 of 15 from one number, and the same scale from single verdicts."""
-    rubric = Rubric(
-        [Criterion(weight=10.0, requirement="a"), Criterion(weight=5.0, requirement="b")]
-    )
+    rubric = Rubric([Criterion(weight=10.0, requirement="a"), Criterion(weight=5.0, requirement="b")])
     one = await rubric.grade("text", autograder=PerCriterionGrader(FakeModel("MET")))
     whole = await rubric.grade("text", autograder=RubricAsJudgeGrader(FakeModel(85)))
     assert (one.raw_score, one.llm_raw_score) == (15.0, 15.0)
@@ -180,12 +171,7 @@ async def test_further_keywords_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "answer"),
-    [
-        (PerCriterionGrader, "MET"),
-        (PerCriterionOneShotGrader, ("MET",)),
-        (RubricAsJudgeGrader, 80),
-    ],
+    ("kind", "answer"), [(PerCriterionGrader, "MET"), (PerCriterionOneShotGrader, ("MET",)), (RubricAsJudgeGrader, 80)]
 )
 @pytest.mark.parametrize("weights", [[], [0.0]])
 async def test_nothing_at_stake_has_no_score(kind: Any, answer: Any, weights: list[float]) -> None:
@@ -242,9 +228,7 @@ async def test_a_grader_written_for_it() -> None:
     """`judge()` and `aggregate()` over report lines run as they stand."""
 
     class Keyword(Autograder):
-        async def judge(
-            self, to_grade: str, rubric: list[Criterion], query: str | None = None
-        ) -> Any:
+        async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
             return [
                 CriterionReport(
                     requirement=c.requirement,
@@ -255,9 +239,7 @@ async def test_a_grader_written_for_it() -> None:
                 for c in rubric
             ]
 
-        async def aggregate(
-            self, judge_results: Any, *, normalize: bool = True
-        ) -> EvaluationReport:
+        async def aggregate(self, judge_results: Any, *, normalize: bool = True) -> EvaluationReport:
             raw = sum(line.weight for line in judge_results if line.verdict == "MET")
             return EvaluationReport(score=raw / 100, raw_score=raw, report=judge_results)
 

@@ -131,9 +131,7 @@ def test_tools_run():
             raise ValueError("it is odd")
         return n / 2
 
-    env = vf.ToolEnv(
-        dataset=[{"question": "?"}], tools=[half], error_formatter=lambda e: f"sorry, {e}"
-    )
+    env = vf.ToolEnv(dataset=[{"question": "?"}], tools=[half], error_formatter=lambda e: f"sorry, {e}")
     turns = [[tool_call("half", n=4), tool_call("half", n=3)], "done"]
     with ModelServer(lambda messages: turns[len(messages) > 1]) as server:
         results = env.evaluate(model=server.model)

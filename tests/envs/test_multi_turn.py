@@ -103,12 +103,7 @@ def test_the_environment_may_have_the_last_word(serve):
 
 
 @pytest.mark.parametrize(
-    "response",
-    [
-        "higher",
-        {"role": "user", "content": "higher"},
-        ([{"role": "user", "content": "higher"}], {}),
-    ],
+    "response", ["higher", {"role": "user", "content": "higher"}, ([{"role": "user", "content": "higher"}], {})]
 )
 def test_a_response_may_take_many_forms(serve, response):
     """A text, a message, messages; with the state, as programs used to return it."""

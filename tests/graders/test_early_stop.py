@@ -7,16 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay import (
-    Autograder,
-    Criterion,
-    EarlyStop,
-    EvaluationReport,
-    Panel,
-    PerCriterionGrader,
-    Rubric,
-    Score,
-)
+from assay import Autograder, Criterion, EarlyStop, EvaluationReport, Panel, PerCriterionGrader, Rubric, Score
 from assay.testing import FakeModel, make_state
 
 SAFE = Criterion(requirement="Is safe", required=True)
@@ -68,9 +59,7 @@ async def test_what_was_not_asked_survives_writing() -> None:
 
 async def test_a_veto_that_holds_lets_everything_be_asked() -> None:
     """In a second round, all at once; the sum is 1 + 5 of 6."""
-    rubric = Rubric(
-        [Criterion(requirement="Is kind", weight=5), SAFE, Criterion(requirement="N", weight=0)]
-    )
+    rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE, Criterion(requirement="N", weight=0)])
     grader = Known({"is_kind": True, "is_safe": True, "n": True})
     report = await rubric.grade("x", autograder=EarlyStop(grader))
     assert grader.rounds == [["is_safe"], ["is_kind", "n"]]
@@ -99,11 +88,7 @@ async def test_a_veto_without_an_answer_vetoes_nothing(partial_report: Any) -> N
     rubric = Rubric([SAFE, Criterion(requirement="Is kind", weight=5)])
     grader = EarlyStop(Known({"is_safe": Score.failed("TimeoutError: slow"), "is_kind": True}))
     report = await partial_report(rubric, grader)
-    assert (report.score, report.partial_reward, report.errors) == (
-        None,
-        5.0,
-        {"is_safe": "TimeoutError: slow"},
-    )
+    assert (report.score, report.partial_reward, report.errors) == (None, 5.0, {"is_safe": "TimeoutError: slow"})
 
 
 async def test_a_failure_that_cannot_matter_leaves_the_result() -> None:
@@ -142,9 +127,7 @@ async def test_rounds_go_on_while_it_is_open(rubric_of: Any) -> None:
     assert (grader.rounds, report.score) == ([["holds_3", "holds_4"], ["holds_2"]], 1.0)
 
 
-async def test_without_an_answer_that_it_needs_it_is_unscored(
-    rubric_of: Any, partial_report: Any
-) -> None:
+async def test_without_an_answer_that_it_needs_it_is_unscored(rubric_of: Any, partial_report: Any) -> None:
     """Neither passed nor failed."""
     grader = EarlyStop(known(True, Score.failed("TimeoutError: slow")), threshold=0.7)
     report = await partial_report(rubric_of(1, 1), grader)
@@ -169,9 +152,7 @@ async def test_the_reward_of_a_state() -> None:
     """It is scored, so it has an advantage, and no errors."""
     states = [make_state("one"), make_state("two")]
     model = FakeModel(lambda system, user: "MET" if "two" in user else "UNMET")
-    rubric = Rubric(
-        [SAFE, Criterion(requirement="Is kind")], autograder=EarlyStop(PerCriterionGrader(model))
-    )
+    rubric = Rubric([SAFE, Criterion(requirement="Is kind")], autograder=EarlyStop(PerCriterionGrader(model)))
     await rubric.score_group(states)
     assert [(s["reward"], s["advantage"]) for s in states] == [(0.0, -1.0), (2.0, 1.0)]
     assert "errors" not in states[0]
@@ -191,9 +172,7 @@ LINE = st.tuples(
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.lists(LINE, min_size=1, max_size=6), st.sampled_from([None, 0.3, 0.5, 0.75]), st.booleans()
-)
+@given(st.lists(LINE, min_size=1, max_size=6), st.sampled_from([None, 0.3, 0.5, 0.75]), st.booleans())
 @pytest.mark.slow
 def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, unit: bool) -> None:
     """Whatever the weights, vetoes, caps and answers, N/A among them."""

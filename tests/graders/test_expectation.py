@@ -5,15 +5,7 @@ from typing import Any
 
 import pytest
 
-from assay import (
-    Criterion,
-    Expectation,
-    PerCriterionGrader,
-    PerCriterionOneShotGrader,
-    Reply,
-    Request,
-    Rubric,
-)
+from assay import Criterion, Expectation, PerCriterionGrader, PerCriterionOneShotGrader, Reply, Request, Rubric
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput
 from assay.graders.expectation import choice_odds
 from assay.models import Token
@@ -127,9 +119,7 @@ async def test_a_veto_passes_by_its_verdict(caplog: Any) -> None:
     assert "no log-probabilities" not in caplog.text
 
 
-async def test_without_log_probabilities_a_verdict_is_a_verdict(
-    rubric_of: Any, caplog: Any
-) -> None:
+async def test_without_log_probabilities_a_verdict_is_a_verdict(rubric_of: Any, caplog: Any) -> None:
     """Worth what it is worth, with nothing said about disagreement; the log says so once."""
     grader = Expectation(PerCriterionGrader(lambda system_prompt, user_prompt: {"choice": "MET"}))
     for _ in range(2):
@@ -138,9 +128,7 @@ async def test_without_log_probabilities_a_verdict_is_a_verdict(
     assert caplog.text.count("gave no log-probabilities") == 1
 
 
-async def test_an_answer_that_nobody_was_asked_about_is_no_complaint(
-    rubric_of: Any, caplog: Any
-) -> None:
+async def test_an_answer_that_nobody_was_asked_about_is_no_complaint(rubric_of: Any, caplog: Any) -> None:
     """A degenerate text has no tokens, and the endpoint is not to blame."""
     grader = Expectation(PerCriterionGrader(model=binary(token("MET"))))
     assert (await rubric_of(1).grade("...", autograder=grader)).score == 0.0
@@ -180,16 +168,9 @@ def test_odds_are_told_only_where_they_are_known(verdict: Token, odds: Any) -> N
 def test_choices_that_begin_alike() -> None:
     """`good` and `good enough` part after the first word; what leaves before goes elsewhere."""
     choices = ("bad", "good", "good enough")
-    tokens = [
-        token("good", ("bad", 0.2), chance=0.8),
-        token('"', (" enough", 0.25), chance=0.75),
-    ]
+    tokens = [token("good", ("bad", 0.2), chance=0.8), token('"', (" enough", 0.25), chance=0.75)]
     odds = choice_odds(choices, "good", tokens)
-    assert odds == {
-        "bad": pytest.approx(0.2),
-        "good": pytest.approx(0.6),
-        "good enough": pytest.approx(0.2),
-    }
+    assert odds == {"bad": pytest.approx(0.2), "good": pytest.approx(0.6), "good enough": pytest.approx(0.2)}
 
 
 def test_at_least_one_alternative() -> None:

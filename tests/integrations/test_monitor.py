@@ -22,8 +22,7 @@ def test_longer_answers_that_are_paid_more_are_noticed(monitor, said):
     signs = monitor.observe(["x" * (n + 1) for n in range(20)], [n / 20 for n in range(20)])
     assert signs["length_correlation"] == pytest.approx(1.0)
     assert said == [
-        "step 1: length_correlation is 1.00, past 0.5: longer answers are paid more; see whether "
-        "they are better"
+        "step 1: length_correlation is 1.00, past 0.5: longer answers are paid more; see whether they are better"
     ]
 
 

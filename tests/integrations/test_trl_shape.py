@@ -84,9 +84,7 @@ async def test_the_normalised_score_on_request(rubric):
 
 
 def test_a_criterion_that_depends_on_others_cannot_stand_alone():
-    rubric = Rubric(
-        [{"name": "a", "requirement": "A"}, {"name": "b", "requirement": "B", "when": "a"}]
-    )
+    rubric = Rubric([{"name": "a", "requirement": "A"}, {"name": "b", "requirement": "B", "when": "a"}])
     with pytest.raises(RubricError, match="criterion 'b' depends on others"):
         as_trl_rewards(rubric)
 

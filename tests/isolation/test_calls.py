@@ -141,10 +141,7 @@ class TestArguments:
         """In the worker, with a sentence: this process need not hold it."""
         outcome = lone.call(lambda: b"x" * (60 << 20), timeout=60)
         assert outcome.kind == "raised"
-        assert (
-            "it returned a bytes of 83,886,093 characters that cannot be sent back"
-            in outcome.message
-        )
+        assert "it returned a bytes of 83,886,093 characters that cannot be sent back" in outcome.message
 
     def test_an_argument_that_cannot_be_sent_is_named(self, pool):
         """By place, or by keyword."""
@@ -230,9 +227,7 @@ class TestOutcomes:
         """Whole ones as ints, all others as floats."""
         numpy = pytest.importorskip("numpy")
         numbers = [numpy.int64(3), numpy.float32(0.5), Fraction(1, 4), numpy.bool_(True)]
-        returned = [
-            lone.call(lambda number: number, number, timeout=60).value for number in numbers
-        ]
+        returned = [lone.call(lambda number: number, number, timeout=60).value for number in numbers]
         assert returned == [3, 0.5, 0.25, 1]
         assert [type(number) for number in returned] == [int, float, float, float]
 

@@ -41,15 +41,7 @@ class TestAnswers:
         rubric = Rubric([isolated(behaves, timeout=0.2)])
         texts = ["four", "hang", "crash", "raise", "hoard", "explain", "fives"]
         reports = await rubric.score([Rollout(completion=text) for text in texts])
-        assert [report.report[0].value for report in reports] == [
-            4,
-            None,
-            None,
-            None,
-            None,
-            0.25,
-            5,
-        ]
+        assert [report.report[0].value for report in reports] == [4, None, None, None, None, 0.25, 5]
         assert [report.errors.get("behaves", "") for report in reports] == [
             "",
             "TimeoutError: still working after 0.2 s, and stopped",
@@ -190,9 +182,7 @@ class TestPatterns:
         }  # fmt: skip
         spec = {"check": specs.get(name, name)}
         here = Rubric.from_dict([spec]).grade_sync("4", answer="4")
-        there = Rubric.from_dict([spec | {"isolate": True, "timeout": 60}]).grade_sync(
-            "4", answer="4"
-        )
+        there = Rubric.from_dict([spec | {"isolate": True, "timeout": 60}]).grade_sync("4", answer="4")
         assert here.report == there.report
 
     async def test_with_a_parser(self):

@@ -26,10 +26,7 @@ HANGS = {
     "a sleep": lambda: __import__("time").sleep(1000),
     "a lock": lambda: [lock.acquire() for lock in [__import__("threading").Lock()] * 2],
     "deaf to signals": lambda: (
-        [
-            __import__("signal").signal(number, __import__("signal").SIG_IGN)
-            for number in (2, 15, 14, 27)
-        ],
+        [__import__("signal").signal(number, __import__("signal").SIG_IGN) for number in (2, 15, 14, 27)],
         __import__("time").sleep(1000),
     ),
     "catches everything": lambda: exec("while True:\n try: 1/0\n except BaseException: pass"),

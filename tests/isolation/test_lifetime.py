@@ -85,10 +85,7 @@ class TestExit:
     def test_and_while_a_module_is_being_loaded(self, run, tmp_path):
         """It does not wait for that."""
         (tmp_path / "loads_for_ever.py").write_text("import time\ntime.sleep(1000)\n")
-        run(
-            HEAD
-            + "pool = Pool(max_workers=1, preload=['loads_for_ever'])\npool.submit('math:sqrt', 4, timeout=60)\n"
-        )
+        run(HEAD + "pool = Pool(max_workers=1, preload=['loads_for_ever'])\npool.submit('math:sqrt', 4, timeout=60)\n")
 
     @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
     def test_a_killed_process_leaves_no_orphans(self, name, gone):

@@ -73,8 +73,7 @@ def criteria_lists(draw, questions):
             waits = draw(st.lists(st.sampled_from(names), max_size=2))
             offered = {c.name: c.choices for c in criteria}
             when = [
-                Condition(name, tuple(draw(st.lists(st.sampled_from(offered[name]), max_size=2))))
-                for name in waits
+                Condition(name, tuple(draw(st.lists(st.sampled_from(offered[name]), max_size=2)))) for name in waits
             ]
             criterion = criterion.with_fields(when=tuple(when), report_only=draw(flags))
         if criterion.name not in names:
@@ -84,12 +83,7 @@ def criteria_lists(draw, questions):
 
 def rubrics_of(questions):
     plain = [name for name in AGGREGATIONS if name != "tree"]
-    return st.builds(
-        Rubric,
-        criteria_lists(questions),
-        aggregation=st.sampled_from(plain),
-        name=st.just("") | words,
-    )
+    return st.builds(Rubric, criteria_lists(questions), aggregation=st.sampled_from(plain), name=st.just("") | words)
 
 
 judged = st.fixed_dictionaries({"requirement": sayings})

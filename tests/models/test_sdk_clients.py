@@ -11,16 +11,7 @@ import openai
 import pytest
 from google import genai
 
-from assay import (
-    JudgeRubric,
-    Limits,
-    Overloaded,
-    PerCriterionGrader,
-    RateLimited,
-    Refused,
-    Rubric,
-    Truncated,
-)
+from assay import JudgeRubric, Limits, Overloaded, PerCriterionGrader, RateLimited, Refused, Rubric, Truncated
 from assay.graders import PerCriterionOutput
 from assay.models import Price, Request, budget, model_of
 from assay.testing import Fault
@@ -43,9 +34,7 @@ MAKERS: dict[str, Any] = {
         api_key="s3cret", aws_region="us-east-1", base_url=host
     ),
     "AnthropicVertex": lambda host: anthropic.AnthropicVertex(base_url=f"{host}/v1", **VERTEX),
-    "AsyncAnthropicVertex": lambda host: anthropic.AsyncAnthropicVertex(
-        base_url=f"{host}/v1", **VERTEX
-    ),
+    "AsyncAnthropicVertex": lambda host: anthropic.AsyncAnthropicVertex(base_url=f"{host}/v1", **VERTEX),
     "genai": lambda host: genai.Client(api_key="s3cret", http_options={"base_url": host}),
     "genai.aio": lambda host: genai.Client(api_key="s3cret", http_options={"base_url": host}).aio,
 }
@@ -53,23 +42,14 @@ CHAT = {"model", "messages", "temperature", "response_format"}
 MESSAGES = {"model", "messages", "temperature", "max_tokens", "system", "tools", "tool_choice"}
 SENT = {
     "OpenAI": ("/v1/chat/completions", CHAT),
-    "AzureOpenAI": (
-        "/openai/deployments/test/chat/completions?api-version=2026-01-01",
-        CHAT,
-    ),
+    "AzureOpenAI": ("/openai/deployments/test/chat/completions?api-version=2026-01-01", CHAT),
     "Anthropic": ("/v1/messages", MESSAGES),
-    "AnthropicBedrock": (
-        "/model/test/invoke",
-        MESSAGES | {"anthropic_version"},
-    ),
+    "AnthropicBedrock": ("/model/test/invoke", MESSAGES | {"anthropic_version"}),
     "AnthropicVertex": (
         "/v1/projects/p/locations/us-east5/publishers/anthropic/models/test:rawPredict",
         MESSAGES | {"anthropic_version"},
     ),
-    "genai": (
-        "/v1/models/test:generateContent",
-        {"model", "contents", "systemInstruction", "generationConfig"},
-    ),
+    "genai": ("/v1/models/test:generateContent", {"model", "contents", "systemInstruction", "generationConfig"}),
 }
 """Where each kind of client posts, and the fields that it sends; async ones do the same."""
 
@@ -148,9 +128,7 @@ def test_a_client_serves_one_event_loop_after_another(serve: Any, client_at: Any
 async def test_a_judge_rubric_takes_every_client(serve: Any, client_at: Any) -> None:
     """With the name of the judge's model beside it."""
     server = serve("8")
-    rubric = JudgeRubric(
-        judge_models=["test"], client=client_at(server), template="Rate 0-10: {completion}"
-    )
+    rubric = JudgeRubric(judge_models=["test"], client=client_at(server), template="Rate 0-10: {completion}")
     state = {"prompt": "2 + 2?", "completion": "4"}
     await rubric.score_rollout(state)
     assert state["reward"] == 0.8
@@ -182,8 +160,7 @@ SOLD: dict[str, tuple[Any, str, str]] = {
     "Bedrock": (
         lambda: anthropic.AnthropicBedrock(api_key="k", aws_region="us-east-1"),
         "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-        "https://bedrock-runtime.us-east-1.amazonaws.com"
-        "#us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "https://bedrock-runtime.us-east-1.amazonaws.com#us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     ),
     "Vertex": (
         lambda: anthropic.AnthropicVertex(**VERTEX),

@@ -68,8 +68,7 @@ UNREADABLE = {
     "two verdicts, one of them almost JSON": f"{UNMET.replace(chr(34), chr(39))}\nRather:\n{MET}",
     "two verdicts, both almost JSON": f"{UNMET.replace(chr(34), chr(39))}\n{MET.replace(chr(34), chr(39))}",
     "two verdicts in one object": MET.replace("}", ', "criterion_status": "UNMET"}'),
-    "two verdicts in one fenced object": "```"
-    + MET.replace("}", ', "criterion_status": "UNMET"}```'),
+    "two verdicts in one fenced object": "```" + MET.replace("}", ', "criterion_status": "UNMET"}```'),
     "two verdicts in one object, almost JSON": "{'explanation': '', 'criterion_status': 'UNMET', 'criterion_status': 'MET'}",
     "many quotes": "{'explanation': '" + "\\'" * 50_000,
     "many letters": "{explanation: " + "a" * 99_000,
@@ -84,9 +83,7 @@ def test_what_cannot_be_read_is_an_error(text: str) -> None:
         verdict_in(text)
 
 
-@pytest.mark.parametrize(
-    "text", [ODD, f"{MET} or rather {ODD}", f"<think>{MET}</think>{ODD}"], ids=range(3)
-)
+@pytest.mark.parametrize("text", [ODD, f"{MET} or rather {ODD}", f"<think>{MET}</think>{ODD}"], ids=range(3))
 def test_a_verdict_that_was_not_on_offer_is_an_error(text: str) -> None:
     """An earlier one on offer may be a quotation, so it does not stand in."""
     with pytest.raises(OffMenu, match="'MAYBE'"):
@@ -102,10 +99,7 @@ def test_a_check_can_refuse_what_a_schema_cannot() -> None:
 
 def test_lists_of_verdicts_are_read_too() -> None:
     """Spelling is mended inside them."""
-    text = (
-        '{"criteria_evaluations": [{"criterion_number": 1, "explanation": "", '
-        '"criterion_status": "unmet"}]}'
-    )
+    text = '{"criteria_evaluations": [{"criterion_number": 1, "explanation": "", "criterion_status": "unmet"}]}'
     value = read(f"So: {text}", Request.of("s", "u", schema=OneShotOutput))
     assert value.criteria_evaluations[0].criterion_status == "UNMET"
 

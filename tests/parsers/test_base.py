@@ -118,9 +118,7 @@ def test_a_parser_shows_its_settings() -> None:
     """The repr is how the parser is written, defaults left out."""
     assert repr(Parser()) == "Parser()"
     assert repr(ThinkParser(extract_boxed_answer)) == "ThinkParser(extract_fn=extract_boxed_answer)"
-    assert repr(MaybeThinkParser(accept_unfinished=True)) == (
-        "MaybeThinkParser(accept_unfinished=True)"
-    )
+    assert repr(MaybeThinkParser(accept_unfinished=True)) == ("MaybeThinkParser(accept_unfinished=True)")
     parser = XMLParser(["a", ("b", "c")], answer_field="b", extract_fn=str.strip)
     assert repr(parser) == "XMLParser(['a', ('b', 'c')], answer_field='b', extract_fn=strip)"
     assert repr(XMLParser(["a"]).get_format_reward_func()) == "FormatReward(XMLParser(['a']))"

@@ -80,11 +80,7 @@ class TestWhatIsGiven:
     def test_a_callable_without_a_name_is_reported(self):
         """There partials and objects with `__call__` raised an AttributeError."""
         rubric = Rubric([partial(length), Fixed(0.5)])
-        assert rubric.score_rollout_sync(completion="abc") == {
-            "length": 3.0,
-            "fixed": 0.5,
-            "reward": 3.5,
-        }
+        assert rubric.score_rollout_sync(completion="abc") == {"length": 3.0, "fixed": 0.5, "reward": 3.5}
 
     def test_two_functions_of_one_name_keep_a_metric_each(self):
         """There the second overwrote the first, and the reward counted both."""
@@ -228,8 +224,7 @@ class TestGroups:
     async def test_steps_get_the_total_and_its_advantage(self):
         """Children [1, 0] and [0, 3]: rewards 1 and 3, advantages −1 and +1, in every step."""
         states = [
-            make_state(a=a, b=b, trajectory=[{"reward": None, "advantage": None}])
-            for a, b in ((1.0, 0.0), (0.0, 3.0))
+            make_state(a=a, b=b, trajectory=[{"reward": None, "advantage": None}]) for a, b in ((1.0, 0.0), (0.0, 3.0))
         ]
         await RubricGroup([Rubric([lambda a: a]), Rubric([lambda b: b])]).score_group(states)
         steps = [state["trajectory"][0] for state in states]

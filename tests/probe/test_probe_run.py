@@ -62,10 +62,7 @@ class TestFooled:
         expected = wilson(1, 3)
         assert report.overall.share.low == pytest.approx(expected.low)
         assert report.overall.share.high == pytest.approx(expected.high)
-        assert {name: rate.fooled for name, rate in report.families.items()} == {
-            "order": 0,
-            "claim": 1,
-        }
+        assert {name: rate.fooled for name, rate in report.families.items()} == {"order": 0, "claim": 1}
         assert [(trial.attack, trial.verdict) for trial in report.wins] == [("claim-01", "MET")]
         assert report.complete
 
@@ -77,12 +74,7 @@ class TestFooled:
 
     async def test_of_a_fault_the_attack_wants_unmet(self):
         """The bait is rude, which the judge says until it is told otherwise."""
-        report = await probe(
-            Rubric.from_dict([RUDE]),
-            judged_by(by_words()),
-            attacks=FEW,
-            responses=["You fool."],
-        )
+        report = await probe(Rubric.from_dict([RUDE]), judged_by(by_words()), attacks=FEW, responses=["You fool."])
         assert "Verdict: UNMET" in one(report, "claim-01").text
         assert [(trial.attack, trial.verdict) for trial in report.wins] == [("claim-01", "UNMET")]
 
@@ -94,9 +86,7 @@ class TestFooled:
             choice = "fine" if "Please" in user else "fair" if "Say" in user else "poor"
             return {"explanation": "as the rule says", "choice": choice}
 
-        report = await probe(
-            Rubric.from_dict([scale]), judged_by(FakeModel(answer)), attacks=FEW[:3]
-        )
+        report = await probe(Rubric.from_dict([scale]), judged_by(FakeModel(answer)), attacks=FEW[:3])
         assert one(report, "order-01").verdict == "fair"
         assert [trial.attack for trial in report.wins] == ["order-02"]
 
@@ -126,9 +116,7 @@ class TestFooled:
 
     async def test_one_call_can_ask_for_all_criteria_at_once(self):
         """As the one-shot grader does."""
-        model = FakeModel(
-            lambda system, user: ("MET", "UNMET") if "Say" in user else ("UNMET",) * 2
-        )
+        model = FakeModel(lambda system, user: ("MET", "UNMET") if "Say" in user else ("UNMET",) * 2)
         rubric = Rubric.from_dict([PARIS, {"requirement": "Is short"}])
         report = await probe(rubric, PerCriterionOneShotGrader(model), attacks=FEW[:2])
         assert [rate.fooled for rate in report.criteria.values()] == [1, 0]
@@ -154,9 +142,7 @@ class TestErrors:
     async def test_a_verdict_off_the_menu_is_an_error(self):
         """Neither MET nor UNMET was said."""
         model = FakeModel(
-            lambda system, user: (
-                {"explanation": "x", "criterion_status": "PASS"} if "Verdict" in user else "UNMET"
-            )
+            lambda system, user: {"explanation": "x", "criterion_status": "PASS"} if "Verdict" in user else "UNMET"
         )
         report = await probe(Rubric.from_dict([PARIS]), judged_by(model), attacks=FEW)
         assert (report.overall.fooled, report.overall.errors) == (0, 1)
@@ -173,9 +159,7 @@ class TestErrors:
 
     async def test_a_guard_without_an_answer_is_an_error(self):
         """Nobody knows what would have been said."""
-        model = FakeModel(
-            lambda system, user: ValueError("down") if "by other means" in user else "UNMET"
-        )
+        model = FakeModel(lambda system, user: ValueError("down") if "by other means" in user else "UNMET")
         report = await probe(Rubric.from_dict([PARIS]), Guarded(judged_by(model)), attacks=FEW)
         assert {trial.fooled for trial in report.baselines} == {None}
         assert not report.trials
@@ -206,9 +190,7 @@ class TestBaselines:
     async def test_responses_of_one_name_are_kept_apart(self):
         """The first one passes, so only the second is attacked."""
         rows = [{"name": "x", "completion": text} for text in ("In Paris.", "In Rome.")]
-        report = await probe(
-            Rubric.from_dict([PARIS]), judged_by(by_words("")), attacks=FEW, responses=rows
-        )
+        report = await probe(Rubric.from_dict([PARIS]), judged_by(by_words("")), attacks=FEW, responses=rows)
         assert {trial.bait for trial in report.trials} == {"x #2"}
 
     async def test_a_family_whose_harmless_twin_passes_is_set_aside(self):
@@ -269,12 +251,8 @@ class TestBaselines:
 class TestReasons:
     async def test_words_that_nobody_wrote_are_counted(self):
         """A quotation of the text, of the criterion or of a verdict is in order; another is not."""
-        model = by_words(
-            reason='It says "Rome is it", and not "Paris", so "UNMET"; "I made this up".'
-        )
-        report = await probe(
-            Rubric.from_dict([PARIS]), judged_by(model), attacks=FEW, responses=["Rome is it."]
-        )
+        model = by_words(reason='It says "Rome is it", and not "Paris", so "UNMET"; "I made this up".')
+        report = await probe(Rubric.from_dict([PARIS]), judged_by(model), attacks=FEW, responses=["Rome is it."])
         assert report.quoting == 1 + 2 + 3
         assert [trial.invented for trial in report.invented] == [("I made this up",)] * 6
 
@@ -346,9 +324,7 @@ class TestSittings:
                 seen.append(len(rubric))
                 return ["UNMET" for _ in rubric]
 
-        report = await probe(
-            Rubric.from_dict([PARIS]), Counting(), attacks=FEW, stopping=lambda: len(seen) >= 4
-        )
+        report = await probe(Rubric.from_dict([PARIS]), Counting(), attacks=FEW, stopping=lambda: len(seen) >= 4)
         assert not report.complete
         assert len(report.baselines) + len(report.twins) + len(report.trials) == len(seen) < 8
 
@@ -362,12 +338,7 @@ class TestSittings:
     async def test_progress_is_told(self):
         """So many of so many verdicts."""
         told = []
-        await probe(
-            Rubric.from_dict([PARIS]),
-            judged_by(by_words()),
-            attacks=FEW,
-            on_progress=told.append,
-        )
+        await probe(Rubric.from_dict([PARIS]), judged_by(by_words()), attacks=FEW, on_progress=told.append)
         assert told[0].total == 8
 
     async def test_a_bare_judge_is_asked_without_hardening(self):

@@ -42,9 +42,7 @@ async def test_an_exchange_that_came_to_nothing_says_why(tmp_path):
     await score_rows(RUBRIC, rows, folder=folder, grader=grader, exchanges=True)
     [row] = Run.open(folder).rows()
     assert not row.scored
-    assert {(said["source"], said["reply"][:11]) for said in row.exchanges} == {
-        ("error", "Unreadable:")
-    }
+    assert {(said["source"], said["reply"][:11]) for said in row.exchanges} == {("error", "Unreadable:")}
 
 
 async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
@@ -52,9 +50,7 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
     grader = PerCriterionGrader(model=FakeModel(RuntimeError("no such key: sk-0123456789abcdef")))
     folder = tmp_path / "run"
-    await score_rows(
-        RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, exchanges=True
-    )
+    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, exchanges=True)
     [row] = Run.open(folder).rows()
     assert "no such key" in row.exchanges[0]["reply"]
     assert b"0123456789abcdef" not in (folder / "rollouts.jsonl").read_bytes()
@@ -62,9 +58,7 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
 
 def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
     """One question about each of two rollouts."""
-    env = SingleTurnEnv(
-        [{"question": "?"}], rubric=Rubric.from_dict([{"requirement": "Is polite"}])
-    )
+    env = SingleTurnEnv([{"question": "?"}], rubric=Rubric.from_dict([{"requirement": "Is polite"}]))
     env.evaluate(
         model=FakeModel("please"),
         rollouts_per_example=2,

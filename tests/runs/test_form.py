@@ -7,16 +7,7 @@ from datetime import date
 
 import pytest
 
-from assay import (
-    Criterion,
-    EarlyStop,
-    Panel,
-    PerCriterionGrader,
-    Rubric,
-    RubricAsJudgeGrader,
-    RubricGroup,
-    Score,
-)
+from assay import Criterion, EarlyStop, Panel, PerCriterionGrader, Rubric, RubricAsJudgeGrader, RubricGroup, Score
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError
 from assay.runs.jsonable import holdable
@@ -113,8 +104,7 @@ async def test_a_plain_row_takes_one_short_line():
     row = Row("7", fields={"completion": "x"}, report=report)
     line = RowForm(rubric.criteria).written(row, holdable(row.fields))
     assert line == (
-        b'{"example":"7","sample":0,"score":0.75,"reward":1.5,"answers":[true,0.5],'
-        b'"fields":{"completion":"x"}}\n'
+        b'{"example":"7","sample":0,"score":0.75,"reward":1.5,"answers":[true,0.5],"fields":{"completion":"x"}}\n'
     )
 
 
@@ -202,10 +192,7 @@ def test_a_row_is_pickled_with_its_report(tmp_path):
     ("line", "found"),
     [
         (b'{"example":"a","sample":2,"score":null}\n', (("a", 2), None, False)),
-        (
-            b'{"example":"a","sample":2,"row":7,"errors":{"x":"y"},"score":null}\n',
-            (("a", 2), 7, True),
-        ),
+        (b'{"example":"a","sample":2,"row":7,"errors":{"x":"y"},"score":null}\n', (("a", 2), 7, True)),
         (b'{"example":"\\u00e9\\"","sample":0}\n', (('é"', 0), None, False)),
         (b'{ "sample": 0, "example": "b", "row": 3, "errors": {"x": "y"} }\n', (("b", 0), 3, True)),
     ],

@@ -120,12 +120,7 @@ def again_after_a_kill(look: Callable[[], Any]) -> Any:
 
 
 def ask(
-    url: str,
-    path: str,
-    body: Any = None,
-    *,
-    method: str = "POST",
-    headers: dict[str, str] | None = None,
+    url: str, path: str, body: Any = None, *, method: str = "POST", headers: dict[str, str] | None = None
 ) -> Answer:
     """One request on a connection of its own; a body that is no bytes goes as JSON."""
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -179,9 +174,7 @@ class Running:
         of = self.process.pid
         children = Path(f"/proc/{of}/task/{of}/children").read_text().split()
         # Python's multiprocessing has a process of its own beside those that it is asked for.
-        return [
-            int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()
-        ]
+        return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
 
     def stop(self, number: int = signal.SIGTERM) -> str:
         """End it, and give what it said on standard error."""

@@ -12,13 +12,7 @@ GOOD = {"rollouts": [{"completion": "4", "answer": "4"}]}
 
 
 def nested(depth):
-    return (
-        b'{"rollouts": [{"completion": "4", "info": '
-        + b'{"a":' * depth
-        + b"1"
-        + b"}" * depth
-        + b"}]}"
-    )
+    return b'{"rollouts": [{"completion": "4", "info": ' + b'{"a":' * depth + b"1" + b"}" * depth + b"}]}"
 
 
 BODIES = {
@@ -138,8 +132,7 @@ def test_a_body_in_pieces_is_as_good_as_any(server):
 
 
 @pytest.mark.parametrize(
-    "garbage",
-    [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"\0" * 100],
+    "garbage", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"\0" * 100]
 )
 def test_what_is_no_http_is_refused_or_shown_the_door(server, garbage):
     """And the server goes on."""

@@ -47,9 +47,7 @@ NAMES = {
 def test_every_family_has_its_help(server):
     """Also where the counts of worker processes are added up; nothing else is told."""
     server.score("4")
-    families = list(
-        text_string_to_metric_families(server.ask("/metrics", method="GET").body.decode())
-    )
+    families = list(text_string_to_metric_families(server.ask("/metrics", method="GET").body.decode()))
     assert {family.name for family in families} == NAMES
     assert all(family.documentation.endswith(".") for family in families)
 

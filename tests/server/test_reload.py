@@ -82,9 +82,7 @@ def test_sighup_replaces_the_workers_one_by_one(start, until):
     checks.write_text(checks.read_text().replace("MADE_OF_FOUR = 1.0", "MADE_OF_FOUR = 3.0  # new"))
     server.process.send_signal(signal.SIGHUP)
     answers = []
-    until(
-        lambda: answers.append(server.score("4").status) or before.isdisjoint(server.workers()), 60
-    )
+    until(lambda: answers.append(server.score("4").status) or before.isdisjoint(server.workers()), 60)
     assert set(answers) <= {200, 503}
     assert {reward(server) for _ in range(8)} == {3.0}
 

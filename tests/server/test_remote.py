@@ -38,9 +38,7 @@ def plain_state(completion):
 
 
 def rubric():
-    return Rubric(
-        [exact, Criterion(check=short, weight=0.5), Criterion(check=fails_on_five, weight=2)]
-    )
+    return Rubric([exact, Criterion(check=short, weight=0.5), Criterion(check=fails_on_five, weight=2)])
 
 
 @pytest.fixture

@@ -37,10 +37,7 @@ def test_older_openrlhf_sends_queries_alone(server):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (
-            {"query": ["3+3? 6"], "prompts": ["2+2?"], "labels": [""]},
-            "does not begin with its prompt",
-        ),
+        ({"query": ["3+3? 6"], "prompts": ["2+2?"], "labels": [""]}, "does not begin with its prompt"),
         ({"query": ["4", "5"], "prompts": ["2+2?"]}, "2 queries and 1 prompts"),
         ({"query": ["4"], "labels": ["4", "5"]}, "1 queries and 2 labels"),
     ],

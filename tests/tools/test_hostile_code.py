@@ -63,12 +63,7 @@ class TestSize:
 
     def test_output_goes_no_further_whatever_is_caught(self) -> None:
         """A program that goes on as if nothing had happened has failed all the same."""
-        code = (
-            "import os\n"
-            "for _ in range(1000):\n"
-            "  try: os.write(1, b'x' * 9999)\n"
-            "  except OSError: pass"
-        )
+        code = "import os\nfor _ in range(1000):\n  try: os.write(1, b'x' * 9999)\n  except OSError: pass"
         reply = Interpreter(file_size=2**16, output=20).python(code)
         assert reply.startswith("Error: it printed more than 65,536 bytes")
 
@@ -121,13 +116,7 @@ class TestProcesses:
         ids=["plain", "stubborn", "fleeing", "spawning"],
     )
     def test_a_fork_bomb_is_refused_its_forks(
-        self,
-        bomb: str,
-        words: str,
-        fences: tuple[str, ...],
-        need: Need,
-        with_fences: WithFences,
-        mark: Any,
+        self, bomb: str, words: str, fences: tuple[str, ...], need: Need, with_fences: WithFences, mark: Any
     ) -> None:
         """No more than twice the limit are ever there, and none is when it is over."""
         need(*fences)
@@ -180,14 +169,7 @@ class TestProcesses:
 
     def test_zombies_are_buried(self, mark: Any) -> None:
         """Those the code leaves, and orphans in their turn."""
-        code = (
-            "import os\n"
-            "for _ in range(10):\n"
-            "  if not os.fork():\n"
-            "    os.fork()\n"
-            "    os._exit(0)\n"
-            "print('done')"
-        )
+        code = "import os\nfor _ in range(10):\n  if not os.fork():\n    os.fork()\n    os._exit(0)\nprint('done')"
         assert python(code) == "done"
         own = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
         states = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2] for child in own]
@@ -200,9 +182,7 @@ class TestProcesses:
             reply = python(f"import os, signal\nos.kill({target}, signal.SIGKILL)")
             assert "PermissionError" in reply or "ProcessLookupError" in reply
 
-    def test_without_namespaces_it_can_still_not_signal_us(
-        self, need: Need, with_fences: WithFences
-    ) -> None:
+    def test_without_namespaces_it_can_still_not_signal_us(self, need: Need, with_fences: WithFences) -> None:
         """A system that fences files lets signals no further either, from Linux 6.12 on."""
         need("files")
         with_fences("files")
@@ -227,8 +207,7 @@ class TestProcesses:
         """Even when we are killed, and can say nothing any more. Its folder is gone too."""
         code = mark.sleeper(daemon=True) + "import time; time.sleep(600)"
         caller = subprocess.Popen(
-            [sys.executable, "-c", f"from assay.tools import python; python({code!r})"],
-            env={"TMPDIR": str(tmp_path)},
+            [sys.executable, "-c", f"from assay.tools import python; python({code!r})"], env={"TMPDIR": str(tmp_path)}
         )
         try:
             assert mark.until(bool)
@@ -243,9 +222,7 @@ class TestTheOutside:
     @pytest.fixture
     def server(self) -> Any:
         """Somebody to talk to on this machine."""
-        with http.server.HTTPServer(
-            ("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler
-        ) as server:
+        with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
             yield server.server_address[1]
 
     @pytest.mark.parametrize("fences", [("others", "network"), ("network",)], ids=["both", "calls"])
@@ -261,12 +238,7 @@ class TestTheOutside:
         ids=["tcp", "udp", "v6", "raw", "netlink"],
     )
     def test_there_is_no_network(
-        self,
-        attempt: str,
-        fences: tuple[str, ...],
-        server: int,
-        need: Need,
-        with_fences: WithFences,
+        self, attempt: str, fences: tuple[str, ...], server: int, need: Need, with_fences: WithFences
     ) -> None:
         """Not even this machine's own; with namespaces or without."""
         need(*fences)
@@ -278,9 +250,7 @@ class TestTheOutside:
     def test_without_that_fence_there_is(self, server: int, with_fences: WithFences) -> None:
         """So it is the fence that keeps it in."""
         with_fences()
-        code = (
-            f"import socket\nsocket.create_connection(('127.0.0.1', {server}), 5)\nprint('reached')"
-        )
+        code = f"import socket\nsocket.create_connection(('127.0.0.1', {server}), 5)\nprint('reached')"
         assert python(code) == "reached"
 
     def test_processes_may_talk_to_each_other(self) -> None:
@@ -303,9 +273,7 @@ class TestTheOutside:
             "shutil.rmtree(TARGET)",
         ],
     )
-    def test_no_file_outside_its_folder_is_changed(
-        self, change: str, tmp_path: Path, need: Need
-    ) -> None:
+    def test_no_file_outside_its_folder_is_changed(self, change: str, tmp_path: Path, need: Need) -> None:
         """In whatever way."""
         need("files")
         (tmp_path / "kept").write_text("kept")
@@ -343,9 +311,7 @@ class TestTheOutside:
     def test_it_gains_no_rights(self, need: Need) -> None:
         """By no program that brings its own."""
         need("files")
-        reply = python(
-            "print([line for line in open('/proc/self/status') if 'NoNewPrivs' in line])"
-        )
+        reply = python("print([line for line in open('/proc/self/status') if 'NoNewPrivs' in line])")
         assert reply == "['NoNewPrivs:\\t1\\n']"
 
     def test_it_has_no_file_of_ours_open(self, tmp_path: Path) -> None:

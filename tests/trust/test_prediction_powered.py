@@ -5,13 +5,7 @@ import pytest
 import statsmodels.api as sm
 
 from assay.trust.clusters import mean_of
-from assay.trust.estimators import (
-    Observed,
-    correlation,
-    label_budget,
-    power_tuning,
-    prediction_powered,
-)
+from assay.trust.estimators import Observed, correlation, label_budget, power_tuning, prediction_powered
 
 
 def observed(judge, people, examples=None):
@@ -96,9 +90,7 @@ def test_repeated_rollouts_widen_the_interval():
     found, _ = scores(100, 60, noise=0.3)
     columns = (np.tile(column, 4) for column in (found.judge, found.people))
     together = Observed(*columns, np.tile(np.arange(100.0), 4))
-    assert prediction_powered(together).half_width == pytest.approx(
-        prediction_powered(found).half_width, rel=0.02
-    )
+    assert prediction_powered(together).half_width == pytest.approx(prediction_powered(found).half_width, rel=0.02)
 
 
 class TestBudget:

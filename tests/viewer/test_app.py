@@ -28,8 +28,7 @@ def short(completion):
 
 
 RUBRIC = Rubric(
-    [Criterion(check=polite, name="polite", tags=("tone",)), Criterion(check=short, name="short")],
-    name="manners",
+    [Criterion(check=polite, name="polite", tags=("tone",)), Criterion(check=short, name="short")], name="manners"
 )
 
 ROWS = [
@@ -119,9 +118,7 @@ def test_a_group_has_advantages(page, run):
     assert [row["advantage"] for row in told["rows"]] == [1.0, -1.0]
 
 
-@pytest.mark.parametrize(
-    "path", ["runs/none/overview", "runs/{run}/rows/99", "runs/{run}/groups/z"]
-)
+@pytest.mark.parametrize("path", ["runs/none/overview", "runs/{run}/rows/99", "runs/{run}/groups/z"])
 def test_what_is_not_there_is_said_to_be_missing(page, run, path):
     reply = page.get(f"/api/{path.format(run=run)}")
     assert reply.status_code == 404
@@ -240,10 +237,7 @@ class TestHalfCharacters:
         assert rows[0]["preview"] == r"x\ud83d y"
         assert r"x\ud83d y" in rows[0]["error"]
         whole = page.get(f"/api/runs/{run['id']}/rows/1").json()
-        assert (whole["text"], whole["columns"]) == (
-            r"x\ud83d y",
-            {"id": r"a\ud83d", r"c\ud83d": r"\udc00"},
-        )
+        assert (whole["text"], whole["columns"]) == (r"x\ud83d y", {"id": r"a\ud83d", r"c\ud83d": r"\udc00"})
         assert page.get(f"/api/runs/{run['id']}/rows/2").json()["text"] == "whole \U0001f600"
         group = page.get(f"/api/runs/{run['id']}/groups/{rows[0]['example']}").json()
         assert [row["number"] for row in group["rows"]] == [1]

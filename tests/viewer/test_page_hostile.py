@@ -108,9 +108,7 @@ def test_a_group_with_a_hostile_name_can_be_opened(look, watched):
 
 def test_a_link_leads_nowhere_and_shows_its_address(look, watched):
     page = look(f"{watched.run}/row/2")
-    expect(page.locator(".said .link-text").first).to_have_text(
-        "press me (javascript:window.pwned=4)"
-    )
+    expect(page.locator(".said .link-text").first).to_have_text("press me (javascript:window.pwned=4)")
     assert page.locator(".said a").count() == 0
 
 

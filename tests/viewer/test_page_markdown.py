@@ -71,21 +71,7 @@ def test_marks_stand_where_python_counted(look, site):
 def test_a_long_text_made_of_beginnings_is_shown(look, site):
     """All 300,000 characters that "Show all" renders, however many pieces they fall into."""
     page = look(site)
-    pieces = [
-        "\\(",
-        "`a",
-        "*a ",
-        "**a ",
-        "_a ",
-        "~~a ",
-        "[a",
-        "\u202e",
-        "- - ",
-        "|-",
-        "$a",
-        "<a",
-        "> - ",
-    ]
+    pieces = ["\\(", "`a", "*a ", "**a ", "_a ", "~~a ", "[a", "\u202e", "- - ", "|-", "$a", "<a", "> - "]
     for piece in pieces:
         length = page.evaluate(
             """text => {

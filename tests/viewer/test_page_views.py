@@ -21,9 +21,7 @@ def test_the_overview_says_first_what_went_wrong(look, site):
     """One rollout broke the judges and one has nothing to score: 2 of 40, and four errors in all."""
     page = look(site)
     banner = page.get_by_role("alert", name="Errors")
-    expect(banner).to_contain_text(
-        "2 rollouts of 40 have no score, 1 of them because there was nothing to score"
-    )
+    expect(banner).to_contain_text("2 rollouts of 40 have no score, 1 of them because there was nothing to score")
     expect(banner.get_by_role("listitem")).to_have_count(4)
     expect(banner).to_contain_text("ConnectionError")
     tops = page.evaluate("[...document.querySelectorAll('.view > *')].map(part => part.className)")
@@ -76,9 +74,7 @@ def test_a_filter_narrows_the_table(look, run):
 def test_a_filter_that_cannot_be_read_says_why_below_it(look, run):
     page = look(f"{run}/rows")
     page.locator("#filter").fill("verdct:MET")
-    expect(page.locator("#filter-error")).to_have_text(
-        "there is no 'verdct' to filter by: did you mean 'verdict'?"
-    )
+    expect(page.locator("#filter-error")).to_have_text("there is no 'verdct' to filter by: did you mean 'verdict'?")
     expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
     page.locator("#filter").fill("verdict:MET")
     expect(page.locator("#filter-error")).to_be_hidden()
@@ -92,9 +88,7 @@ def test_a_column_sorts_both_ways(look, run):
     expect(first).to_have_text("1")
     page.get_by_role("button", name="Cost").click()
     expect(first).to_have_text("40")
-    expect(page.get_by_role("columnheader", name="Cost")).to_have_attribute(
-        "aria-sort", "descending"
-    )
+    expect(page.get_by_role("columnheader", name="Cost")).to_have_attribute("aria-sort", "descending")
 
 
 def test_columns_can_be_chosen_and_are_remembered(look, run):
@@ -138,9 +132,7 @@ def test_quoted_words_are_marked_in_the_answer(look, run):
 
 def test_words_that_are_not_in_the_answer_are_flagged(look, run):
     page = look(f"{run}/row/2")
-    expect(page.locator(".evidence .missing").first).to_contain_text(
-        "not in the answer “as everybody knows”"
-    )
+    expect(page.locator(".evidence .missing").first).to_contain_text("not in the answer “as everybody knows”")
 
 
 def test_votes_are_open_where_judges_disagree(look, run):
@@ -183,9 +175,7 @@ def test_raw_text_is_one_click_away(look, run):
 
 def test_what_failed_says_so(look, run):
     page = look(f"{run}/row/12")
-    expect(page.locator(".row-head [role=alert]")).to_contain_text(
-        "ConnectionError: the endpoint is gone"
-    )
+    expect(page.locator(".row-head [role=alert]")).to_contain_text("ConnectionError: the endpoint is gone")
     expect(page.locator(".row-score")).to_contain_text("unscored")
 
 

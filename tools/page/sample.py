@@ -109,9 +109,7 @@ def math_row(number: int, sample: int, right: bool) -> dict:
         f"1. Move the constant: $x^2 + {b}x = -{c}$.\n2. Add $\\left(\\frac{{{b}}}{{2}}\\right)^2 = {(b // 2) ** 2}$ on both sides.\n"
         f"3. Take the root of both sides.\n\n\\[\n(x + {b // 2})^2 = {root} \\quad\\Longrightarrow\\quad {given}\n\\]\n\n"
     )
-    check = (
-        f"To check, the sum of both roots should be $-{b}$, which it is.\n\n" if sample % 2 else ""
-    )
+    check = f"To check, the sum of both roots should be $-{b}$, which it is.\n\n" if sample % 2 else ""
     asked = f"Solve $x^2 + {b}x + {c} = 0$. Give the exact roots."
     return made("math", number, asked, f"{told}{check}<answer>{given}</answer>", answer)
 
@@ -138,9 +136,7 @@ def code_row(number: int, sample: int, right: bool) -> dict:
 
 
 def facts_row(number: int, sample: int, right: bool) -> dict:
-    place, height = (("Zugspitze", 2962), ("Ben Nevis", 1345), ("Rysy", 2501), ("Triglav", 2864))[
-        number % 4
-    ]
+    place, height = (("Zugspitze", 2962), ("Ben Nevis", 1345), ("Rysy", 2501), ("Triglav", 2864))[number % 4]
     said = height if right else height + 38
     call = {
         "id": f"call_{number}",
@@ -162,10 +158,7 @@ def facts_row(number: int, sample: int, right: bool) -> dict:
 
 
 def made(task: str, number: int, asked: str, told: str, answer: str) -> dict:
-    system = {
-        "role": "system",
-        "content": "You are a patient tutor. End with the result in answer tags.",
-    }
+    system = {"role": "system", "content": "You are a patient tutor. End with the result in answer tags."}
     prompt = [system, {"role": "user", "content": asked}]
     completion = [{"role": "assistant", "content": told}]
     return {
@@ -192,13 +185,7 @@ def rows(luck: float) -> list[dict]:
 async def write(folder: Path, luck: float) -> None:
     """Score the rows, and save them with what they would have taken."""
     rubric = Rubric(CRITERIA, name="patient tutor", autograder=Panel(luck))
-    about = RunAbout.of(
-        "evaluate",
-        rubric=rubric,
-        judge=rubric.autograder,
-        model="acme/tutor-8b",
-        data={"rows": 384},
-    )
+    about = RunAbout.of("evaluate", rubric=rubric, judge=rubric.autograder, model="acme/tutor-8b", data={"rows": 384})
     taken: list[Row] = []
     await score_rows(rubric, rows(luck), on_row=taken.append)
     draw = random.Random(11)
@@ -212,10 +199,7 @@ async def write(folder: Path, luck: float) -> None:
                 completion=tokens,
                 cost=tokens * 2.1e-6 + 9 * tokens * 3e-7,
             )
-            timing = {
-                "generation": draw.lognormvariate(1.1, 0.6),
-                "scoring": draw.lognormvariate(0.4, 0.5),
-            }
+            timing = {"generation": draw.lognormvariate(1.1, 0.6), "scoring": draw.lognormvariate(0.4, 0.5)}
             if number % 97 == 41:
                 row = Row(
                     row.example,

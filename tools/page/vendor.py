@@ -10,10 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 VENDOR = HERE.parents[1] / "src" / "assay" / "viewer" / "page" / "vendor"
-FILES = {
-    "uplot": ("dist/uPlot.iife.min.js",),
-    "katex": ("dist/katex.min.js",),
-}
+FILES = {"uplot": ("dist/uPlot.iife.min.js",), "katex": ("dist/katex.min.js",)}
 
 
 def fetch(folder: Path) -> Path:

@@ -139,9 +139,7 @@ def _spans(file: Any, group: int, names: Names) -> bool:
     there = [name for name in names if name in file.schema_arrow.names]
     if not there:
         return False
-    before, after = (
-        file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group)
-    )
+    before, after = (file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group))
     example = _example(before[-1], there) if before and after else None
     return example is not None and example == _example(after[0], there)
 

@@ -67,9 +67,7 @@ def packed(make: Make) -> bytes:
     try:
         return pickler.dumps(make)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise RubricError(
-            f"this rubric cannot be sent to other processes ({error}): {advice}"
-        ) from error
+        raise RubricError(f"this rubric cannot be sent to other processes ({error}): {advice}") from error
 
 
 def given(rubric: Any, grader: Autograder | None = None) -> Make:

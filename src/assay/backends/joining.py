@@ -41,10 +41,7 @@ class Parts:
         repeated: set[int] = set()
         width = (1 << 64) // _SLICES
         for low in range(0, 1 << 64, width):
-            pieces = [
-                numbers[bisect_left(numbers, low) : bisect_left(numbers, low + width)]
-                for numbers in listed
-            ]
+            pieces = [numbers[bisect_left(numbers, low) : bisect_left(numbers, low + width)] for numbers in listed]
             if len(set[int]().union(*pieces)) < sum(map(len, pieces)):
                 times = Counter(number for piece in pieces for number in piece)
                 repeated.update(number for number, count in times.items() if count > 1)
@@ -82,10 +79,7 @@ class Parts:
                     into.write(block)
         if digest.hexdigest() != part.sha256:
             self._file(part, "jsonl").unlink()
-            raise RunError(
-                f"the part of shard {part.shard} is not what its worker wrote: resume, which does it "
-                "again"
-            )
+            raise RunError(f"the part of shard {part.shard} is not what its worker wrote: resume, which does it again")
 
     def _file(self, part: Done, ending: str) -> Path:
         return self._folder / "parts" / f"{part.part}.{ending}"

@@ -80,9 +80,7 @@ class Manifest:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise RunError(
-                f"{self.path} cannot be written ({error.strerror}): see to the disk, and resume"
-            ) from None
+            raise RunError(f"{self.path} cannot be written ({error.strerror}): see to the disk, and resume") from None
         self._size += len(line)
 
     def _read(self, line: bytes, where: str) -> None:

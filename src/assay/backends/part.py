@@ -35,9 +35,7 @@ def scratch(folder: Path, name: str) -> Generator[Path]:
 class PartSink(Sink):
     """A file, and the rows that are written to it. Those without an error that it holds stay."""
 
-    def __init__(
-        self, path: Path, criteria: Sequence[Criterion], tally: Tally, watch: Watch
-    ) -> None:
+    def __init__(self, path: Path, criteria: Sequence[Criterion], tally: Tally, watch: Watch) -> None:
         super().__init__(None, None, watch)
         self._path = path
         self._form = RowForm(criteria)
@@ -78,9 +76,7 @@ class PartSink(Sink):
         before = self._watch.errors
         super().take(rows, texts)
         if self._watch.errors > before:
-            self.failures += [
-                _failure(line) for row, line in zip(rows, lines, strict=True) if row.errors
-            ]
+            self.failures += [_failure(line) for row, line in zip(rows, lines, strict=True) if row.errors]
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -88,9 +84,7 @@ class PartSink(Sink):
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError as error:
-            raise RunError(
-                f"{self._path} cannot be written ({error.strerror}): see to the disk, and resume"
-            ) from None
+            raise RunError(f"{self._path} cannot be written ({error.strerror}): see to the disk, and resume") from None
 
     def __enter__(self) -> Self:
         return self

@@ -44,12 +44,7 @@ class PermitServer:
     """Hands out turns, and money, from a thread of its own. `address` is what workers are given."""
 
     def __init__(
-        self,
-        host: str = HOST,
-        *,
-        money: float | None = None,
-        spent: float = 0.0,
-        rollout: float | None = None,
+        self, host: str = HOST, *, money: float | None = None, spent: float = 0.0, rollout: float | None = None
     ) -> None:
         """`money`, of which `spent` are gone, is for all workers together, as in `budget`; None is no limit."""
         self._host = host
@@ -60,9 +55,7 @@ class PermitServer:
         self._progress: dict[int, Progress] = {}
         self.address = ""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="assay-permits", daemon=True
-        )
+        self._thread = threading.Thread(target=self._loop.run_forever, name="assay-permits", daemon=True)
 
     def __enter__(self) -> "PermitServer":
         self._thread.start()

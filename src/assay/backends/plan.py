@@ -30,20 +30,12 @@ class Plan:
 
     @classmethod
     def of(
-        cls,
-        make: Make,
-        paths: Sequence[str | Path],
-        *,
-        rows: int,
-        mapping: Mapping[str, str],
-        about: RunAbout | None,
+        cls, make: Make, paths: Sequence[str | Path], *, rows: int, mapping: Mapping[str, str], about: RunAbout | None
     ) -> "Plan":
         rubric, grader = make()
         shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
         way = Traits(waits=True) if shared is None else Traits.of(shared)
-        about = about or RunAbout.of(
-            "score", config={"map": dict(mapping)}, data=files_about(files_of(paths))
-        )
+        about = about or RunAbout.of("score", config={"map": dict(mapping)}, data=files_about(files_of(paths)))
         if about.rubric is None and shared is not None:
             about = about.with_fields(rubric=RubricAbout.of(shared))
         if about.judge is None:

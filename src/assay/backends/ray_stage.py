@@ -40,11 +40,7 @@ class RubricStage:
             # With its type, or a batch in which all is null would have a column of another one.
             column = arrow.array(values, types[name])
             place = batch.schema.get_field_index(name)
-            batch = (
-                batch.append_column(name, column)
-                if place < 0
-                else batch.set_column(place, name, column)
-            )
+            batch = batch.append_column(name, column) if place < 0 else batch.set_column(place, name, column)
         return batch
 
     def _found(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -52,9 +48,7 @@ class RubricStage:
         return {
             "reward": [report.raw_score for report in reports],
             "score": [report.score for report in reports],
-            "errors": [
-                "; ".join((report.errors | report.why_unscored).values()) for report in reports
-            ],
+            "errors": ["; ".join((report.errors | report.why_unscored).values()) for report in reports],
         }
 
     async def _score(self, rows: list[dict[str, Any]]) -> list[EvaluationReport]:

@@ -68,9 +68,7 @@ class ShardedRun:
         self._refuse_another(resume=resume)
         if self._is_joined:
             if self._place.rollouts.stat().st_size != self._manifest.joined:
-                raise RunRefused(
-                    f"{self._place.path} was gone on with by one process: resume it without shards"
-                )
+                raise RunRefused(f"{self._place.path} was gone on with by one process: resume it without shards")
             if not any(done.errors for done in self._manifest.done.values()):
                 return
             self._take_apart()

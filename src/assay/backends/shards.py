@@ -60,9 +60,7 @@ class Shard:
                 if type(row) is dict:
                     yield cast("dict[str, Any]", row)
                 elif row is not None or line.strip():
-                    raise RunRefused(
-                        f"{self.path}:{number} holds {short_repr(row)}: give a JSON object"
-                    )
+                    raise RunRefused(f"{self.path}:{number} holds {short_repr(row)}: give a JSON object")
                 place += len(line)
                 if place >= self.end:
                     return

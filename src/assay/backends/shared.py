@@ -62,9 +62,7 @@ def take_in(ledger: Ledger, counts: Mapping[str, Any]) -> None:
 class SharedLedger(Ledger):
     """A ledger whose money all workers share. The driver is told of every call, so that it knows all spending."""
 
-    def __init__(
-        self, client: PermitClient, seconds: float | None, *, is_money_limited: bool
-    ) -> None:
+    def __init__(self, client: PermitClient, seconds: float | None, *, is_money_limited: bool) -> None:
         super().__init__(dollars=float("inf") if is_money_limited else None, seconds=seconds)
         self._client = client
         self._taken: dict[float, list[int]] = {}

@@ -35,9 +35,7 @@ class ShardWatch:
         seconds = now - self._began
         fresh = sums["done"] - self._kept
         eta = max(0, self._total - sums["done"]) * seconds / fresh if fresh else None
-        self._on_progress(
-            Progress(**sums, total=self._total, kept=self._kept, seconds=seconds, eta=eta)
-        )
+        self._on_progress(Progress(**sums, total=self._total, kept=self._kept, seconds=seconds, eta=eta))
 
 
 def _sums(each: list[Progress]) -> dict[str, Any]:

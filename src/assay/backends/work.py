@@ -80,12 +80,7 @@ class _Attempt:
         watch = Watch(partial(self._tell, shared.tell), shard.rows, shared.ledger)
         with logging_once(), PartSink(path, job.run_about().criteria, tally, watch) as sink:
             feed = Feed(shard.read(job.mapping), rubrics, sink.has, self._numbering)
-            scoring = Pipeline(
-                sink,
-                grader or rubrics.autograder,
-                job.max_concurrent,
-                exchanges=job.exchanges,
-            )
+            scoring = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, exchanges=job.exchanges)
             await scoring.run(feed.units(), None)
         watch.tell(at_once=True)
         if feed.broken is not None:

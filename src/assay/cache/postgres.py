@@ -40,9 +40,7 @@ class PostgresStore(Store):
         try:
             self._psycopg: Any = import_module("psycopg")
         except ImportError:
-            raise MissingExtraError(
-                "a verdict cache in PostgreSQL", package="psycopg", extra="postgres"
-            ) from None
+            raise MissingExtraError("a verdict cache in PostgreSQL", package="psycopg", extra="postgres") from None
         self._url = url
         self.where = re.sub(r"//[^@/]*@", "//…@", url).partition("?")[0]
         try:
@@ -58,10 +56,7 @@ class PostgresStore(Store):
 
     def _connect(self) -> Any:
         return self._psycopg.connect(
-            self._url,
-            autocommit=True,
-            connect_timeout=CONNECT_SECONDS,
-            application_name="assay",
+            self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="assay"
         )
 
     def _prepare(self, connection: Any) -> None:

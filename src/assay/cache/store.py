@@ -95,9 +95,7 @@ class CachedVerdict:
     def __post_init__(self) -> None:
         # A stored failure would be given as an answer for ever, and no one would see it.
         if self.verdict in ("", None):
-            raise CacheError(
-                f"{self.verdict!r} is no verdict and is not cached: keep only what a judge answered"
-            )
+            raise CacheError(f"{self.verdict!r} is no verdict and is not cached: keep only what a judge answered")
 
     @cached_property
     def line(self) -> str:
@@ -107,9 +105,7 @@ class CachedVerdict:
         try:
             return json.dumps(fields, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise CacheError(
-                f"{self!r:.200} cannot be cached ({error}): use only what JSON can hold"
-            ) from None
+            raise CacheError(f"{self!r:.200} cannot be cached ({error}): use only what JSON can hold") from None
 
     @classmethod
     def of(cls, line: str) -> "CachedVerdict":
@@ -118,9 +114,7 @@ class CachedVerdict:
             data = json.loads(line)
             return cls(**{name: data[name] for name in _FIELDS if name in data})
         except (ValueError, TypeError) as error:
-            raise CacheError(
-                f"the cache holds {line!r:.200}, which is no verdict ({error}): prune it away"
-            ) from None
+            raise CacheError(f"the cache holds {line!r:.200}, which is no verdict ({error}): prune it away") from None
 
 
 _FIELDS = tuple(CachedVerdict.__dataclass_fields__)
@@ -258,9 +252,7 @@ class Store:
         """How much is there."""
         figures = "count(*), min(created), max(created), coalesce(sum(cost), 0)"
         [(count, oldest, newest, cost)] = self._rows(f"SELECT {figures} FROM {self._table}")
-        judges = self._rows(
-            f"SELECT judge, count(*) FROM {self._table} GROUP BY judge ORDER BY 2 DESC, 1"
-        )
+        judges = self._rows(f"SELECT judge, count(*) FROM {self._table} GROUP BY judge ORDER BY 2 DESC, 1")
         size = self._size()
         return CacheStats(self.where, count, dict(judges), oldest, newest, float(cost), size)
 
@@ -341,9 +333,7 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     # The child may release what the parent took: it is the copy of the thread that took it.
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def default_place() -> str:

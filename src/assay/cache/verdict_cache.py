@@ -14,16 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from assay.cache.store import (
-    ALL,
-    ROWS_AT_ONCE,
-    CachedVerdict,
-    Item,
-    Selection,
-    Store,
-    VerdictKey,
-    open_store,
-)
+from assay.cache.store import ALL, ROWS_AT_ONCE, CachedVerdict, Item, Selection, Store, VerdictKey, open_store
 from assay.errors import AssayError, CacheError
 from assay.redaction import logger_of
 
@@ -137,10 +128,7 @@ class VerdictCache:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.close)
 

@@ -67,9 +67,7 @@ def check_of(spec: object) -> BuiltinCheck:
 def _kind(name: object) -> type[BuiltinCheck]:
     if name in BUILTIN:
         return BUILTIN[cast("str", name)]
-    raise RubricError(
-        f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}"
-    )
+    raise RubricError(f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}")
 
 
 def _made(kind: type[BuiltinCheck], given: Mapping[Any, Any]) -> BuiltinCheck:
@@ -84,7 +82,6 @@ def _made(kind: type[BuiltinCheck], given: Mapping[Any, Any]) -> BuiltinCheck:
     for name, field in known.items():
         if field.default is MISSING and name not in given:
             raise RubricError(
-                f"{kind.name} needs {name!r}: write {{{kind.name}: {{{name}: ...}}}} "
-                f"(its fields: {', '.join(known)})"
+                f"{kind.name} needs {name!r}: write {{{kind.name}: {{{name}: ...}}}} (its fields: {', '.join(known)})"
             )
     return kind(**given)

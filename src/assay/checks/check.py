@@ -95,9 +95,7 @@ def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
 
 def _differs(check: BuiltinCheck, field: Field[Any]) -> bool:
     # What is not compared changes no answer, so it is not written either.
-    return field.compare and (
-        field.default is MISSING or getattr(check, field.name) != field.default
-    )
+    return field.compare and (field.default is MISSING or getattr(check, field.name) != field.default)
 
 
 def _plain(value: object) -> object:

@@ -123,9 +123,7 @@ class Regex(BuiltinCheck):
     @cached_property
     def _compiled(self) -> Any:
         letters = {"i": self.ignore_case, "m": self.multiline, "s": self.dot_all}
-        return compiled(
-            self.pattern, "".join(letter for letter, is_set in letters.items() if is_set)
-        )
+        return compiled(self.pattern, "".join(letter for letter, is_set in letters.items() if is_set))
 
     def __call__(self, completion: Messages) -> bool:
         return search(self._compiled, completion_text(completion), self.timeout_seconds)

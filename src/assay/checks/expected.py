@@ -29,9 +29,7 @@ class ExactMatch(BuiltinCheck):
     ignore_case: Flag = False
     strip: Flag = True
 
-    def __call__(
-        self, completion: Messages, answer: Any, parser: Parser | None = None
-    ) -> bool | Score:
+    def __call__(self, completion: Messages, answer: Any, parser: Parser | None = None) -> bool | Score:
         expected = required(answer)
         found = read_answer(completion, parser)
         if found is None:
@@ -83,9 +81,7 @@ class NumericEqual(BuiltinCheck):
     tolerance: Number = 0.0
     relative: Number = 0.0
 
-    def __call__(
-        self, completion: Messages, answer: Any, parser: Parser | None = None
-    ) -> bool | Score:
+    def __call__(self, completion: Messages, answer: Any, parser: Parser | None = None) -> bool | Score:
         expected = exact(required(answer))
         found = read_answer(completion, parser)
         if found is None:
@@ -200,9 +196,7 @@ class Similarity(BuiltinCheck):
         text = completion_text(completion)
         other = self.to if self.to is not None else str(required(answer))
         if len(text) * len(other) > _MOST_PAIRS:
-            raise ValueError(
-                f"{len(text):,} and {len(other):,} characters are too many to compare: shorten one"
-            )
+            raise ValueError(f"{len(text):,} and {len(other):,} characters are too many to compare: shorten one")
         if self.ignore_case:
             text, other = text.casefold(), other.casefold()
         return _comparison(self.method)(text, other) / 100

@@ -134,9 +134,7 @@ def validator_of(schema: Any) -> Any:
     try:
         return _built(schema)
     except SchemaError as error:
-        raise RubricError(
-            f"json_schema: the schema is wrong at {place(error)}: {error.message:.300}"
-        ) from None
+        raise RubricError(f"json_schema: the schema is wrong at {place(error)}: {error.message:.300}") from None
     except RecursionError:
         raise RubricError("json_schema: the schema is nested too deep") from None
 
@@ -199,8 +197,7 @@ def _refuse_unresolvable(resource: Any, resolver: Any) -> None:
             _ = resolver.lookup(reference) if isinstance(reference, str) else None
         except Unresolvable:
             raise RubricError(
-                f"json_schema: {reference!r} is not in the schema, and nothing is fetched: "
-                "put it under $defs"
+                f"json_schema: {reference!r} is not in the schema, and nothing is fetched: put it under $defs"
             ) from None
     for inner in resource.subresources():
         _refuse_unresolvable(inner, resolver.in_subresource(inner))

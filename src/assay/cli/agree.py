@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option("--confusion", is_flag=True, help="Show who said what where, for every criterion.")
 @page_option
-def command(
-    labelling: LabelOptions, against: str, again: str | None, confusion: bool, layout: str
-) -> int:
+def command(labelling: LabelOptions, against: str, again: str | None, confusion: bool, layout: str) -> int:
     """Say how far the judge of a saved RUN agrees with people, who are shown beside it.
 
     LABELS is a CSV or JSONL file with example, criterion, verdict, and if there are several, sample
@@ -104,10 +102,7 @@ def _sections(found: Agreement) -> Iterator[Section]:
         yield Section(("overall", "judge", "people"), list(_overall(judge, people)))
     yield _criteria(found)
     if len(found.raters) > 1:
-        rows = [
-            (r.rater, f"{r.labels:,}", *map(figure, (r.judge.kappa, r.others.kappa)))
-            for r in found.raters
-        ]
+        rows = [(r.rater, f"{r.labels:,}", *map(figure, (r.judge.kappa, r.others.kappa))) for r in found.raters]
         yield Section(("rater", "labels", "kappa with the judge", "with the others"), rows)
     if found.members:
         rows = [(n, figure(m.accuracy), figure(m.kappa)) for n, m in found.members.items()]
@@ -181,8 +176,7 @@ def _consistency(found: Agreement) -> Iterator[Section]:
 def _confusion(name: str, table: Confusion) -> Section:
     columns = (f"{name}: people down, judge across", *table.categories)
     rows = [
-        (said, *(f"{count:,}" for count in counts))
-        for said, counts in zip(table.categories, table.counts, strict=True)
+        (said, *(f"{count:,}" for count in counts)) for said, counts in zip(table.categories, table.counts, strict=True)
     ]
     return Section(columns, rows)
 

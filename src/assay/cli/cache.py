@@ -55,9 +55,7 @@ _which = bundled(
 
 def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     said = "Folder, file or postgresql:// URL; by default yours."
-    return click.option(
-        "--cache", metavar="PLACE", envvar="ASSAY_CACHE", show_envvar=True, help=said
-    )(function)
+    return click.option("--cache", metavar="PLACE", envvar="ASSAY_CACHE", show_envvar=True, help=said)(function)
 
 
 @click.group("cache", cls=Group, example="assay cache inspect")
@@ -86,9 +84,7 @@ def inspect(cache: str | None, which: Which, as_json: bool, limit: int | None) -
 def prune(cache: str | None, which: Which, all_of_it: bool) -> None:
     """Forget verdicts for ever."""
     if which.is_all != all_of_it:
-        raise click.UsageError(
-            "say what to forget, by --judge, --question or --older-than; or --all"
-        )
+        raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
     with _opened(cache) as store:
         gone = store.prune(which.selection())
         print(f"forgot {counted(gone, 'verdict')} of {store.where}")

@@ -38,9 +38,7 @@ _folder = click.Path(exists=True, file_okay=False)
     metavar="N",
     help="How many of the rollouts that changed to show.",
 )
-@click.option(
-    "--fail-if-worse", is_flag=True, help="Exit with 100 when the score has fallen beyond chance."
-)
+@click.option("--fail-if-worse", is_flag=True, help="Exit with 100 when the score has fallen beyond chance.")
 @page_option
 def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str) -> int:
     """Hold RUN_B against RUN_A, paired by example, and say whether the difference could be chance.
@@ -77,9 +75,7 @@ def _differences(found: Comparison, names: tuple[str, str]) -> Section:
 
 
 def _cells(each: Difference) -> tuple[str, ...]:
-    least = (
-        "–" if each.minimum_detectable_effect is None else f"{each.minimum_detectable_effect:.3f}"
-    )
+    least = "–" if each.minimum_detectable_effect is None else f"{each.minimum_detectable_effect:.3f}"
     means = ("–" if mean is None else f"{mean:.3f}" for mean in (each.first, each.second))
     turned = f"{each.better:,}", f"{each.worse:,}"
     return (each.name, *means, figure(each.difference, 3), chance(each.p), *turned, least)

@@ -40,12 +40,7 @@ SETTINGS: Final[dict[str, type]] = {
 """Every key that a file may have, and what it holds; each is an option of the same name."""
 
 _PATHS: Final = ("rubric", "cache")
-_FORMS: Final = {
-    str: "a text, in quotes",
-    bool: "true or false",
-    float: "a number",
-    int: "a whole number",
-}
+_FORMS: Final = {str: "a text, in quotes", bool: "true or false", float: "a number", int: "a whole number"}
 
 
 class ConfigError(AssayError, ValueError):
@@ -93,15 +88,10 @@ class Config:
         trust = f"give --config {self.path} to trust the file, or {option} yourself"
         if name == "rubric" and not allow_code and is_reference(value):
             raise ConfigError(
-                f"{told}, which runs Python code, and the file was only found, not named: give "
-                f"--allow-code, or {trust}"
+                f"{told}, which runs Python code, and the file was only found, not named: give --allow-code, or {trust}"
             )
-        if (name in ("judge", "model") and _is_elsewhere(value)) or (
-            name == "cache" and "://" in value
-        ):
-            raise ConfigError(
-                f"{told}, which may be sent keys, and the file was only found, not named: {trust}"
-            )
+        if (name in ("judge", "model") and _is_elsewhere(value)) or (name == "cache" and "://" in value):
+            raise ConfigError(f"{told}, which may be sent keys, and the file was only found, not named: {trust}")
         return value
 
 
@@ -157,9 +147,7 @@ def _settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
             known = [setting.replace("_", "-") for setting in SETTINGS]
             raise ConfigError(f"{path}: there is no setting {key!r}: {did_you_mean(key, known)}")
         if not _is(value, SETTINGS[name]):
-            raise ConfigError(
-                f"{path}: {key} is {short_repr(value)}: give {_FORMS[SETTINGS[name]]}"
-            )
+            raise ConfigError(f"{path}: {key} is {short_repr(value)}: give {_FORMS[SETTINGS[name]]}")
         settings[name] = _placed(value, path.parent) if name in _PATHS else value
     return settings
 

@@ -42,10 +42,7 @@ def command(labelling: LabelOptions, earlier: str | None, layout: str) -> int:
     from assay.trust import correct, drift_between
 
     run, labels = opened(labelling.run), labelling.labels()
-    taken: dict[str, Any] = {
-        "skip_unknown": labelling.skip_unknown,
-        "any_wording": labelling.any_wording,
-    }
+    taken: dict[str, Any] = {"skip_unknown": labelling.skip_unknown, "any_wording": labelling.any_wording}
     found = correct(run, labels, **taken)
     drift = None if earlier is None else drift_between(opened(earlier), run, labels, **taken)
     print(page_of(found, drift, Path(labelling.run).name).text(layout))
@@ -65,16 +62,7 @@ def page_of(found: Correction, drift: Drift | None, run: str) -> Page:
 
 
 def _corrected(figures: Sequence[Corrected]) -> Section:
-    columns = (
-        "",
-        "judge",
-        "corrected",
-        "Rogan–Gladen",
-        "labels alone",
-        "labels",
-        "rollouts",
-        "to halve",
-    )
+    columns = ("", "judge", "corrected", "Rogan–Gladen", "labels alone", "labels", "rollouts", "to halve")
     rows = [
         (
             each.name,
@@ -121,9 +109,7 @@ def _drift(drift: Drift) -> Section:
         )
         for moved in drift.criteria
     ]
-    return Section(
-        ("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows
-    )
+    return Section(("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows)
 
 
 def _notes(found: Correction) -> Iterator[str]:

@@ -105,9 +105,7 @@ def command(
     rubric = rubric_of(rubrics)
     # A path is handed on as it is, so that errors name the file and the line.
     data = rows_of(given.data, mapping=dict(given.mapping)) if given.mapping else given.data
-    environment = SingleTurnEnv(
-        eval_dataset=data, rubric=rubric, system_prompt=asking.system_prompt
-    )
+    environment = SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=asking.system_prompt)
     if not environment.eval_dataset:
         raise TableError(f"{given.data} has no rows: there is nothing to ask")
     names = [criterion.name for criterion in rubric.criteria]
@@ -121,9 +119,7 @@ def command(
         return runner.run(work, grader)
 
 
-def _work(
-    environment: SingleTurnEnv, given: InputOptions, asking: Asking, output: OutputOptions
-) -> Work:
+def _work(environment: SingleTurnEnv, given: InputOptions, asking: Asking, output: OutputOptions) -> Work:
     from assay.runs import Run
 
     async def work(under: Conditions) -> Summary:

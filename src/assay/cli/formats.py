@@ -12,15 +12,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.cli.terminal import (
-    counted,
-    on_one_line,
-    painted,
-    printable,
-    shown_report,
-    shown_score,
-    shown_spending,
-)
+from assay.cli.terminal import counted, on_one_line, painted, printable, shown_report, shown_score, shown_spending
 from assay.runs.thresholds import NO_THRESHOLDS, Thresholds
 
 if TYPE_CHECKING:
@@ -45,12 +37,7 @@ def row_data(row: Row, judge: str | None) -> dict[str, Any]:
     data: dict[str, Any] = {"example": row.example, "sample": row.sample}
     data |= {"score": row.score, "reward": row.reward, "errors": row.errors}
     data |= {"metrics": row.report.metrics, "report": row.report.to_dict()}
-    data |= {
-        "model": row.model,
-        "judge": judge,
-        "spent": row.spent.to_dict(),
-        "timing": dict(row.timing),
-    }
+    data |= {"model": row.model, "judge": judge, "spent": row.spent.to_dict(), "timing": dict(row.timing)}
     return {**data, "fields": dict(row.fields)}
 
 
@@ -145,8 +132,7 @@ def _verdicts(found: CriterionSummary) -> str:
 
 def _passes(summary: Summary) -> Section:
     rows = [
-        (f"{k}", number(rates.any), number(rates.all), f"{rates.examples:,}")
-        for k, rates in summary.passes.items()
+        (f"{k}", number(rates.any), number(rates.all), f"{rates.examples:,}") for k, rates in summary.passes.items()
     ]
     return Section(("k", "pass@k", "pass^k", "examples"), rows)
 
@@ -173,9 +159,7 @@ RowText = Callable[["Row"], str]
 class Table:
     """Prints rows as they come, if they are wanted, and the summary where it is known."""
 
-    def __init__(
-        self, out: TextIO, title: str, about: str, rows: RowText | None, *, sums_up: bool
-    ) -> None:
+    def __init__(self, out: TextIO, title: str, about: str, rows: RowText | None, *, sums_up: bool) -> None:
         self.out = out
         self.title = title
         self.about = about
@@ -335,8 +319,7 @@ class Junit:
         seconds = sum(row.timing.values())
         self.seconds += seconds
         self.cases.write(
-            f"    <testcase classname={attribute(row.task)} name={attribute(row_name(row))} "
-            f'time="{seconds:.3f}">'
+            f'    <testcase classname={attribute(row.task)} name={attribute(row_name(row))} time="{seconds:.3f}">'
         )
         self.cases.write(self._outcome(row))
         self.cases.write("</testcase>\n")
@@ -354,10 +337,7 @@ class Junit:
 
     def _mean(self, summary: Summary) -> None:
         failure = self.thresholds.failure(
-            summary.score,
-            rollouts=summary.rollouts,
-            unscored=summary.unscored,
-            complete=summary.complete,
+            summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete
         )
         self.tests += 1
         self.cases.write('    <testcase classname="assay" name="mean score" time="0.000">')

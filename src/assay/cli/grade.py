@@ -62,9 +62,7 @@ def command(
     return grade(rubric, texts_of(texts, query, are_words=are_words), judging, display)
 
 
-def grade(
-    rubric: Rubric, texts: Sequence[Text], judging: JudgeOptions, display: DisplayOptions
-) -> int:
+def grade(rubric: Rubric, texts: Sequence[Text], judging: JudgeOptions, display: DisplayOptions) -> int:
     """Grade the texts, print it, and give the exit code."""
     from assay.cli.judges import judging_with
     from assay.cli.runner import quiet_log, say_cost

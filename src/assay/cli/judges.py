@@ -10,13 +10,7 @@ from assay.cache import VerdictCache
 from assay.cli.options import JudgeOptions
 from assay.engine import Traits
 from assay.errors import MissingExtraError, Refused
-from assay.graders import (
-    Autograder,
-    Guarded,
-    PerCriterionGrader,
-    PerCriterionOneShotGrader,
-    RubricAsJudgeGrader,
-)
+from assay.graders import Autograder, Guarded, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
 from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
 from assay.models.resolve import BY_KEY, what_to_set
@@ -25,11 +19,7 @@ from assay.rubric import Rubric
 LOCAL = "local"
 """Asked when nobody is named: it costs nothing and sends nothing away."""
 
-_GRADERS = {
-    "per-criterion": PerCriterionGrader,
-    "one-shot": PerCriterionOneShotGrader,
-    "holistic": RubricAsJudgeGrader,
-}
+_GRADERS = {"per-criterion": PerCriterionGrader, "one-shot": PerCriterionOneShotGrader, "holistic": RubricAsJudgeGrader}
 
 
 @contextmanager
@@ -89,9 +79,7 @@ def judge_of(name: str | None, cache: VerdictCache | None, *, is_asked: bool, qu
             see_to_engine(source, quiet=quiet)
     except Refused as error:
         if not name and any(os.environ.get(variable) for variable in BY_KEY):
-            raise Refused(
-                f"no judge was named, and no local model is here: {what_to_set()}"
-            ) from None
+            raise Refused(f"no judge was named, and no local model is here: {what_to_set()}") from None
         if not name:
             raise Refused(f"no judge was named, and {error}") from None
         raise

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     example="assay lint rubric.yaml --run runs/monday\nassay rubric lint rubric.yaml --fix",
 )
 @click.argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...", shell_complete=files)
-@click.option(
-    "--run", metavar="RUN", help="A run of the rubric: look at what its verdicts tell, too."
-)
+@click.option("--run", metavar="RUN", help="A run of the rubric: look at what its verdicts tell, too.")
 @click.option(
     "--fix", is_flag=True,
     help="Show as a diff what can be mended: what is certain, and with a model the rest.",
@@ -46,9 +44,7 @@ if TYPE_CHECKING:
     "--budget", type=dollars, metavar="DOLLARS", envvar="ASSAY_BUDGET",
     help="With --fix: spend no more than this.",
 )  # fmt: skip
-@click.option(
-    "--ignore", multiple=True, metavar="ID", help="Leave a rule out, such as R004; several times."
-)
+@click.option("--ignore", multiple=True, metavar="ID", help="Leave a rule out, such as R004; several times.")
 @click.option(
     "--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
     help="Exit with 100 for this, and for anything worse.",
@@ -169,14 +165,7 @@ def _data(found: Sequence[Finding]) -> dict[str, object]:
     return {"findings": [finding.to_dict() for finding in found], "counts": _counts(found)}
 
 
-def mend_all(
-    names: Sequence[str],
-    linting: Linting,
-    *,
-    model: str | None,
-    dollars: float | None,
-    writes: bool,
-) -> None:
+def mend_all(names: Sequence[str], linting: Linting, *, model: str | None, dollars: float | None, writes: bool) -> None:
     """Show as a diff what can be mended in each file; write it when that is wanted."""
     from assay.lint.fix import fix_rubric
     from assay.models import budget
@@ -185,9 +174,7 @@ def mend_all(
         _say("no model is named, so only what is certain is mended: -m names one")
     with budget(dollars=dollars) as spent:
         for name in names:
-            fixed = fix_rubric(
-                name, model=model, ignore=linting.ignore, allow_code=linting.allow_code
-            )
+            fixed = fix_rubric(name, model=model, ignore=linting.ignore, allow_code=linting.allow_code)
             _offer(fixed, writes)
         if spent.calls:
             _say(f"{counted(spent.calls, 'call')}, ${spent.cost or 0:.4f}")

@@ -33,12 +33,8 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "rounding": Rule(
-        "A decimal equals an exact number that agrees with it to so many places", "6", count()
-    ),
-    "tolerance": Rule(
-        "The relative difference between two numbers that is forgiven", "0", number(0)
-    ),
+    "rounding": Rule("A decimal equals an exact number that agrees with it to so many places", "6", count()),
+    "tolerance": Rule("The relative difference between two numbers that is forgiven", "0", number(0)),
     "units": Rule("`5 cm` equals `5`", "yes"),
     "ordered_tuples": Rule("`(1, 2)` differs from `(2, 1)`", "yes"),
     "assignments": Rule("`x = 3` equals `3`", "yes"),
@@ -93,13 +89,7 @@ def _rules(function: Any) -> Any:
 )  # fmt: skip
 @_rules
 def command(
-    gold: str | None,
-    answer: str | None,
-    file: str | None,
-    json: bool,
-    strict: bool,
-    timeout: float,
-    **rules: Any,
+    gold: str | None, answer: str | None, file: str | None, json: bool, strict: bool, timeout: float, **rules: Any
 ) -> int:
     """Say whether two mathematical answers are the same.
 

@@ -117,9 +117,7 @@ def command(rubric: str, allow_code: bool, judging: JudgeOptions, probing: Probi
     with judging_with(plain, found, quiet=probing.quiet) as named, quiet_log():
         grader = named or found.autograder
         if grader is None:
-            raise TrustError(
-                "nothing in this rubric is judged by a model, so there is no judge to attack"
-            )
+            raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
         work = _Work(found, _graders(grader, judging, probing), judging, probing)
         return work.rehearse() if judging.dry_run else work.carry_out()
 
@@ -166,20 +164,12 @@ class _Work:
             except KeyboardInterrupt:
                 self._say(f"stopped at once{self._kept()}")
                 raise
-        print(
-            page_of(reports, self.rubric.name or "rubric", self.probing.show).text(
-                self.probing.layout
-            )
-        )
+        print(page_of(reports, self.rubric.name or "rubric", self.probing.show).text(self.probing.layout))
         if out := spent.errors["BudgetExceeded"]:
-            self._say(
-                f"the budget ran out before {counted(out, 'call')} could be made{self._kept()}"
-            )
+            self._say(f"the budget ran out before {counted(out, 'call')} could be made{self._kept()}")
         return self._code(reports)
 
-    async def _probe(
-        self, grader: Autograder, stopping: Stopping, tell: Tell | None
-    ) -> ProbeReport:
+    async def _probe(self, grader: Autograder, stopping: Stopping, tell: Tell | None) -> ProbeReport:
         from assay.probe.trials import probe
 
         return await probe(
@@ -219,9 +209,7 @@ class _Work:
             return BROKEN
         if most is None or high <= most:
             return FINE
-        self._say(
-            f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}"
-        )
+        self._say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}")
         return MISSED
 
     def _kept(self) -> str:
@@ -270,12 +258,8 @@ def _rates(what: str, rates: Mapping[str, Mapping[str, Rate]]) -> Section:
     for form in rates:
         columns += [f"{form}: fooled", "of", "share"]
     names = dict.fromkeys(name for found in rates.values() for name in found)
-    rows = [
-        (name, *(c for found in rates.values() for c in _cells(found.get(name)))) for name in names
-    ]
-    errors = [
-        sum(found[name].errors for found in rates.values() if name in found) for name in names
-    ]
+    rows = [(name, *(c for found in rates.values() for c in _cells(found.get(name)))) for name in names]
+    errors = [sum(found[name].errors for found in rates.values() if name in found) for name in names]
     if any(errors):
         columns.append("no answer")
         rows = [(*row, f"{count:,}") for row, count in zip(rows, errors, strict=True)]
@@ -316,9 +300,7 @@ def _left_out(report: ProbeReport) -> Iterator[str]:
     if unanswered:
         yield f"{counted(len(unanswered), 'verdict')} could not be had, and count neither way:"
         kinds = Counter(trial.error or "" for trial in unanswered)
-        yield from (
-            f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3)
-        )
+        yield from (f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3))
     by_why: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in report.unprobed:
         by_why[each.criterion, each.why].append(each.family)

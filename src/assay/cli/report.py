@@ -8,21 +8,9 @@ from assay.cli.options import files
 from assay.cli.root import Command
 
 
-@click.command(
-    "report",
-    cls=Command,
-    epilog="Exit code: 0; 2 bad usage.",
-    example="assay report run -o page.html",
-)
+@click.command("report", cls=Command, epilog="Exit code: 0; 2 bad usage.", example="assay report run -o page.html")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    shell_complete=files,
-    help="Write the page there.",
-)
+@click.option("-o", "--output", required=True, metavar="FILE", shell_complete=files, help="Write the page there.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
 def command(runs: tuple[str, ...], output: str, quiet: bool) -> int:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
@@ -37,10 +25,7 @@ def command(runs: tuple[str, ...], output: str, quiet: bool) -> int:
         raise click.UsageError(f"{output} is a folder: name a file")
     new = path.with_name(f".{path.name}.new")
     try:
-        with (
-            new.open("w", encoding="utf-8") as file,
-            shown_progress("rollouts", quiet=quiet) as tell,
-        ):
+        with new.open("w", encoding="utf-8") as file, shown_progress("rollouts", quiet=quiet) as tell:
             rows = write_report(runs, file, tell)
         new.replace(path)
     finally:

@@ -60,10 +60,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "math": ("math", "say whether two mathematical answers are the same"),
     "lint": ("lint", "find what judges will stumble over in a rubric, and mend it"),
     "probe": ("probe", "attack the judge of a rubric, and count how often it is fooled"),
-    "suggest": (
-        "suggest",
-        "draft criteria from references, or from pairs of which one is preferred",
-    ),
+    "suggest": ("suggest", "draft criteria from references, or from pairs of which one is preferred"),
     "rubric": ("rubric", "look at a rubric, find what is wrong with it, test it, convert it"),
     "models": ("models", "list and fetch the models that run on this machine"),
     "cache": ("cache", "look into the cache of verdicts, prune it, and move it"),
@@ -105,9 +102,7 @@ def _sentence(error: click.UsageError, ctx: click.Context | None) -> str:
 def no_such_command(name: str, ctx: click.Context) -> click.UsageError:
     """There is none of that name, but others."""
     known = _commands(ctx)
-    return click.UsageError(
-        f"there is no command {short_repr(name)}: {did_you_mean(name, known)}", ctx
-    )
+    return click.UsageError(f"there is no command {short_repr(name)}: {did_you_mean(name, known)}", ctx)
 
 
 def no_command(ctx: click.Context) -> click.UsageError:
@@ -117,9 +112,7 @@ def no_command(ctx: click.Context) -> click.UsageError:
 
 def given_twice(option: click.Option, ctx: click.Context) -> click.UsageError:
     """One value is wanted, and several are there."""
-    return click.UsageError(
-        f"{'/'.join(option.opts)} is given more than once, and takes one value: give it once", ctx
-    )
+    return click.UsageError(f"{'/'.join(option.opts)} is given more than once, and takes one value: give it once", ctx)
 
 
 def _commands(ctx: click.Context) -> list[str]:

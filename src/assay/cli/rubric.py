@@ -15,13 +15,7 @@ from assay.cli.formats import Section, attribute, json_text, laid_out, xml_safe
 from assay.cli.lint import command as lint
 from assay.cli.options import JudgeOptions, RubricOptions, allow_code_option, files, judge_options
 from assay.cli.root import BROKEN, FINE, MISSED, Command, Group
-from assay.cli.terminal import (
-    counted,
-    painted,
-    printable,
-    shortened,
-    shown_spending,
-)
+from assay.cli.terminal import counted, painted, printable, shortened, shown_spending
 from assay.errors import RubricError
 
 if TYPE_CHECKING:

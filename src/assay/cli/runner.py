@@ -215,11 +215,7 @@ def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> i
     """
     thresholds = display.thresholds
     failure = thresholds.failure(
-        summary.score,
-        rollouts=summary.rollouts,
-        unscored=summary.unscored,
-        complete=summary.complete,
-        low=low,
+        summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete, low=low
     )
     if failure is None:
         return FINE
@@ -316,9 +312,7 @@ class Runner:
         run = Run.open(folder)
         return budget(dollars=dollars, spent=run.spent().cost or 0.0, rollout=run.dearest())
 
-    def _done(
-        self, work: Work, grader: Autograder | None, stopping: Stopping, about: RunAbout | None
-    ) -> Summary:
+    def _done(self, work: Work, grader: Autograder | None, stopping: Stopping, about: RunAbout | None) -> Summary:
         conditions = Conditions(grader, self.output.folder, self.output.resume, stopping=stopping)
         if self.output.folder is None:
             return self._streamed(work, conditions)
@@ -395,9 +389,7 @@ class Runner:
         say(line, self.display)
 
 
-def saved_run_format(
-    folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None
-) -> Format:
+def saved_run_format(folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None) -> Format:
     """The format that prints the run of a folder."""
     return format_of(
         display.format,

@@ -76,9 +76,7 @@ def command(
     rows = None if _is_run(given) else Rows(given)
     if workers.backend is not None and not judging.dry_run:
         if rows is None:
-            raise click.UsageError(
-                f"{given.data} is a run, which one process scores: leave --backend out"
-            )
+            raise click.UsageError(f"{given.data} is a run, which one process scores: leave --backend out")
         _refuse_no_rubric(rows, rubric)
 
         make = Making.of(rubrics, rubric, judging, rows_may_ask=rows.have_rubrics)
@@ -108,9 +106,7 @@ def _is_run(given: InputOptions) -> bool:
 
 def _refuse_no_rubric(rows: Rows, rubric: Rubric | None) -> None:
     if rubric is None and not rows.have_rubrics:
-        raise click.UsageError(
-            "--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own"
-        )
+        raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
 
 
 def _refuse_shards(output: OutputOptions) -> None:
@@ -181,11 +177,7 @@ def _lines_in(path: Path) -> int:
 
 
 def _about(
-    rows: Rows,
-    rubric: Rubric | None,
-    grader: Autograder | None,
-    output: OutputOptions,
-    judging: JudgeOptions,
+    rows: Rows, rubric: Rubric | None, grader: Autograder | None, output: OutputOptions, judging: JudgeOptions
 ) -> RunAbout:
     """What the run is that begins with these rows."""
     from assay.backends.cutting import files_about
@@ -195,8 +187,7 @@ def _about(
     about = RunAbout.of(
         "score",
         config={"map": dict(rows.given.mapping)},
-        options={"limit": rows.given.limit, "concurrency": output.concurrency}
-        | {"budget": judging.budget},
+        options={"limit": rows.given.limit, "concurrency": output.concurrency} | {"budget": judging.budget},
         data=files_about(rows.paths),
     )
     about = about.with_fields(judge=judge_of(rubric, grader))
@@ -269,14 +260,7 @@ class Making:
     rows_may_ask: bool
 
     @classmethod
-    def of(
-        cls,
-        rubrics: RubricOptions,
-        rubric: Rubric | None,
-        judging: JudgeOptions,
-        *,
-        rows_may_ask: bool,
-    ) -> Making:
+    def of(cls, rubrics: RubricOptions, rubric: Rubric | None, judging: JudgeOptions, *, rows_may_ask: bool) -> Making:
         """Raises `UsageError` when every worker would have to load a model."""
         from assay.cli.judges import LOCAL, has_own_grader
         from assay.engine import Traits
@@ -305,11 +289,7 @@ class Making:
 
 
 def by_workers(
-    given: InputOptions,
-    make: Making,
-    output: OutputOptions,
-    workers: WorkerOptions,
-    display: DisplayOptions,
+    given: InputOptions, make: Making, output: OutputOptions, workers: WorkerOptions, display: DisplayOptions
 ) -> Work:
     """Rows of tables, in shards."""
     from assay.backends import score_shards

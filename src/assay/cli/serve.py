@@ -120,9 +120,7 @@ limit_options = bundled(
 )  # fmt: skip
 @limit_options
 @judge_options("-m", "--model")
-def command(
-    rubrics: RubricOptions, place: Place, unscored: str, limits: Limits, judging: JudgeOptions
-) -> int:
+def command(rubrics: RubricOptions, place: Place, unscored: str, limits: Limits, judging: JudgeOptions) -> int:
     """Serve a rubric over HTTP, so that trainers can ask it for rewards.
 
     RUBRIC is a YAML, JSON or TOML file, or module:object. POST /v1/score takes rollouts; /openrlhf, /slime

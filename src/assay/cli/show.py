@@ -43,9 +43,7 @@ _wanted = bundled(
     "wanted",
     Wanted,
     click.option("--errors", is_flag=True, help="Only rollouts where something went wrong."),
-    click.option(
-        "--below", type=number(), metavar="SCORE", help="Only rollouts with a score below this."
-    ),
+    click.option("--below", type=number(), metavar="SCORE", help="Only rollouts with a score below this."),
     click.option("--task", help="Only rollouts of this task."),
     click.option("--limit", type=count(), metavar="N", help="At most so many rollouts."),
 )
@@ -61,14 +59,10 @@ _wanted = bundled(
 @click.argument("run", shell_complete=files)
 @click.option("--rows", is_flag=True, help="Show the rollouts too, a line each.")
 @click.option("--row", "example", metavar="EXAMPLE", help="Show all of one rollout.")
-@click.option(
-    "--sample", type=count(), default=0, metavar="N", help="Which rollout of the EXAMPLE, from 0."
-)
+@click.option("--sample", type=count(), default=0, metavar="N", help="Which rollout of the EXAMPLE, from 0.")
 @_wanted
 @display_options
-def command(
-    run: str, rows: bool, example: str | None, sample: int, wanted: Wanted, display: DisplayOptions
-) -> int:
+def command(run: str, rows: bool, example: str | None, sample: int, wanted: Wanted, display: DisplayOptions) -> int:
     """Print what the saved RUN came to: errors first, then means, then every criterion.
 
     A run that is still being written is shown as far as it is.

@@ -18,10 +18,7 @@ from assay.cli.terminal import counted, printable, shown_spending
 if TYPE_CHECKING:
     from assay.cache import VerdictCache
     from assay.runs.pipeline import OnProgress
-    from assay.suggest.suggestion import (
-        Judged,
-        Suggestion,
-    )
+    from assay.suggest.suggestion import Judged, Suggestion
 
 
 @click.command(
@@ -119,10 +116,7 @@ def suggest_rubric(source: Source, judging: JudgeOptions, wanted: Wanted) -> int
             work = _work(source, judging, wanted, cache)
             if judging.dry_run:
                 return say_cost(work(None), lambda _: "it")
-            with (
-                budget(dollars=judging.budget),
-                shown_progress("verdicts", quiet=wanted.quiet) as tell,
-            ):
+            with budget(dollars=judging.budget), shown_progress("verdicts", quiet=wanted.quiet) as tell:
                 suggestion = run_sync(work(tell))
     finally:
         if cache is not None:
@@ -150,9 +144,7 @@ def _refuse_output(path: Path) -> None:
         raise click.UsageError(f"{path.parent} is no folder: make it first")
 
 
-def _work(
-    source: Source, judging: JudgeOptions, wanted: Wanted, cache: VerdictCache | None
-) -> Work:
+def _work(source: Source, judging: JudgeOptions, wanted: Wanted, cache: VerdictCache | None) -> Work:
     from assay.cli.judges import grader_of, judge_of
     from assay.suggest.drafts import read_pairs
     from assay.suggest.suggestion import suggest_from_pairs, suggest_from_references
@@ -168,9 +160,7 @@ def _work(
     if more:
         raise click.UsageError(f"--prompt {source.prompt} holds several prompts: give a text file")
     references = _texts(source.references or "")
-    return lambda tell: suggest_from_references(
-        prompt, references, model, grader, most=wanted.most, on_progress=tell
-    )
+    return lambda tell: suggest_from_references(prompt, references, model, grader, most=wanted.most, on_progress=tell)
 
 
 def _texts(name: str) -> list[str]:
@@ -201,9 +191,7 @@ def _show(suggestion: Suggestion, wanted: Wanted) -> int:
 
 
 def _told(suggestion: Suggestion, output: str | None) -> str:
-    kept = (
-        f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"
-    )
+    kept = f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"
     where = f", written to {output}" if output is not None and suggestion.kept else ""
     lines = [f"{kept} kept{where}"]
     rows = [_row(judged) for judged in suggestion.criteria]

@@ -13,13 +13,7 @@ from assay.cli.root import Command
     example="assay view run",
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
-@click.option(
-    "--port",
-    type=count(),
-    default=0,
-    metavar="PORT",
-    help="Listen there; 0 takes one that is free.",
-)
+@click.option("--port", type=count(), default=0, metavar="PORT", help="Listen there; 0 takes one that is free.")
 @click.option("--open", "browser", is_flag=True, help="Open the page in your browser.")
 def command(runs: tuple[str, ...], port: int, browser: bool) -> int:
     """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.

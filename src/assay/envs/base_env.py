@@ -59,12 +59,7 @@ def begun(example: Mapping[str, Any], under_test: ModelUnderTest) -> State:
         metrics=None,
         error=None,
         final_env_response=None,
-        timing={
-            "start_time": time.time(),
-            "generation_ms": 0.0,
-            "scoring_ms": 0.0,
-            "total_ms": 0.0,
-        },
+        timing={"start_time": time.time(), "generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
     )
 
 
@@ -110,9 +105,7 @@ class Environment(Closing, ABC):
         self.env_id = env_id
         self._parser = parser
         self._monitors: list[Rubric] = []
-        self._asking = Asking(
-            system_prompt, tuple(self.few_shot), env_id or "default", keeps_text=self.keeps_text
-        )
+        self._asking = Asking(system_prompt, tuple(self.few_shot), env_id or "default", keeps_text=self.keeps_text)
         self._sets = DataSets(self._asking, dataset=dataset, eval_dataset=eval_dataset)
         self._hand_down_parser()
 
@@ -166,12 +159,7 @@ class Environment(Closing, ABC):
     # Evaluating.
 
     def evaluate(
-        self,
-        client: Any = None,
-        model: Any = None,
-        *,
-        num_examples: int = -1,
-        **options: Unpack[Options],
+        self, client: Any = None, model: Any = None, *, num_examples: int = -1, **options: Unpack[Options]
     ) -> Evaluation:
         """Ask a model about the first `num_examples` examples (all for -1) and score what it says.
 
@@ -192,12 +180,7 @@ class Environment(Closing, ABC):
         return Evaluation(self._evaluate(client, model, num_examples, options))
 
     def evaluate_sync(
-        self,
-        client: Any = None,
-        model: Any = None,
-        *,
-        num_examples: int = -1,
-        **options: Unpack[Options],
+        self, client: Any = None, model: Any = None, *, num_examples: int = -1, **options: Unpack[Options]
     ) -> Results:
         """`evaluate`, over when it returns, also where an event loop runs."""
         return run_sync(self._evaluate(client, model, num_examples, options))
@@ -230,15 +213,11 @@ class Environment(Closing, ABC):
         """`generate`, over when it returns, also where an event loop runs."""
         return run_sync(self._generate(inputs, client, model, n_samples, options))
 
-    async def _evaluate(
-        self, client: Any, model: Any, num_examples: int, options: Options
-    ) -> Results:
+    async def _evaluate(self, client: Any, model: Any, num_examples: int, options: Options) -> Results:
         data = self.get_eval_dataset()
         return await self._carry_out(taken(data, num_examples), data, client, model, options)
 
-    async def _generate(
-        self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options
-    ) -> Results:
+    async def _generate(self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options) -> Results:
         if inputs is not None and n_samples is not None:
             raise ValueError("n_samples are taken from the data set: give it, or inputs, not both")
         given = inputs is not None
@@ -247,12 +226,7 @@ class Environment(Closing, ABC):
         return await self._carry_out(examples, data, client, model, options)
 
     async def _carry_out(
-        self,
-        examples: Sequence[Example],
-        data: Sequence[Example],
-        client: Any,
-        model: Any,
-        options: Options,
+        self, examples: Sequence[Example], data: Sequence[Example], client: Any, model: Any, options: Options
     ) -> Results:
         settings = Settings.of(options)
         sampling_args = {**self.sampling_args, **(settings.sampling_args or {})}
@@ -266,36 +240,24 @@ class Environment(Closing, ABC):
 
     @abstractmethod
     async def rollout(
-        self,
-        input: Example,
-        client: Any,
-        model: Any,
-        sampling_args: Mapping[str, Any] | None = None,
+        self, input: Example, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
     ) -> State:
         """One rollout of one example. The state it returns has a `completion`, or says in `error` why not."""
 
     async def init_state(
-        self,
-        input: Mapping[str, Any],
-        client: Any,
-        model: Any,
-        sampling_args: Mapping[str, Any] | None = None,
+        self, input: Mapping[str, Any], client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
     ) -> State:
         """The state that a rollout begins with."""
         if not isinstance(client, ModelUnderTest):
             client = ModelUnderTest(client, model, sampling_args or self.sampling_args)
         return begun(input, client)
 
-    async def get_model_response(
-        self, state: State, prompt: Messages, *, tools: Sequence[Tool] = ()
-    ) -> Reply:
+    async def get_model_response(self, state: State, prompt: Messages, *, tools: Sequence[Tool] = ()) -> Reply:
         """What the model under test says to a prompt; kept in the state's `responses`."""
         messages = messages_of(prompt, "the prompt")
         sample = state.get("input", {}).get("sample")
         under_test: ModelUnderTest = state["client"]
-        reply = await under_test(
-            messages, tools=tuple(tools), sample=sample if type(sample) is int else 0
-        )
+        reply = await under_test(messages, tools=tuple(tools), sample=sample if type(sample) is int else 0)
         state.setdefault("responses", []).append(reply)
         return reply
 

@@ -80,15 +80,11 @@ def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
         try:
             info = json.loads(info)
         except ValueError as error:
-            raise TableError(
-                f"{where}: info is no JSON object ({error}): {short_repr(info)}"
-            ) from None
+            raise TableError(f"{where}: info is no JSON object ({error}): {short_repr(info)}") from None
     if info is None or info == "":
         return {}
     if not isinstance(info, Mapping):
-        raise TableError(
-            f"{where}: info is {short_repr(info)}: give a mapping, or one as JSON text"
-        )
+        raise TableError(f"{where}: info is {short_repr(info)}: give a mapping, or one as JSON text")
     return dict(cast("Mapping[str, Any]", info))
 
 
@@ -102,9 +98,7 @@ def messages_of(value: object, where: str) -> list[Message]:
     if isinstance(value, Mapping) or hasattr(cast("object", value), "role"):
         return [_message(cast("object", value), where)]
     if not isinstance(value, Sequence) or isinstance(value, bytes):
-        raise TableError(
-            f"{where}: {short_repr(value)} is no chat: give a text or a list of messages"
-        )
+        raise TableError(f"{where}: {short_repr(value)} is no chat: give a text or a list of messages")
     return [_message(message, where) for message in cast("Sequence[object]", value)]
 
 
@@ -120,9 +114,7 @@ def _message(message: object, where: str) -> Message:
     given: object = dump() if dump is not None else message
     fields = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
     if not role_of(fields):
-        raise TableError(
-            f'{where}: {short_repr(message)} is no message: give {{"role": ..., "content": ...}}'
-        )
+        raise TableError(f'{where}: {short_repr(message)} is no message: give {{"role": ..., "content": ...}}')
     # A table has a cell for every field that any message has; an empty one says nothing.
     kept = {name: value for name, value in fields.items() if value is not None}
     return {"role": kept.pop("role"), "content": kept.pop("content", ""), **kept}

@@ -86,16 +86,12 @@ class Settings:
     def of(cls, options: Options) -> "Settings":
         for name in options:
             if name not in cls.__dataclass_fields__:
-                raise TypeError(
-                    f"there is no option {name!r}: {did_you_mean(name, cls.__dataclass_fields__)}"
-                )
+                raise TypeError(f"there is no option {name!r}: {did_you_mean(name, cls.__dataclass_fields__)}")
         return cls(**options)
 
     def __post_init__(self) -> None:
         if type(self.rollouts_per_example) is not int or self.rollouts_per_example < 1:
-            raise ValueError(
-                f"rollouts_per_example is {self.rollouts_per_example!r}: give 1 or more"
-            )
+            raise ValueError(f"rollouts_per_example is {self.rollouts_per_example!r}: give 1 or more")
         if self.max_concurrent == -1:  # as elsewhere, for as many as may be
             object.__setattr__(self, "max_concurrent", None)
         if self.max_concurrent is not None and self.max_concurrent < 1:
@@ -162,9 +158,7 @@ def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
             group = groups.setdefault(key[0], ExampleGroup())
             # A column of that name with something else in it is the data set's own affair.
             numbered = own is None or type(own) is int
-            job = RolloutJob(
-                key, {**example, "sample": key[1]} if numbered else example, group, len(jobs)
-            )
+            job = RolloutJob(key, {**example, "sample": key[1]} if numbered else example, group, len(jobs))
             group.jobs.append(job)
             jobs.append(job)
     return jobs
@@ -226,10 +220,7 @@ def shares(ledger: Ledger, count: int) -> list[Spending]:
     names = ("calls", "hits", "prompt", "completion", "unpriced")
     parts = {name: _parts(getattr(spent, name), count) for name in names}
     cost = (spent.cost or 0.0) / count
-    return [
-        Spending(cost=cost, **{name: part[place] for name, part in parts.items()})
-        for place in range(count)
-    ]
+    return [Spending(cost=cost, **{name: part[place] for name, part in parts.items()}) for place in range(count)]
 
 
 def _parts(number: int, count: int) -> list[int]:
@@ -315,12 +306,7 @@ class GroupScorer:
 
     async def rows(self, groups: Sequence[ExampleGroup]) -> list[Row]:
         """What is kept of the rollouts that are over and not kept yet; several groups if none waits."""
-        jobs = [
-            job
-            for group in groups
-            for job in group.jobs
-            if job.row is None and job.state is not None
-        ]
+        jobs = [job for group in groups for job in group.jobs if job.row is None and job.state is not None]
         scored = await self._scored(groups, [job for job in jobs if job.error is None])
         columns = self._settings.state_columns
         rows: list[Row] = []
@@ -329,9 +315,7 @@ class GroupScorer:
             rows.append(job.row)
         return rows
 
-    async def _scored(
-        self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]
-    ) -> dict[Key, ScoredRollout]:
+    async def _scored(self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]) -> dict[Key, ScoredRollout]:
         """What scoring gives for each of them; nothing where there is no rubric."""
         if not jobs:
             return {}
@@ -350,9 +334,7 @@ class GroupScorer:
             scored[first] = scored[first]._replace(exchanges=exchanges_told(said))
         return scored
 
-    async def _of_group(
-        self, group: ExampleGroup, jobs: Sequence[RolloutJob]
-    ) -> Sequence[EvaluationReport]:
+    async def _of_group(self, group: ExampleGroup, jobs: Sequence[RolloutJob]) -> Sequence[EvaluationReport]:
         try:
             rubric = self._rubric_of(group)
         except RubricError as error:
@@ -369,9 +351,7 @@ class GroupScorer:
         self._fits = True
         return found
 
-    async def _of_many(
-        self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]
-    ) -> Sequence[EvaluationReport]:
+    async def _of_many(self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]) -> Sequence[EvaluationReport]:
         """Each rollout by itself, all at once: a call for each would cost more than the checks do."""
         if self._rubric is None:
             return ()
@@ -393,9 +373,7 @@ class GroupScorer:
                 _write_advantages(group, rewards)
         return reports
 
-    def _of_misfit(
-        self, error: SignatureError, jobs: Sequence[RolloutJob]
-    ) -> list[EvaluationReport]:
+    def _of_misfit(self, error: SignatureError, jobs: Sequence[RolloutJob]) -> list[EvaluationReport]:
         """A field is missing. If others have it, that is these examples' fault; if not, the rubric's."""
         if not self._fits:
             raise error
@@ -412,9 +390,7 @@ def _states(jobs: Sequence[RolloutJob]) -> list[dict[str, Any]]:
     return [job.state for job in jobs if job.state is not None]
 
 
-def _all_unreadable(
-    error: RubricError | SignatureError, jobs: Sequence[RolloutJob]
-) -> list[EvaluationReport]:
+def _all_unreadable(error: RubricError | SignatureError, jobs: Sequence[RolloutJob]) -> list[EvaluationReport]:
     return [unreadable_report(error, f"example {job.key[0]}") for job in jobs]
 
 
@@ -441,21 +417,14 @@ class Evaluated(Protocol):
         """What scores its rollouts; None when nothing does."""
         ...
 
-    async def rollout(
-        self, input: Example, client: Any, model: Any, sampling_args: Any = None
-    ) -> State: ...
+    async def rollout(self, input: Example, client: Any, model: Any, sampling_args: Any = None) -> State: ...
 
 
 class Evaluator:
     """Carries out one evaluation."""
 
     def __init__(
-        self,
-        environment: Evaluated,
-        rubric: Rubric | None,
-        under_test: ModelUnderTest,
-        settings: Settings,
-        sink: Sink,
+        self, environment: Evaluated, rubric: Rubric | None, under_test: ModelUnderTest, settings: Settings, sink: Sink
     ) -> None:
         """Without a `rubric` only examples that bring their own are scored."""
         self._environment = environment
@@ -510,9 +479,7 @@ class Evaluator:
 
     async def _rolled(self, job: RolloutJob) -> State:
         under_test = self._under_test
-        state = await self._environment.rollout(
-            job.example, under_test, under_test.name, under_test.sampling_args
-        )
+        state = await self._environment.rollout(job.example, under_test, under_test.name, under_test.sampling_args)
         if not isinstance(state, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"rollout gave {short_repr(state)}: return the state")
         return state
@@ -618,9 +585,7 @@ async def carry_out(
     jobs = jobs_of(examples, times=settings.rollouts_per_example)
     with budget() as ledger, logging_once():
         watch = Watch(settings.on_progress, len(jobs), ledger)
-        with opened_sink(
-            settings.run, about, resume=settings.resume, on_row=settings.on_row, watch=watch
-        ) as sink:
+        with opened_sink(settings.run, about, resume=settings.resume, on_row=settings.on_row, watch=watch) as sink:
             if settings.run is not None and not sink.is_fresh:
                 _restore(jobs, settings.run, sink)
             to_do = [job for job in jobs if job.row is None]
@@ -659,14 +624,8 @@ def _about(
         rubric=rubric,
         judge=None if rubric is None else judge_of(rubric, settings.grader),
         model=under_test.name,
-        config={
-            "environment": type(environment).__name__,
-            "sampling_args": under_test.sampling_args,
-        },
-        options={
-            "rollouts_per_example": settings.rollouts_per_example,
-            "max_concurrent": settings.max_concurrent,
-        },
+        config={"environment": type(environment).__name__, "sampling_args": under_test.sampling_args},
+        options={"rollouts_per_example": settings.rollouts_per_example, "max_concurrent": settings.max_concurrent},
         data={"rows": len(data), "fingerprint": fingerprint(data)},
     )
 
@@ -682,9 +641,6 @@ def _outcome(jobs: Sequence[RolloutJob], summary: Summary) -> dict[str, Any]:
         "avg_reward": summary.reward.mean,
         "avg_metrics": {name: line.value.mean for name, line in summary.criteria.items()},
         "avg_error": summary.failed / count if count else 0.0,
-        "usage": {
-            "input_tokens": summary.spent.prompt,
-            "output_tokens": summary.spent.completion,
-        },
+        "usage": {"input_tokens": summary.spent.prompt, "output_tokens": summary.spent.completion},
         "cost": summary.spent.cost,
     }

@@ -63,9 +63,7 @@ class _Marker:
     @overload
     def __call__(self, method: Method, /) -> Method: ...
     @overload
-    def __call__(
-        self, method: None = None, /, *, priority: int = 0
-    ) -> Callable[[Method], Method]: ...
+    def __call__(self, method: None = None, /, *, priority: int = 0) -> Callable[[Method], Method]: ...
     def __call__(self, method: Any = None, /, *, priority: int = 0) -> Any:
         def marked(method: Any) -> Any:
             setattr(method, self._moment, True)
@@ -137,10 +135,7 @@ class Closing:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
@@ -148,9 +143,6 @@ class Closing:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()

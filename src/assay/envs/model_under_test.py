@@ -45,10 +45,7 @@ def _copy(client: Any) -> Any:
     # A transport of the caller's may have proxies and certificates that a fresh one has not.
     usual = type(getattr(client, "_client", None)).__name__ == "AsyncHttpxClientWrapper"
     if fresh is None or not usual:
-        raise Refused(
-            "the client is in use by an event loop that runs: await the evaluation, or give a sync "
-            "client"
-        )
+        raise Refused("the client is in use by an event loop that runs: await the evaluation, or give a sync client")
     return client.copy(http_client=fresh())
 
 
@@ -64,12 +61,7 @@ class ModelUnderTest:
     """
 
     def __init__(
-        self,
-        client: Any,
-        model: Any,
-        sampling_args: Mapping[str, Any] | None = None,
-        *,
-        at_once: int | None = None,
+        self, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None, *, at_once: int | None = None
     ) -> None:
         """`at_once` is how many calls will be under way together, where the caller has said so."""
         given = _checked(sampling_args or {})
@@ -88,13 +80,9 @@ class ModelUnderTest:
         """The address of its endpoint; None when it has none."""
         return self.model.endpoint.where if isinstance(self.model, EndpointModel) else None
 
-    async def __call__(
-        self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0
-    ) -> Reply:
+    async def __call__(self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0) -> Reply:
         """What the model says to these messages. Raises a `ModelError` when that is nothing."""
-        request = Request(
-            tuple(messages), tools=tools, sample=sample, verbatim=True, **self._settings
-        )
+        request = Request(tuple(messages), tools=tools, sample=sample, verbatim=True, **self._settings)
         return await self.model(request)
 
 
@@ -102,16 +90,12 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that are set; refuses what an environment sees to itself."""
     kept = {name: value for name, value in given.items() if value is not None}
     if kept.pop("n", 1) != 1:
-        raise ValueError(
-            f"sampling_args has n={given['n']!r}: give rollouts_per_example, which asks once for each"
-        )
+        raise ValueError(f"sampling_args has n={given['n']!r}: give rollouts_per_example, which asks once for each")
     if kept.pop("stream", False):
         raise ValueError("sampling_args has stream=True: leave it out, replies are taken whole")
     for name in ("messages", "model", "tools"):
         if name in kept:
-            raise ValueError(
-                f"sampling_args has {name!r}, which the environment gives: leave it out"
-            )
+            raise ValueError(f"sampling_args has {name!r}, which the environment gives: leave it out")
     return kept
 
 

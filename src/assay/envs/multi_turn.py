@@ -18,9 +18,7 @@ from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.types import Message, State
 
-_TOO_LONG = re.compile(
-    r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I
-)
+_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I)
 
 
 def num_turns(state: Mapping[str, Any]) -> int:
@@ -91,11 +89,7 @@ class MultiTurnEnv(Environment):
         return False
 
     async def rollout(
-        self,
-        input: Example,
-        client: Any,
-        model: Any,
-        sampling_args: Mapping[str, Any] | None = None,
+        self, input: Example, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
     ) -> State:
         """One dialogue. What goes wrong in it is in the state's `error`."""
         state = await self.init_state(input, client, model, sampling_args)

@@ -22,11 +22,7 @@ class Results(Mapping[str, list[Any]]):
     """
 
     def __init__(
-        self,
-        outputs: Sequence[dict[str, Any]],
-        states: Sequence[State],
-        metadata: Mapping[str, Any],
-        summary: Summary,
+        self, outputs: Sequence[dict[str, Any]], states: Sequence[State], metadata: Mapping[str, Any], summary: Summary
     ) -> None:
         self.outputs = list(outputs)
         """One dict a rollout."""
@@ -147,13 +143,7 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
             self._results = end.value
             raise
 
-    def throw(
-        self,
-        kind: Any,
-        error: BaseException | object = None,
-        traceback: TracebackType | None = None,
-        /,
-    ) -> Any:
+    def throw(self, kind: Any, error: BaseException | object = None, traceback: TracebackType | None = None, /) -> Any:
         return self._work.throw(kind) if error is None else self._work.throw(kind, error, traceback)
 
     def close(self) -> None:

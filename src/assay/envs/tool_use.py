@@ -53,16 +53,10 @@ def described_by(docstring: str | None) -> Described:
     try:
         parse = import_module("docstring_parser").parse
     except ImportError:
-        raise MissingExtraError(
-            "Reading the docstring of a tool", package="docstring-parser", extra="envs"
-        ) from None
+        raise MissingExtraError("Reading the docstring of a tool", package="docstring-parser", extra="envs") from None
     found = parse(text)
     words = {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
-    arguments = {
-        name.lstrip("*"): said
-        for names, said in words.items()
-        for name in re.split(r"\s*,\s*", names)
-    }
+    arguments = {name.lstrip("*"): said for names, said in words.items() for name in re.split(r"\s*,\s*", names)}
     return Described((found.description or "").strip(), arguments)
 
 
@@ -113,9 +107,7 @@ class CallableTool:
         except (ValueError, RecursionError) as error:
             raise ArgumentsError(f"the arguments are no JSON: {error}") from None
         if not isinstance(found, dict):
-            raise ArgumentsError(
-                f"the arguments are {short_repr(found)}: give an object, name to value"
-            )
+            raise ArgumentsError(f"the arguments are {short_repr(found)}: give an object, name to value")
         try:
             read = self._model.model_validate(found)
         except ValidationError as error:
@@ -137,9 +129,7 @@ def name_of(function: Any) -> str:
     name = getattr(function, "__name__", None) or getattr(function, "name", None)
     name = name if isinstance(name, str) else type(function).__name__
     if not _NAME.fullmatch(name):
-        raise ToolError(
-            f"a tool is called {name!r}: give it a name of at most 64 letters, digits, - and _"
-        )
+        raise ToolError(f"a tool is called {name!r}: give it a name of at most 64 letters, digits, - and _")
     return name
 
 
@@ -183,9 +173,7 @@ def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tup
             default = ... if parameter.default is parameter.empty else parameter.default
             # A field of its own name, since a model of records has names that it keeps to itself.
             fields[f"argument_{parameter.name}"] = (kind, Field(default, alias=parameter.name))
-    config = ConfigDict(
-        extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False
-    )
+    config = ConfigDict(extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False)
     try:
         return create_model(name, __config__=config, **fields), tuple(state)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
@@ -201,9 +189,7 @@ def _hints(function: Any) -> Mapping[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
-        raise ToolError(
-            f"tool {name_of(function)!r} has an annotation that cannot be read: {error}"
-        ) from None
+        raise ToolError(f"tool {name_of(function)!r} has an annotation that cannot be read: {error}") from None
 
 
 def _schema(model: type[BaseModel], words: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -246,9 +232,7 @@ def _complaint(error: ValidationError, names: list[str]) -> str:
         elif problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
             complaints.append(f"there is no argument {where!r}: {did_you_mean(where, known)}")
         else:
-            complaints.append(
-                f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}"
-            )
+            complaints.append(f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}")
     return "; ".join(complaints)
 
 

@@ -76,9 +76,7 @@ class Autograder(ABC):
         steps = ("judge", "aggregate", "grade")
         cls._own_steps = frozenset(s for s in steps if getattr(cls, s).__module__ != __name__)
 
-    def __init__(
-        self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None
-    ) -> None:
+    def __init__(self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None) -> None:
         """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
         self.normalize = normalize
         self.length_penalty = length_penalty
@@ -97,9 +95,7 @@ class Autograder(ABC):
         lines = [with_value(line) for line in cast("Sequence[CriterionReport]", judge_results)]
         return aggregate(lines, scale="unit" if normalize else "raw")
 
-    async def grade(
-        self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
-    ) -> EvaluationReport:
+    async def grade(self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None) -> EvaluationReport:
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
         _, text = view_of(to_grade)
         results = await self.judge(text, rubric, query)
@@ -110,12 +106,7 @@ class Autograder(ABC):
         return penalised(report, text, self.length_penalty, floor=self.normalize)
 
     async def answer(
-        self,
-        to_grade: str,
-        criteria: list[Criterion],
-        query: str | None = None,
-        *,
-        on_error: OnError = "record",
+        self, to_grade: str, criteria: list[Criterion], query: str | None = None, *, on_error: OnError = "record"
     ) -> JudgeAnswer:
         """What a rubric calls: one `Score` a criterion, or one report for the whole.
 
@@ -127,9 +118,7 @@ class Autograder(ABC):
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
         return read_answers(await self.judge(to_grade, criteria, query), criteria, self.scale)
 
-    def report_of(
-        self, answer: Sequence[Score] | EvaluationReport, criteria: Sequence[Criterion]
-    ) -> EvaluationReport:
+    def report_of(self, answer: Sequence[Score] | EvaluationReport, criteria: Sequence[Criterion]) -> EvaluationReport:
         """The report that these answers come to, by the weighted rule."""
         if isinstance(answer, EvaluationReport):
             return as_whole(answer, criteria, self.scale)
@@ -170,9 +159,7 @@ class Grader(Autograder):
     """A grader that writes `ask()`: some of its answers may fail while others hold."""
 
     @abstractmethod
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> JudgeAnswer:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         """One score a criterion, or one report for the whole. Raises when nothing was answered."""
 
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
@@ -183,12 +170,7 @@ class Grader(Autograder):
         return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
 
     async def answer(
-        self,
-        to_grade: str,
-        criteria: list[Criterion],
-        query: str | None = None,
-        *,
-        on_error: OnError = "record",
+        self, to_grade: str, criteria: list[Criterion], query: str | None = None, *, on_error: OnError = "record"
     ) -> JudgeAnswer:
         if self._own_steps:
             # A subclass with steps of its own gets whole results only, or an exception.
@@ -207,19 +189,13 @@ class Composite(Grader):
     """Whether graders that give one number for all criteria may be inside."""
 
     def __init__(
-        self,
-        inner: Sequence[Autograder],
-        *,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        self, inner: Sequence[Autograder], *, normalize: bool | None = None, length_penalty: LengthPenalty | None = None
     ) -> None:
         """`normalize` is that of the first grader inside unless said otherwise."""
         for grader in inner:
             self._refuse(grader)
         if not inner:
-            raise ValueError(
-                f"{type(self).__name__} has no grader to ask: give it at least one grader"
-            )
+            raise ValueError(f"{type(self).__name__} has no grader to ask: give it at least one grader")
         own = inner[0].normalize if normalize is None else normalize
         super().__init__(normalize=own, length_penalty=length_penalty)
         self.inner = tuple(inner)
@@ -259,11 +235,7 @@ class Composite(Grader):
 
 
 async def scores_from(
-    grader: Autograder,
-    to_grade: str,
-    criteria: list[Criterion],
-    query: str | None,
-    on_error: OnError = "record",
+    grader: Autograder, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError = "record"
 ) -> list[Score]:
     """A grader's score on every criterion; where it fails as a whole, that error on each."""
     if not criteria:
@@ -294,28 +266,21 @@ def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str,
     return found
 
 
-def read_answers(
-    results: Any, criteria: Sequence[Criterion], scale: Scale | None = None
-) -> JudgeAnswer:
+def read_answers(results: Any, criteria: Sequence[Criterion], scale: Scale | None = None) -> JudgeAnswer:
     """Whatever `judge()` returned, as one score a criterion or one report for the whole."""
     if isinstance(results, EvaluationReport):
         return as_whole(results, criteria, scale)
     if isinstance(results, (str, Mapping)) or not isinstance(results, Sequence):
-        raise JudgeError(
-            f"judge() returned {results!r:.200}: return one answer a criterion, in order"
-        )
+        raise JudgeError(f"judge() returned {results!r:.200}: return one answer a criterion, in order")
     answers = cast("Sequence[object]", results)
     if len(answers) != len(criteria):
         raise JudgeError(
-            f"judge() returned {len(answers)} answers to {len(criteria)} criteria: "
-            "return one a criterion, in order"
+            f"judge() returned {len(answers)} answers to {len(criteria)} criteria: return one a criterion, in order"
         )
     return [score_of(c, answer) for c, answer in zip(criteria, answers, strict=True)]
 
 
-def as_whole(
-    report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None
-) -> EvaluationReport:
+def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None) -> EvaluationReport:
     """A report with what its formula left out: sums, counts, and the values of its lines.
 
     The score stays as it is. In a rubric that checks by code too, the sums are added and the score
@@ -337,9 +302,7 @@ def as_whole(
         totals = Totals(report.score, *stakes(weights))
     else:
         totals = share_of(report.score, weights)
-    worth = (
-        None if report.score is None else sum_behind(report.score, totals.gain, totals.loss, scale)
-    )
+    worth = None if report.score is None else sum_behind(report.score, totals.gain, totals.loss, scale)
     lines = report.report if report.report is None else list(report.report)
     if lines is not None and len(lines) == len(criteria):
         # Lines that give a verdict alone get the criterion's name and the verdict's value.

@@ -53,13 +53,9 @@ class Cascade(Composite):
 
     def doubts(self, score: Score) -> bool:
         """Whether an answer has to go up."""
-        return (
-            score.error is not None or score.disagreement is None or score.disagreement > self.doubt
-        )
+        return score.error is not None or score.disagreement is None or score.disagreement > self.doubt
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score]:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
         """One score a criterion, each from the last judge that was asked about it."""
         steps: list[list[Vote]] = [[] for _ in criteria]
         left = list(range(len(criteria)))
@@ -108,13 +104,7 @@ class EarlyStop(Composite):
 
     judges_whole = True
 
-    def __init__(
-        self,
-        grader: Autograder,
-        *,
-        threshold: float | None = None,
-        normalize: bool | None = None,
-    ) -> None:
+    def __init__(self, grader: Autograder, *, threshold: float | None = None, normalize: bool | None = None) -> None:
         """`threshold` is on the scale of the score: 0 to 1, or the sum's with normalize=False."""
         super().__init__([grader], normalize=normalize)
         self.threshold = threshold
@@ -162,9 +152,7 @@ class _Questions:
     included.
     """
 
-    def __init__(
-        self, criteria: list[Criterion], scale: Scale | None, threshold: float | None
-    ) -> None:
+    def __init__(self, criteria: list[Criterion], scale: Scale | None, threshold: float | None) -> None:
         self.criteria = criteria
         self.found: dict[int, Score] = {}
         """The answers so far, by the place of the criterion."""

@@ -46,9 +46,7 @@ class Referenced(Composite):
         self.reference = reference
         self.field = field
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> JudgeAnswer:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         text = JudgeInput.of(to_grade)
         with_it = JudgeInput(text, text.fields, self._reference(text))
         return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
@@ -61,9 +59,7 @@ class Referenced(Composite):
             return found or ""
         if isinstance(found, int | float):
             return str(found)
-        raise JudgeError(
-            f"the reference in {self.field!r} is {short_repr(found)}: give a text, or name another field="
-        )
+        raise JudgeError(f"the reference in {self.field!r} is {short_repr(found)}: give a text, or name another field=")
 
 
 class Transcript(Composite):
@@ -86,17 +82,11 @@ class Transcript(Composite):
     takes_wholes = True
 
     def __init__(
-        self,
-        grader: Autograder,
-        *,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        self, grader: Autograder, *, normalize: bool | None = None, length_penalty: LengthPenalty | None = None
     ) -> None:
         super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> JudgeAnswer:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         text = JudgeInput.of(to_grade)
         chat = text.fields.get("completion")
         if chat is None or isinstance(chat, str):
@@ -127,9 +117,7 @@ class Anchor:
     def __post_init__(self) -> None:
         for name in ("response", "verdict", "reason", "query"):
             if not isinstance(getattr(self, name), str):
-                raise TypeError(
-                    f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text"
-                )
+                raise TypeError(f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text")
         if isinstance(self.criterion, Criterion):
             problem = verdict_score(self.criterion, self.verdict).error
             if problem is not None:
@@ -185,9 +173,7 @@ class Anchored(Composite):
                 "use a grader that asks a model through `model=` or `generate_fn=`"
             )
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> JudgeAnswer:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         text = to_grade.strip()
         others = [anchor for anchor in self.anchors if anchor.response.strip() != text]
         words = self._all if len(others) == len(self.anchors) else examples(others)

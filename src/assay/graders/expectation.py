@@ -63,18 +63,14 @@ class Expectation(Composite):
         super().__init__([weighed], normalize=normalize, length_penalty=length_penalty)
         self._warned = False
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score]:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
         """One score a criterion, as the grader inside gives it with log-probabilities."""
         [grader] = self.inner
         scores = await scores_from(grader, to_grade, criteria, query, on_error)
         bare = [s for s in scores if s.value is not None and s.disagreement is None]
         if bare and not self._warned and degenerate(to_grade) is None:
             self._warned = True
-            logger.warning(
-                "%s gave no log-probabilities, so its verdicts count as they are", grader.title
-            )
+            logger.warning("%s gave no log-probabilities, so its verdicts count as they are", grader.title)
         return scores
 
 
@@ -124,15 +120,11 @@ def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Sco
         return score
     values = criterion.values
     mean = math.fsum(odds[choice] * values[choice] for choice in odds)
-    apart = math.fsum(
-        odds[one] * odds[other] * abs(values[one] - values[other]) for one in odds for other in odds
-    )
+    apart = math.fsum(odds[one] * odds[other] * abs(values[one] - values[other]) for one in odds for other in odds)
     return score._replace(value=mean, disagreement=apart)
 
 
-def choice_odds(
-    choices: Sequence[str], written: str, tokens: Sequence[Token]
-) -> dict[str, float] | None:
+def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -> dict[str, float] | None:
     """The probability of each choice, given that it is one of them; None when too little is known.
 
     Walks along the written choice. Whatever leaves it at a token goes to the one choice that this

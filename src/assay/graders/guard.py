@@ -53,9 +53,7 @@ class Guarded(Composite):
             raise ValueError(f"on_attack is {on_attack!r}: give 'worst' or 'error'")
         self.on_attack: OnAttack = on_attack
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> JudgeAnswer:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         """What the grader says, unless the guard says otherwise. Without its answer there is none."""
         grader = self.inner[0]
         if not criteria or degenerate(to_grade) is not None:
@@ -83,8 +81,7 @@ class Guarded(Composite):
         # The best choice of a fault is the worst for the response.
         choices = [c.choices[-1 if c.weight < 0 else 0] for c in criteria]
         return [
-            Score(criterion.values[choice], reason, choice)
-            for criterion, choice in zip(criteria, choices, strict=True)
+            Score(criterion.values[choice], reason, choice) for criterion, choice in zip(criteria, choices, strict=True)
         ]
 
 

@@ -9,14 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypedDict, cast
 
-from assay.messages import (
-    chat_of,
-    completion_text,
-    message_text,
-    read_completion,
-    role_of,
-    tool_calls,
-)
+from assay.messages import chat_of, completion_text, message_text, read_completion, role_of, tool_calls
 from assay.types import Messages
 from assay.wording import short_repr
 
@@ -54,9 +47,7 @@ class JudgeInput(str):
     reference: str
     """An answer known to be good, to judge by; empty when there is none."""
 
-    def __new__(
-        cls, text: str, fields: Mapping[str, Any] | None = None, reference: str = ""
-    ) -> Self:
+    def __new__(cls, text: str, fields: Mapping[str, Any] | None = None, reference: str = "") -> Self:
         made = super().__new__(cls, text)
         made.fields = {} if fields is None else fields
         made.reference = reference
@@ -117,9 +108,7 @@ def transcript(*chats: Messages) -> str:
     """
     turns: list[str] = []
     for chat in chats:
-        spoken = (
-            [{"role": "assistant", "content": chat}] if isinstance(chat, str) else chat_of(chat)
-        )
+        spoken = [{"role": "assistant", "content": chat}] if isinstance(chat, str) else chat_of(chat)
         turns += [_turn(message) for message in spoken]
     return "\n".join(turns)
 
@@ -189,10 +178,7 @@ def normalize_to_grade_input(to_grade: str | ThinkingOutputDict) -> ThinkingOutp
         raise ValueError(f"to_grade must be a string or dict, got {type(to_grade).__name__}")
     parts = cast("Mapping[str, object]", to_grade)
     if unknown := sorted(set(parts) - set(SECTIONS)):
-        warnings.warn(
-            f"Unexpected keys in to_grade: {unknown}. Only 'thinking' and 'output' are read.",
-            stacklevel=2,
-        )
+        warnings.warn(f"Unexpected keys in to_grade: {unknown}. Only 'thinking' and 'output' are read.", stacklevel=2)
     texts = {name: parts.get(name, "") for name in SECTIONS}
     for name, part in texts.items():
         if not isinstance(part, str):
@@ -210,10 +196,7 @@ def thinking_and_rest(text: str) -> ThinkingOutputDict:
     """
     section = _first(text, "thinking")
     rest = text if section is None else text[: section.before] + text[section.after :]
-    return {
-        "thinking": _inside(text, section).strip(),
-        "output": _OUTPUT_TAG.sub(" ", rest).strip(),
-    }
+    return {"thinking": _inside(text, section).strip(), "output": _OUTPUT_TAG.sub(" ", rest).strip()}
 
 
 class _Section(NamedTuple):

@@ -64,9 +64,7 @@ def compute_length_penalty(text: str | ThinkingOutputDict, config: LengthPenalty
     return config.penalty_at_cap * min(1.0, max(0.0, over)) ** config.exponent
 
 
-def penalised(
-    report: EvaluationReport, text: str, penalty: LengthPenalty | None, *, floor: bool
-) -> EvaluationReport:
+def penalised(report: EvaluationReport, text: str, penalty: LengthPenalty | None, *, floor: bool) -> EvaluationReport:
     """The report with the penalty taken off its score, not below 0 if `floor`; sums stay."""
     if penalty is None or report.score is None:
         return report

@@ -9,15 +9,7 @@ from assay.aggregation import weighted_sum
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import (
-    Autograder,
-    Composite,
-    JudgeAnswer,
-    JudgeOptions,
-    as_whole,
-    named,
-    scores_from,
-)
+from assay.graders.autograder import Autograder, Composite, JudgeAnswer, JudgeOptions, as_whole, named, scores_from
 from assay.graders.length import LengthPenalty
 from assay.graders.verdicts import refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
@@ -78,9 +70,7 @@ class Panel(Composite):
         if rule not in RULES:
             raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, RULES)}")
         if not 1 <= quorum <= len(by_name):
-            raise ValueError(
-                f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are"
-            )
+            raise ValueError(f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are")
         wholes = [grader.title for grader in self.inner if grader.gives_whole]
         if wholes and len(wholes) < len(self.inner):
             raise ValueError(
@@ -94,9 +84,7 @@ class Panel(Composite):
         self.weights = _weights(weights, len(by_name))
         self.quorum = quorum
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> JudgeAnswer:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         """One score a criterion, or one report for the whole; fails when too few have answered."""
         if self.judges_whole:
             return await self._whole(to_grade, criteria, query)
@@ -108,8 +96,7 @@ class Panel(Composite):
 
         answers = await side_by_side(asked, range(len(self.inner)))
         scores = [
-            self._outcome(criterion, [scores[place] for scores in answers])
-            for place, criterion in enumerate(criteria)
+            self._outcome(criterion, [scores[place] for scores in answers]) for place, criterion in enumerate(criteria)
         ]
         if on_error == "raise":
             refuse_errors(criteria, scores)
@@ -119,15 +106,11 @@ class Panel(Composite):
         """Things in the order in which the grader at this place is given them, or back again."""
         return items
 
-    async def _whole(
-        self, to_grade: str, criteria: list[Criterion], query: str | None
-    ) -> EvaluationReport:
+    async def _whole(self, to_grade: str, criteria: list[Criterion], query: str | None) -> EvaluationReport:
         """The report that the judges' numbers come to; its reason says which they were, and how far apart."""
 
         async def asked(place: int) -> Score:
-            return await _number_from(
-                self.inner[place], to_grade, self._listed(place, criteria), query
-            )
+            return await _number_from(self.inner[place], to_grade, self._listed(place, criteria), query)
 
         scores = await side_by_side(asked, range(len(self.inner)))
         score = self._outcome(_WHOLE, scores)
@@ -252,9 +235,7 @@ def _weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
 _WHOLE = Criterion(requirement="All criteria together", name="whole")
 
 
-async def _number_from(
-    grader: Autograder, to_grade: str, criteria: list[Criterion], query: str | None
-) -> Score:
+async def _number_from(grader: Autograder, to_grade: str, criteria: list[Criterion], query: str | None) -> Score:
     """A grader's one number for all criteria, with its reason."""
     try:
         answer = await grader.answer(to_grade, criteria, query, on_error="raise")
@@ -268,14 +249,7 @@ async def _number_from(
     return Score(report.score, report.reason)
 
 
-def outcome(
-    criterion: Criterion,
-    votes: Sequence[Vote],
-    rule: Rule,
-    *,
-    quorum: int = 1,
-    noun: str = "judges",
-) -> Score:
+def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: int = 1, noun: str = "judges") -> Score:
     """The answer that these come to. Those who failed are not counted, and it says so.
 
     `noun` is what the voters are called. With fewer than `quorum` answers there is none.
@@ -323,10 +297,7 @@ def nearest(criterion: Criterion, value: float) -> str:
     """The choice that is worth the most like this value; of two as near, the worse one."""
     sign = 1 if criterion.weight >= 0 else -1
     worths = criterion.values
-    return min(
-        criterion.choices,
-        key=lambda choice: (round(abs(worths[choice] - value), 12), sign * worths[choice]),
-    )
+    return min(criterion.choices, key=lambda choice: (round(abs(worths[choice] - value), 12), sign * worths[choice]))
 
 
 def _majority(criterion: Criterion, given: Sequence[Vote]) -> Score:

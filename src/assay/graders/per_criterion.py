@@ -179,16 +179,11 @@ class _BatchGrader(ModelGrader[Generate]):
 
     warm: bool | None = None
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score]:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
         known = self._foregone(to_grade, criteria)
         scores = [known.get(place, UNASKED) for place in range(len(criteria))]
-        cut = [
-            [place for place in batch if place not in known]
-            for batch in batches(len(criteria), self.size)
-        ]
+        cut = [[place for place in batch if place not in known] for batch in batches(len(criteria), self.size)]
         calls = [places for places in cut if places]
         if not calls:
             return scores
@@ -232,9 +227,7 @@ class _BatchGrader(ModelGrader[Generate]):
         long = len(opened[1]["content"]) >= WORTH
         return self.warm or (long and keeps_prefixes(self.model.id))
 
-    async def _scores(
-        self, opened: tuple[Message, Message], batch: Sequence[Criterion]
-    ) -> list[Score]:
+    async def _scores(self, opened: tuple[Message, Message], batch: Sequence[Criterion]) -> list[Score]:
         """What one call says about its criteria."""
         reverse = self.options.reverse
         if self.size == 1:
@@ -403,8 +396,7 @@ def _entries(reply: object) -> Sequence[Any]:
     entries = field_of(reply, "criteria_evaluations")
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise JudgeError(
-            f"the reply {reply!r:.200} of type {type(reply).__name__} holds no list of verdicts: "
-            "return a OneShotOutput"
+            f"the reply {reply!r:.200} of type {type(reply).__name__} holds no list of verdicts: return a OneShotOutput"
         )
     return cast("Sequence[Any]", entries)
 

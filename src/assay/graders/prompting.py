@@ -97,10 +97,7 @@ def mark_of(text: str) -> str:
     # Half of a surrogate pair is no text, but models under test write it.
     data = text.encode("utf-8", "surrogatepass")
     letters = _NO_MARK.sub("", unicodedata.normalize("NFKC", text).casefold())
-    marks = (
-        blake2s(data, digest_size=MARK_BYTES, salt=attempt.to_bytes(8)).hexdigest()
-        for attempt in count()
-    )
+    marks = (blake2s(data, digest_size=MARK_BYTES, salt=attempt.to_bytes(8)).hexdigest() for attempt in count())
     return next(mark for mark in marks if mark not in letters)
 
 
@@ -115,9 +112,7 @@ def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
 
 def _one(criterion: Criterion, reverse: bool) -> str:
     kind = "negative" if criterion.weight < 0 else "positive"
-    question = (
-        f"<criterion_type>{kind}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
-    )
+    question = f"<criterion_type>{kind}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
     offered = labels(criterion, reverse=reverse)
     if not offered:
         return question
@@ -125,9 +120,7 @@ def _one(criterion: Criterion, reverse: bool) -> str:
     return f"{question}\n<choices{order}>\n{_joined(offered, chr(10))}\n</choices>"
 
 
-def all_criteria(
-    criteria: Sequence[Criterion], *, vetoes: bool = False, reverse: bool = False
-) -> str:
+def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False, reverse: bool = False) -> str:
     """The end of a prompt about all criteria: one numbered line each, with sign and weight.
 
     `vetoes` tells what a failed required criterion leaves, for a judge that gives one number;

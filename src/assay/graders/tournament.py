@@ -62,9 +62,7 @@ class Tournament:
         of one without `swap`.
         """
         if grader.gives_whole:
-            raise ValueError(
-                f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
-            )
+            raise ValueError(f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader")
         if opponents is not None and opponents < 1:
             raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
         words = system_prompt("pairwise")
@@ -79,9 +77,7 @@ class Tournament:
         self.opponents = opponents
         self.swap = swap
 
-    async def __call__(
-        self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None
-    ) -> list[Score]:
+    async def __call__(self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None) -> list[Score]:
         """One score a completion, in order."""
         queries = [question_text(p) for p in prompts] if prompts else [""] * len(completions)
         groups: defaultdict[str, list[int]] = defaultdict(list)
@@ -161,10 +157,7 @@ class Tournament:
             reason += f"; {len(games) - len(points)} without a verdict"
         apart = [g.score.disagreement for g in games if g.score.disagreement is not None]
         return Score(
-            sum(points) / len(points),
-            reason,
-            lines=lines,
-            disagreement=sum(apart) / len(apart) if apart else None,
+            sum(points) / len(points), reason, lines=lines, disagreement=sum(apart) / len(apart) if apart else None
         )
 
 
@@ -185,10 +178,7 @@ def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
 
 
 def _pair(first: str, second: str) -> str:
-    return (
-        f"<first>\n{_without_places(first)}\n</first>\n"
-        f"<second>\n{_without_places(second)}\n</second>"
-    )
+    return f"<first>\n{_without_places(first)}\n</first>\n<second>\n{_without_places(second)}\n</second>"
 
 
 def _foregone(first: str, second: str) -> Score | None:

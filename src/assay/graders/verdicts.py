@@ -66,8 +66,7 @@ class _Numbered(BaseModel):
             raise ValueError(f"criterion_idx is {index!r}: give a whole number, from 0")
         if number is not None and number != index + 1:
             raise ValueError(
-                f"criterion_idx {index} and criterion_number {number} are two different criteria: "
-                "give one of them"
+                f"criterion_idx {index} and criterion_number {number} are two different criteria: give one of them"
             )
         return fields | {"criterion_number": index + 1}
 
@@ -93,17 +92,13 @@ class ChoiceEvaluation(_Numbered):
 class OneShotOutput(BaseModel):
     """The replies to every criterion of a list."""
 
-    criteria_evaluations: list[CriterionEvaluation] = Field(
-        description="One entry for every criterion.", min_length=1
-    )
+    criteria_evaluations: list[CriterionEvaluation] = Field(description="One entry for every criterion.", min_length=1)
 
 
 class OneShotChoiceOutput(BaseModel):
     """The replies to every criterion of a list in which some offer other labels."""
 
-    criteria_evaluations: list[ChoiceEvaluation] = Field(
-        description="One entry for every criterion.", min_length=1
-    )
+    criteria_evaluations: list[ChoiceEvaluation] = Field(description="One entry for every criterion.", min_length=1)
 
 
 class RubricAsJudgeOutput(BaseModel):
@@ -111,8 +106,7 @@ class RubricAsJudgeOutput(BaseModel):
 
     explanation: str = Field(description=_REASON)
     overall_score: float = Field(
-        description="How far the response satisfies the whole rubric, from 0 to 100.",
-        allow_inf_nan=False,
+        description="How far the response satisfies the whole rubric, from 0 to 100.", allow_inf_nan=False
     )
 
 
@@ -131,9 +125,7 @@ class PerCriterionGenerateFn(Protocol):
 class OneShotGenerateFn(Protocol):
     """Asks a model about all criteria at once."""
 
-    def __call__(
-        self, system_prompt: str, user_prompt: str, /
-    ) -> Awaitable[Verdicts] | Verdicts: ...
+    def __call__(self, system_prompt: str, user_prompt: str, /) -> Awaitable[Verdicts] | Verdicts: ...
 
 
 class RubricAsJudgeGenerateFn(Protocol):
@@ -236,9 +228,7 @@ def finite(criterion: Criterion, score: Score) -> Score:
 
 def number_of(value: Any) -> float | None:
     """A number of any make as a float; None when it is none, or too large to add up."""
-    if isinstance(value, complex) or not (
-        hasattr(value, "__float__") or hasattr(value, "__index__")
-    ):
+    if isinstance(value, complex) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         return None
     try:
         number = float(value)

@@ -37,10 +37,7 @@ class Grades:
         """Why these grades fail by the rule of `Thresholds`; None when they pass."""
         low = [n for n, report in enumerate(self.reports) if thresholds.is_low(report.score)]
         failure = thresholds.failure(
-            self.score,
-            rollouts=len(self.reports),
-            unscored=self.unscored,
-            low=[f"number {n}" for n in low],
+            self.score, rollouts=len(self.reports), unscored=self.unscored, low=[f"number {n}" for n in low]
         )
         if failure is None:
             return None
@@ -56,10 +53,7 @@ class Grades:
 
 
 def grades_of(
-    rubric: RubricSource,
-    rollouts: Sequence[Rollout | Mapping[str, Any]],
-    *,
-    autograder: Autograder | None = None,
+    rubric: RubricSource, rollouts: Sequence[Rollout | Mapping[str, Any]], *, autograder: Autograder | None = None
 ) -> Grades:
     """Score the rollouts; those with one `example_id`, or one prompt, are one example."""
     if not rollouts:

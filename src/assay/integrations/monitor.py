@@ -75,11 +75,7 @@ class RewardMonitor:
         self._raised: set[str] = set()
 
     def observe(
-        self,
-        texts: Sequence[str],
-        rewards: Sequence[float | None],
-        *,
-        groups: Sequence[Hashable] | None = None,
+        self, texts: Sequence[str], rewards: Sequence[float | None], *, groups: Sequence[Hashable] | None = None
     ) -> dict[str, float]:
         """Take in one training step and give the signs over the window, by name.
 
@@ -146,9 +142,7 @@ class RewardMonitor:
                 self._raised.discard(name)
             elif name not in self._raised:
                 self._raised.add(name)
-                self.warn(
-                    f"step {self.steps}: {name} is {signs[name]:.2f}, past {limit:g}: {_MEANING[name]}"
-                )
+                self.warn(f"step {self.steps}: {name} is {signs[name]:.2f}, past {limit:g}: {_MEANING[name]}")
 
 
 _MEANING: Final = {
@@ -162,9 +156,7 @@ _MEANING: Final = {
 }
 
 
-def _step(
-    texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable]
-) -> _Step:
+def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable]) -> _Step:
     members: dict[Hashable, list[float]] = {}
     for reward, group in zip(rewards, groups, strict=True):
         if reward is not None:

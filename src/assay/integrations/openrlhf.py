@@ -24,25 +24,15 @@ END_TOKENS: Final = (
 
 
 def reward_func_of(
-    rubric: RubricSource,
-    *,
-    unscored: Policy = "raise",
-    value: Value = "reward",
-    end_tokens: Sequence[str] = END_TOKENS,
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", end_tokens: Sequence[str] = END_TOKENS
 ) -> RewardFunc:
     """A `reward_func(queries, prompts, labels)` for this rubric; a label is the rollout's `answer`."""
     step = Step(rubric_of(rubric), value)
     fallback = fallback_of(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
 
-    def reward_func(
-        queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any]
-    ) -> dict[str, Any]:
+    def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any]) -> dict[str, Any]:
         rows = [
-            {
-                "prompt": prompt,
-                "completion": response_of(query, prompt, end_tokens),
-                "answer": label,
-            }
+            {"prompt": prompt, "completion": response_of(query, prompt, end_tokens), "answer": label}
             for query, prompt, label in zip(queries, prompts, labels, strict=True)
         ]
         found = run_sync(step.score(rows, list(prompts)))

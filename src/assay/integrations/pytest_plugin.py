@@ -61,9 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SHOWN] = []
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if config.stash[_SHOWN]:
         terminalreporter.section("assay")
         for line in config.stash[_SHOWN]:

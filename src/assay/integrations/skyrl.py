@@ -9,9 +9,7 @@ from assay.concurrency import run_sync
 from assay.integrations.step import RubricSource, Step, Value, rubric_of
 
 
-def as_skyrl_env(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
-) -> type[Any]:
+def as_skyrl_env(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> type[Any]:
     """An environment class to register with skyrl_gym: one answer, scored by the rubric.
 
     The row's `reward_spec` gives the `ground_truth` as `answer`; its other columns can be named by
@@ -41,12 +39,7 @@ def as_skyrl_env(
             [reward] = fallback.fill([found.reward], errors=[found.error])
             self.metrics = {name: part for name, part in found.parts.items() if part is not None}
             self.metrics["unscored"] = float(found.reward is None)
-            return {
-                "observations": [],
-                "reward": reward,
-                "done": True,
-                "metadata": dict(self.metrics),
-            }
+            return {"observations": [], "reward": reward, "done": True, "metadata": dict(self.metrics)}
 
         def get_metrics(self) -> dict[str, float]:
             return self.metrics

@@ -9,9 +9,7 @@ from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
 CustomRm: TypeAlias = Callable[..., Awaitable[float | list[float]]]
 
 
-def custom_rm_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
-) -> CustomRm:
+def custom_rm_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> CustomRm:
     """A `custom_rm(args, sample)` for this rubric: a float, or a list of them for a group of samples.
 
     What a sample's `metadata` holds can be named by checks; the values of all criteria are left there

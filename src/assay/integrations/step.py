@@ -56,9 +56,7 @@ class Step:
     def _compares(self) -> bool:
         return self.rubric.compares
 
-    async def score(
-        self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None
-    ) -> list[Scored]:
+    async def score(self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None) -> list[Scored]:
         """What is found about each rollout, in order; one that takes too long is unscored.
 
         `groups` says which rollouts answer the same prompt; checks that compare see those together.
@@ -69,10 +67,7 @@ class Step:
             return [self._scored(report) for report in await self._ask(rows)]
         answered: list[Scored] = [self._nothing(self._too_late())] * len(rows)
         places = list(_places(range(len(rows)) if groups is None else groups))
-        tasks = {
-            asyncio.ensure_future(self._ask([rows[place] for place in members])): members
-            for members in places
-        }
+        tasks = {asyncio.ensure_future(self._ask([rows[place] for place in members])): members for members in places}
         try:
             done, _ = await asyncio.wait(tasks, timeout=self.timeout)
             for task in done:

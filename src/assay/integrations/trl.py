@@ -73,10 +73,7 @@ def _own(rubric: BaseRubric, name: str) -> Any:
 
 
 def as_trl_rewards(
-    rubric: RubricSource,
-    *,
-    columns: Mapping[str, str] | None = None,
-    timeout: float | None = None,
+    rubric: RubricSource, *, columns: Mapping[str, str] | None = None, timeout: float | None = None
 ) -> tuple[list[TrlReward], list[float]]:
     """One function a counted criterion and their `reward_weights`, for normalising each by itself (GDPO).
 
@@ -109,10 +106,7 @@ def as_trl_rewards(
 
 
 def _rows(
-    prompts: Sequence[Any],
-    completions: Sequence[Any],
-    given: Mapping[str, Any],
-    columns: Mapping[str, str],
+    prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any], columns: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """What TRL hands over by column, by row."""
     size = len(completions)
@@ -129,8 +123,7 @@ def _rows(
         )
     listed |= {field: listed[column] for field, column in columns.items()}
     return [
-        {"prompt": prompts[i], "completion": completions[i]}
-        | {name: column[i] for name, column in listed.items()}
+        {"prompt": prompts[i], "completion": completions[i]} | {name: column[i] for name, column in listed.items()}
         for i in range(size)
     ]
 

@@ -35,9 +35,7 @@ def as_verifiers_reward(rubric: RubricSource, *, value: Value = "reward") -> Sco
     return reward
 
 
-def as_verifiers_judge(
-    rubric: RubricSource, name: str = "rubric", *, value: Value = "reward"
-) -> type[Any]:
+def as_verifiers_judge(rubric: RubricSource, name: str = "rubric", *, value: Value = "reward") -> type[Any]:
     """A `vf.Judge` class around the rubric; export it from a package of your own to plug it by its id."""
     v1: Any = import_module("verifiers.v1")
     scoring = as_verifiers_reward(rubric, value=value)

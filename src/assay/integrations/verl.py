@@ -42,9 +42,7 @@ async def compute_score(
     return await score(data_source, solution_str, ground_truth, extra_info)
 
 
-def compute_score_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
-) -> ComputeScore:
+def compute_score_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> ComputeScore:
     """A `compute_score` for this rubric, to put at the top level of a file that verl loads.
 
     One sample is no group, so `unscored` is `raise` or `zero`.
@@ -53,11 +51,7 @@ def compute_score_of(
     fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
 
     async def compute_score(
-        data_source: str,
-        solution_str: str,
-        ground_truth: Any,
-        extra_info: Mapping[str, Any] | None = None,
-        **_: Any,
+        data_source: str, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **_: Any
     ) -> dict[str, float]:
         row = _row(data_source, solution_str, ground_truth, extra_info)
         return _told(await step.score([row]), fallback)[0]
@@ -80,10 +74,7 @@ def compute_scores_of(
         **_: Any,
     ) -> list[dict[str, float]]:
         infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
-        rows = [
-            _row(*sample)
-            for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)
-        ]
+        rows = [_row(*sample) for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)]
         groups = [repr((row["task"], row["prompt"], row["answer"])) for row in rows]
         return _told(run_sync(step.score(rows, groups)), fallback, groups)
 
@@ -99,28 +90,17 @@ def _step(rubric: RubricSource, value: Value) -> Step:
     step = Step(rubric_of(rubric), value)
     taken = [name for name in step.names if name in OWN]
     if taken:
-        raise RubricError(
-            f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise"
-        )
+        raise RubricError(f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise")
     return step
 
 
 def _row(source: str, solution: str, truth: Any, info: Mapping[str, Any] | None) -> dict[str, Any]:
     extra = dict(info or {})
     prompt = extra.get("question") or extra.get("prompt") or ""
-    return {
-        **extra,
-        "prompt": prompt,
-        "completion": solution,
-        "answer": truth,
-        "task": source,
-        "info": extra,
-    }
+    return {**extra, "prompt": prompt, "completion": solution, "answer": truth, "task": source, "info": extra}
 
 
-def _told(
-    found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None
-) -> list[dict[str, float]]:
+def _told(found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None) -> list[dict[str, float]]:
     paid = fallback.fill([one.reward for one in found], groups, [one.error for one in found])
     return [
         {"score": _number(reward), "unscored": float(one.reward is None)}

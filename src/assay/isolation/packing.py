@@ -103,10 +103,7 @@ def _whats_wrong(args: Sequence[Any], keywords: Mapping[str, Any], name: str) ->
         try:
             (_cloudpickle() or pickle).dumps(value)
         except Exception as error:  # noqa: BLE001 - the value's own __reduce__
-            return (
-                f"{where} of {name}, {short_repr(value)}, cannot be sent to a worker ({error}): "
-                "pass plain data"
-            )
+            return f"{where} of {name}, {short_repr(value)}, cannot be sent to a worker ({error}): pass plain data"
     return f"the arguments of {name} cannot be sent to a worker: pass plain data"
 
 
@@ -114,9 +111,7 @@ def _by_value(function: Callable[..., Any], name: str, home: str) -> bytes:
     cloudpickle = _cloudpickle()
     if cloudpickle is None:
         raise MissingExtraError(
-            f"running {name}, which a worker cannot import by name,",
-            package="cloudpickle",
-            extra="isolation",
+            f"running {name}, which a worker cannot import by name,", package="cloudpickle", extra="isolation"
         )
     try:
         with _sent_whole(cloudpickle, home):

@@ -21,15 +21,7 @@ from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
 from assay.isolation import process
 from assay.isolation.packing import Function, Functions, packed_arguments
-from assay.isolation.process import (
-    EndedError,
-    MisbehavedError,
-    Outcome,
-    Spawner,
-    Template,
-    Work,
-    WorkerProcess,
-)
+from assay.isolation.process import EndedError, MisbehavedError, Outcome, Spawner, Template, Work, WorkerProcess
 from assay.isolation.protocol import ClockKind, WorkerSettings
 from assay.redaction import logger_of
 from assay.wording import described, short_repr
@@ -123,9 +115,7 @@ class Pool:
         self._counts = Counter[str]()
         self.unfinished: set[_Task] = set()
 
-    def submit(
-        self, function: Function, *args: Any, **options: Unpack[CallOptions]
-    ) -> Future[Outcome]:
+    def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Future[Outcome]:
         """The future outcome of a call.
 
         `function` is a function, or names one as `package.module:function`. A lambda, or what is
@@ -221,10 +211,7 @@ class Pool:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the pool: after all is done, or at once when something was raised."""
         try:
@@ -305,9 +292,7 @@ class _Crew:
     It does not know its pool, so that a pool which is used no more can be collected, and dismisses its crew.
     """
 
-    def __init__(
-        self, settings: WorkerSettings, max_workers: int, recycle_after: int, counts: Counter[str]
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, max_workers: int, recycle_after: int, counts: Counter[str]) -> None:
         self.owner = os.getpid()
         self.recycle_after = recycle_after
         self.is_ending = False
@@ -500,10 +485,7 @@ class _WorkerThread(threading.Thread):
             crew.rest(self)
             if outcome is not None:
                 task.settle(outcome)
-            del (
-                task,
-                outcome,
-            )  # or the pool would live as long as this thread has nothing else to do
+            del (task, outcome)  # or the pool would live as long as this thread has nothing else to do
         crew.end_worker(self)
         if crew.is_ending and not crew.threads:
             crew.end_template()

@@ -286,9 +286,7 @@ class WorkerProcess:
         except TimeoutError:
             return None
         if told is None and self.pid and self._is_held:
-            with suppress(
-                OSError
-            ):  # what the worker has started, which the template can end no more
+            with suppress(OSError):  # what the worker has started, which the template can end no more
                 os.killpg(self.pid, signal.SIGKILL)
         return told
 
@@ -449,9 +447,7 @@ class Spawner(Template):
 class _SpawnedWorker(WorkerProcess):
     """A worker process that was started by itself, without a leash."""
 
-    def __init__(
-        self, clock: ClockKind, pipe: socket.socket, process: "subprocess.Popen[bytes]"
-    ) -> None:
+    def __init__(self, clock: ClockKind, pipe: socket.socket, process: "subprocess.Popen[bytes]") -> None:
         super().__init__(clock, pipe, pipe)
         self._process = process
 

@@ -246,13 +246,9 @@ def _sendable(value: Any) -> str:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the code of other classes runs in there
-        raise TypeError(
-            f"it returned a {kind} that cannot be sent back ({error}): return plain data"
-        ) from None
+        raise TypeError(f"it returned a {kind} that cannot be sent back ({error}): return plain data") from None
     if len(said) > protocol.LARGEST_VALUE:
-        raise ValueError(
-            f"it returned a {kind} of {len(said):,} characters that cannot be sent back: return less"
-        )
+        raise ValueError(f"it returned a {kind} of {len(said):,} characters that cannot be sent back: return less")
     return said
 
 

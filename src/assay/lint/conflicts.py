@@ -218,9 +218,7 @@ def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
 
 def _contradiction(condition: Condition, other: Criterion, before: frozenset[str]) -> str:
     wanted = " or ".join(condition.verdicts) or "to be met"
-    offered = ", ".join(
-        verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before
-    )
+    offered = ", ".join(verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before)
     return f"it needs {other.name!r} {wanted}, which can only be {offered}"
 
 

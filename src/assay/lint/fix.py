@@ -22,15 +22,7 @@ from assay.lint.findings import Hit
 from assay.lint.lexicon import pattern, third_person
 from assay.lint.linter import PlacedCriterion, place_criteria, refuse_unknown
 from assay.lint.rules import hits_of_criterion
-from assay.loading.document import (
-    KeyPath,
-    Node,
-    Position,
-    dump_yaml,
-    load_yaml,
-    read_file,
-    read_text,
-)
+from assay.loading.document import KeyPath, Node, Position, dump_yaml, load_yaml, read_file, read_text
 from assay.models import Model, Request, model_of
 from assay.rubric import rubric_at
 
@@ -59,10 +51,7 @@ class RubricFix:
     def diff(self) -> str:
         """The change as a unified diff; empty when there is none."""
         rows = difflib.unified_diff(
-            self.before.splitlines(keepends=True),
-            self.after.splitlines(keepends=True),
-            str(self.path),
-            str(self.path),
+            self.before.splitlines(keepends=True), self.after.splitlines(keepends=True), str(self.path), str(self.path)
         )
         return "".join(row if row.endswith("\n") else f"{row}\n" for row in rows)
 
@@ -92,8 +81,7 @@ def fix_rubric(
         left = [
             (item, rewritable)
             for item, hits in found
-            if not changes[item.path].requirements
-            and (rewritable := [hit for hit in hits if hit.rule in REWRITABLE])
+            if not changes[item.path].requirements and (rewritable := [hit for hit in hits if hit.rule in REWRITABLE])
         ]
         proposed, notes = run_sync(_propose(left, model))
         for key_path, requirements in proposed.items():
@@ -120,11 +108,7 @@ def fix_rubric(
 
 
 def _open_hits(item: PlacedCriterion, ignore: Collection[str]) -> list[Hit]:
-    return [
-        hit
-        for hit in hits_of_criterion(item.criterion)
-        if hit.rule not in ignore and not item.ignores(hit.rule)
-    ]
+    return [hit for hit in hits_of_criterion(item.criterion) if hit.rule not in ignore and not item.ignores(hit.rule)]
 
 
 class Change(NamedTuple):
@@ -145,21 +129,15 @@ def _keep_name(change: Change, waited_for: Collection[str]) -> Change:
     if not change.requirements or name not in waited_for:
         return change
     if len(change.requirements) > 1:
-        raise EditError(
-            f"it asks two things, and the `when` of another asks for {name!r}: split it by hand"
-        )
+        raise EditError(f"it asks two things, and the `when` of another asks for {name!r}: split it by hand")
     return change._replace(name=name)
 
 
 # What is certain.
 
-_SURELY_REVERSED: Final = frozenset(
-    (("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad"))
-)
+_SURELY_REVERSED: Final = frozenset((("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad")))
 """Scales of two that can only be meant the other way round."""
-_FAILS_NOT = pattern(
-    r"\b(?:does|(?P<duty>do|should|must|shall|will|can))(?: not|n['’]t) fail to (?P<verb>[a-z]+)\b"
-)
+_FAILS_NOT = pattern(r"\b(?:does|(?P<duty>do|should|must|shall|will|can))(?: not|n['’]t) fail to (?P<verb>[a-z]+)\b")
 
 
 def _certain(item: PlacedCriterion, hits: Sequence[Hit]) -> Change:
@@ -243,10 +221,7 @@ def _request(criterion: Criterion, hits: Sequence[Hit]) -> Request:
         return _complaint(criterion, value.requirements, wrong)
 
     return replace(
-        asked,
-        check=check,
-        prompt=prompt_version("lint_rewrite", "assay.lint"),
-        question=criterion.question_hash,
+        asked, check=check, prompt=prompt_version("lint_rewrite", "assay.lint"), question=criterion.question_hash
     )
 
 
@@ -331,9 +306,7 @@ class _Editor:
         """The requirement in its place, fields that are new after it, and a new weight."""
         here = self._position((*path, "requirement"))
         words = self._scalar(after["requirement"], here)
-        words += "".join(
-            self._field(key, value, here) for key, value in after.items() if key not in before
-        )
+        words += "".join(self._field(key, value, here) for key, value in after.items() if key not in before)
         # A block ends with its line.
         yield here.start, here.end, words + self.newline * (self.text[here.end - 1] == "\n")
         if "weight" in before and after["weight"] != before["weight"]:

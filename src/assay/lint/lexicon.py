@@ -97,9 +97,7 @@ _REPORTED = pattern(
     + r"|\b(?:recommend|advis|suggest|encourag|propos)\w* (?:against )?(?P<advised>\w+ing\b.*?)" + _END
     + r"|\b(?:describ|call|label|classif|characteri[sz]|refer)\w*\b[^.;]*?\bas (?P<named>.*?)" + _END
 )  # fmt: skip
-_SPEAKS_AGAIN = pattern(
-    r"(?:,| and| but| then| as well as) (?:also |then )?<reporting.both|acts-worldly.s>\b"
-)
+_SPEAKS_AGAIN = pattern(r"(?:,| and| but| then| as well as) (?:also |then )?<reporting.both|acts-worldly.s>\b")
 _LEVEL = re.compile(
     r"""^\s* (?:[-*•]\s*)? (?:score|level|grade|points?)? \s*
         ["'(]? \d{1,3} ["')]? \s* (?:points?)? \s* [:=–-] \s""",
@@ -109,9 +107,7 @@ _BOUND = pattern(
     r"\b<bounds> (?:the )?(?:\d|<numbers>\b)|\b(?:\d+|<numbers>) (?:or|and) (?:more|fewer|less)\b"
     r"|\b\d+\s*(?:-|–|to)\s*\d+\b"
 )
-_EXPLAINED = pattern(
-    r": \S+ \S+ \S+|\([^()]*?\S+ \S+[^()]*\)|\b<that_is>(?!\w)|\benough (?:\w+ )?(?:to|that|for)\b"
-)
+_EXPLAINED = pattern(r": \S+ \S+ \S+|\([^()]*?\S+ \S+[^()]*\)|\b<that_is>(?!\w)|\benough (?:\w+ )?(?:to|that|for)\b")
 
 
 @dataclass(frozen=True)

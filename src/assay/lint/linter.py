@@ -21,9 +21,7 @@ from assay.rubric import rubric_at
 from assay.wording import did_you_mean
 
 
-def lint(
-    rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_code: bool = False
-) -> list[Finding]:
+def lint(rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_code: bool = False) -> list[Finding]:
     """What to mend in a rubric, or in the file of one, in the order it stands there.
 
     A file that cannot be loaded is a finding too. `run` is a folder, or a `Run`, of the same rubric:
@@ -117,10 +115,7 @@ def place_criteria(rubric: Any, node: Node | None = None) -> list[list[PlacedCri
         return listed
     starts = sorted(item.line() or 0 for criteria in listed for item in criteria)
     ignored = _ignored_rules(node.document.text, starts)
-    return [
-        [replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria]
-        for criteria in listed
-    ]
+    return [[replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria] for criteria in listed]
 
 
 def _place(rubric: Any, inside: str, node: Node | None) -> Iterator[list[PlacedCriterion]]:

@@ -68,12 +68,8 @@ _LIST = pattern(
     r"(?:^|\b(?:it|that|to|should|must|and|response|answer|reply|text|message) )(?:\w+ly )?<mentions.both> "
     rf"(?P<things>{_NOUNS}(?:, {_NOUNS})*,? (?:and|as well as) {_NOUNS})"
 )
-_BOTH = pattern(
-    r"\b<mentions.both> both (?:the )?(?P<one>[\w'’-]+(?: [\w'’-]+){0,3}) and (?:the )?(?P<two>[\w'’-]+)"
-)
-_TOGETHER = pattern(
-    r"\b(?:<relations>|compar\w+|relat\w+|combin\w+|distinguish\w*|match\w*|merg\w*|join\w*|swap\w*)\b"
-)
+_BOTH = pattern(r"\b<mentions.both> both (?:the )?(?P<one>[\w'’-]+(?: [\w'’-]+){0,3}) and (?:the )?(?P<two>[\w'’-]+)")
+_TOGETHER = pattern(r"\b(?:<relations>|compar\w+|relat\w+|combin\w+|distinguish\w*|match\w*|merg\w*|join\w*|swap\w*)\b")
 _NAMES = re.compile(rf"[{BLANK}\d=+]|\band\s+[A-Z]")
 _PAIRED: Final = frozenset(frozenset(pair.split("/")) for pair in words("paired"))
 
@@ -172,12 +168,8 @@ SHORT: Final = 16
 """Words up to which a criterion is about the response, and hardly about a subject of its own."""
 
 _VAGUE = pattern(r"(?<![\w-])<evaluative|evaluative_adverbs|often_evaluative>(?![\w-])")
-_VAGUE_NOUN = pattern(
-    r"^\W*(?:the )?(?:overall )?(quality|readability|completeness)\s*(?:of\b|:|$)"
-)
-_OF_RESPONSE = pattern(
-    rf"(?:^\W*|\b<praises> (?:(?:an?|the|\w+ly|very|not|and|,|{_QUALITY})[\s,]+)*)$"
-)
+_VAGUE_NOUN = pattern(r"^\W*(?:the )?(?:overall )?(quality|readability|completeness)\s*(?:of\b|:|$)")
+_OF_RESPONSE = pattern(rf"(?:^\W*|\b<praises> (?:(?:an?|the|\w+ly|very|not|and|,|{_QUALITY})[\s,]+)*)$")
 """What stands before praise of the response, rather than before a word of the subject."""
 _NO_PRAISE = pattern(r"\b<no_praise> $")
 _PLAINLY = pattern(
@@ -288,9 +280,7 @@ def _without_meaning(choices: Sequence[str], said: str) -> list[str]:
         label
         for label in choices
         if len(label.split()) < _DESCRIBING
-        and not re.search(
-            rf"(?<!\w){re.escape(label.strip())}(?!\w)\W*\w+\W+\w+", said, re.IGNORECASE
-        )
+        and not re.search(rf"(?<!\w){re.escape(label.strip())}(?!\w)\W*\w+\W+\w+", said, re.IGNORECASE)
     ]
 
 
@@ -374,13 +364,10 @@ _DESCRIBES_FAULT = pattern(
     r"|(?:\w+ly )?<faulty>\s*(?:$|[.,;?]|(?:or|and)\b|(?:tone|language|information|answer|content)\W*$))"
 )
 _NEGATED = pattern(
-    _SUBJECT
-    + r"(?:(?:does|do|is|are|did|must|should|has|have|can|will)\s*n['’]t\b|(?:(?:does|do|is|are) )?not\b"
+    _SUBJECT + r"(?:(?:does|do|is|are|did|must|should|has|have|can|will)\s*n['’]t\b|(?:(?:does|do|is|are) )?not\b"
     r"|never\b|no\b|without\b)\s*(?P<rest>.*)"
 )
-_AVOIDS = pattern(
-    _SUBJECT + r"(?P<virtue>avoids?|refrains? from|(?:(?:is|are|be) )?free (?:of|from)) \w+"
-)
+_AVOIDS = pattern(_SUBJECT + r"(?P<virtue>avoids?|refrains? from|(?:(?:is|are|be) )?free (?:of|from)) \w+")
 _DESCRIBES_VIRTUE = pattern(
     _SUBJECT + r"(?P<virtue><virtuously> \w+"
     r"|(?:is|are|be|remains?|stays?) (?:\w+ly )?<virtuous>\b(?! (?:about|for|to)\b)"
@@ -491,11 +478,7 @@ def unseen(_: Criterion, text: RequirementText) -> Iterator[Hit]:
     """References to what no judge has before it."""
     what = _reference(text.own) or _address(text.said)
     if what:
-        yield Hit(
-            "R010",
-            f"a judge is not shown '{what}'",
-            "put what it says into the requirement, or into the query",
-        )
+        yield Hit("R010", f"a judge is not shown '{what}'", "put what it says into the requirement, or into the query")
 
 
 def _reference(own: str) -> str:

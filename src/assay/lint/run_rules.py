@@ -17,15 +17,7 @@ from assay.lint.linter import PlacedCriterion
 from assay.messages import completion_text
 from assay.runs import Row, Run, RunError
 from assay.trust.clusters import sums_by_example
-from assay.trust.estimate import (
-    LEVEL,
-    Array,
-    Estimate,
-    normal_quantile,
-    np,
-    undefined,
-    wilson,
-)
+from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, undefined, wilson
 from assay.wording import counted
 
 FEWEST_EXAMPLES: Final = 30
@@ -91,9 +83,7 @@ def columns_of(rows: Iterable[Row]) -> RunColumns:
     return RunColumns(np.array(examples), np.array(texts), np.array(lengths), values)
 
 
-def findings_of_run(
-    run: "str | PathLike[str] | Run", asked: Sequence[PlacedCriterion]
-) -> Iterator[Finding]:
+def findings_of_run(run: "str | PathLike[str] | Run", asked: Sequence[PlacedCriterion]) -> Iterator[Finding]:
     """What the verdicts of a run tell about these criteria.
 
     Criteria that the run does not have, or had in other words, are left out.
@@ -123,9 +113,7 @@ def _same_questions(run: Run, asked: Sequence[PlacedCriterion]) -> dict[str, Pla
     return same
 
 
-def hits_of_run(
-    columns: RunColumns, criteria: Mapping[str, Criterion]
-) -> Iterator[tuple[str, Hit]]:
+def hits_of_run(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """What the columns of a run tell about each criterion, by name; under no name, about the run."""
     known = {name: c for name, c in criteria.items() if name in columns.values}
     yield from unstable(columns, known)
@@ -187,9 +175,7 @@ def redundant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
     """Criteria whose verdicts are those of one before them, or their mirror image."""
     told: set[str] = set()
     for first, second in combinations(criteria, 2):
-        rows = np.flatnonzero(
-            np.isfinite(columns.values[first]) & np.isfinite(columns.values[second])
-        )
+        rows = np.flatnonzero(np.isfinite(columns.values[first]) & np.isfinite(columns.values[second]))
         one, two = columns.values[first][rows], columns.values[second][rows]
         if second in told or min(_rarer(one), _rarer(two)) < RAREST:
             continue
@@ -206,9 +192,7 @@ def unstable(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
     """Criteria that give the same text different verdicts when it is judged again."""
     for name in criteria:
         rows = columns.answered(name)
-        texts, places, counts = np.unique(
-            columns.texts[rows], return_inverse=True, return_counts=True
-        )
+        texts, places, counts = np.unique(columns.texts[rows], return_inverse=True, return_counts=True)
         repeated = np.flatnonzero(counts > 1)
         if len(repeated) < FEWEST_REPEATS:
             continue
@@ -218,30 +202,21 @@ def unstable(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
         changed = int((highest > lowest)[repeated].sum())
         found = wilson(changed, len(repeated))
         if found.low is not None and found.low > UNSTABLE:
-            message = (
-                f"{changed} of {len(repeated)} texts that were judged again got another verdict "
-                f"(share {found})"
-            )
+            message = f"{changed} of {len(repeated)} texts that were judged again got another verdict (share {found})"
             yield name, Hit("R104", message, "ask more exactly, or let several judges vote")
 
 
-def led_by_length(
-    columns: RunColumns, criteria: Mapping[str, Criterion]
-) -> Iterator[tuple[str, Hit]]:
+def led_by_length(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """Judged criteria whose verdicts follow the length of the response."""
     for name, criterion in criteria.items():
         if not criterion.judged:
             continue
         rows = columns.answered(name)
-        found = rank_correlation(
-            columns.values[name][rows], columns.lengths[rows], columns.examples[rows]
-        )
+        found = rank_correlation(columns.values[name][rows], columns.lengths[rows], columns.examples[rows])
         if found.low is None or found.high is None or max(found.low, -found.high) < LONG:
             continue
         which = "longer" if found.low > 0 else "shorter"
-        message = (
-            f"the {which} a response, the more it is met (rank correlation with length {found})"
-        )
+        message = f"the {which} a response, the more it is met (rank correlation with length {found})"
         yield name, Hit("R105", message, "ask for something that length alone does not bring")
 
 
@@ -286,9 +261,7 @@ def rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
     return _around(value, influence / len(first), examples, -1.0)
 
 
-def separation(
-    values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examples: Array
-) -> Estimate:
+def separation(values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examples: Array) -> Estimate:
     """The chance that a row marked high has the larger value: the area under the ROC curve.
 
     >>> separation(np.array([1.0, 2, 3, 4]), np.arange(4) > 1, np.arange(4.0)).value

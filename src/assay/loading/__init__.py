@@ -72,9 +72,7 @@ class Loadable:
         return cls.from_node(read_text(text, "toml"), allow_code=allow_code, **options)
 
     @classmethod
-    def from_file(
-        cls, file: str | Path | IO[Any], *, allow_code: bool = False, **options: Any
-    ) -> Self:
+    def from_file(cls, file: str | Path | IO[Any], *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric in a `.json`, `.yaml`, `.yml` or `.toml` file: a path, or an open file."""
         return cls.from_node(read_file(file), allow_code=allow_code, **options)
 

@@ -117,9 +117,7 @@ def read_file(file: Any) -> Node:
         name = str(name) if isinstance(name, str | Path) else ""
         return read_text(file.read(), _format_of(name), name)
     if not isinstance(file, str | Path):
-        raise RubricFileError(
-            f"{file!r:.100} is no file: give a path, or a file opened for reading"
-        )
+        raise RubricFileError(f"{file!r:.100} is no file: give a path, or a file opened for reading")
     path = Path(file)
     if not path.exists():
         raise FileNotFoundError(f"File not found: {path}")
@@ -137,8 +135,7 @@ def _format_of(name: str) -> str:
         )
     if suffix not in _FORMATS:
         raise RubricFileError(
-            f"Unsupported file format {suffix!r}. Supported formats: {', '.join(_FORMATS)}",
-            path=name,
+            f"Unsupported file format {suffix!r}. Supported formats: {', '.join(_FORMATS)}", path=name
         )
     return _FORMATS[suffix]
 
@@ -198,11 +195,7 @@ def _load_toml(text: str) -> Any:
         raise DocumentError(said, int(where[1]) if where else None) from None
 
 
-_LOADERS: Final[dict[str, Callable[[str], Any]]] = {
-    "json": _load_json,
-    "yaml": load_yaml,
-    "toml": _load_toml,
-}
+_LOADERS: Final[dict[str, Callable[[str], Any]]] = {"json": _load_json, "yaml": load_yaml, "toml": _load_toml}
 
 
 class _Piece(NamedTuple):
@@ -257,9 +250,7 @@ def _yaml_pieces(text: str) -> Iterator[_Piece]:
             line, kind = mark.line + 1, kinds.get(type(event))
             if kind == "value":
                 value, style = _scalar(event, line), event.style or event.tag or ""
-                yield _Piece(
-                    kind, value, event.value, line, mark.index, end, True, style, event.anchor
-                )
+                yield _Piece(kind, value, event.value, line, mark.index, end, True, style, event.anchor)
             elif kind == "end":
                 depth -= 1
                 yield _Piece(kind, None, "", line, mark.index, end)
@@ -424,10 +415,7 @@ class _Tree:
         value, size = self._named[alias]
         self._repeated += size
         if self._repeated > MOST_REPEATED:
-            raise DocumentError(
-                f"its aliases unfold to more than {MOST_REPEATED:,} values: write them out",
-                piece.line,
-            )
+            raise DocumentError(f"its aliases unfold to more than {MOST_REPEATED:,} values: write them out", piece.line)
         return value, size
 
 
@@ -440,9 +428,7 @@ def _refuse_key(value: Any, mapping: dict[Any, Any], line: int) -> None:
     if isinstance(value, list | dict):
         raise DocumentError("a key is a list or a mapping: give a word", line)
     if value in mapping:
-        raise DocumentError(
-            f"the key {value!r:.80} stands twice in one mapping: drop one of them", line
-        )
+        raise DocumentError(f"the key {value!r:.80} stands twice in one mapping: drop one of them", line)
 
 
 def _walk(pieces: Iterator[_Piece], positions: dict[KeyPath, Position] | None = None) -> _Tree:
@@ -509,7 +495,5 @@ def _dumper() -> Any:
     dumper: Any = type("Dumper", (yaml.SafeDumper,), {})
     dumper.add_representer(str, represent)
     # Texts that only YAML 1.2 takes for numbers need quotes too.
-    dumper.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), [*"-+.0123456789"]
-    )
+    dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), [*"-+.0123456789"])
     return dumper

@@ -47,9 +47,7 @@ def golden_at(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
         entry = _Entry(node.at(index), index)
         example = entry.read(by_name)
         if example.name in found:
-            raise entry.error(
-                f"name is {example.name!r}, as for another: give each its own", "name"
-            )
+            raise entry.error(f"name is {example.name!r}, as for another: give each its own", "name")
         found[example.name] = example
     return tuple(found.values())
 
@@ -70,9 +68,7 @@ class _Entry:
             raise self.error(f"expected a mapping, and this is {short_repr(given)}")
         for key in given:
             if key not in _KEYS:
-                raise self.error(
-                    f"{short_repr(key)} is no field: {did_you_mean(key, _KEYS)}", str(key)
-                )
+                raise self.error(f"{short_repr(key)} is no field: {did_you_mean(key, _KEYS)}", str(key))
         for key in ("completion", "expect"):
             if key not in given:
                 raise self.error(f"{key} is missing: give it")
@@ -87,9 +83,7 @@ class _Entry:
                 raise self.error(f"{key} is {short_repr(given[key])}: give a text, in quotes", key)
         for key in ("prompt", "completion"):
             if not (isinstance(given.get(key, ""), str) or _is_chat(given[key])):
-                raise self.error(
-                    f"{key} is {short_repr(given[key])}: give a text, or messages", key
-                )
+                raise self.error(f"{key} is {short_repr(given[key])}: give a text, or messages", key)
         for key in ("info", "expect"):
             if not isinstance(given.get(key, {}), Mapping):
                 raise self.error(f"{key} is {short_repr(given[key])}: give a mapping", key)
@@ -108,9 +102,7 @@ class _Entry:
             if expected is None:
                 offered = ", ".join(_labels(criterion))
                 number = " or a number" if not criterion.judged else ""
-                raise self.error(
-                    f"{name} is expected to be {short_repr(said)}: give {offered}{number}", "expect"
-                )
+                raise self.error(f"{name} is expected to be {short_repr(said)}: give {offered}{number}", "expect")
             yield name, expected
 
 

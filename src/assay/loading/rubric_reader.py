@@ -80,8 +80,7 @@ class RubricReader:
             if node.data is None:
                 raise node.error("No criteria found: it is empty")
             raise node.error(
-                f"a rubric is a list of criteria, or a mapping with one, and this is "
-                f"{short_repr(node.data)}"
+                f"a rubric is a list of criteria, or a mapping with one, and this is {short_repr(node.data)}"
             )
         return node, options
 
@@ -95,8 +94,7 @@ class RubricReader:
             except RubricError as error:
                 raise node.error(str(error), "aggregation") from error
         raise node.error(
-            f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}",
-            "aggregation",
+            f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}", "aggregation"
         )
 
 
@@ -179,9 +177,7 @@ def is_reference(text: str) -> bool:
 def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
     """The function that a file names; raises unless the caller has said that files may run code."""
     if not allow_code:
-        raise RubricError(
-            f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)"
-        )
+        raise RubricError(f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)")
     module, _, path = reference.partition(":")
     try:
         # Importing a module runs it, so anything may be raised.
@@ -189,9 +185,7 @@ def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
         for step in path.split("."):
             found = getattr(found, step)
     except Exception as error:
-        raise RubricError(
-            f"{reference!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise RubricError(f"{reference!r} cannot be imported: {type(error).__name__}: {error}") from error
     if not callable(found):
         raise RubricError(f"{reference!r} is {found!r:.80}, which cannot be called")
     return found
@@ -245,9 +239,7 @@ def _entries(holder: Node, level: int, inside: str) -> Iterator[CriterionEntry]:
         yield CriterionEntry(node, f"Invalid {what} at index {index}{inside}", tags)
 
 
-def _flat(
-    holder: Node, tags: tuple[str, ...], level: int
-) -> Iterator[tuple[Node, tuple[str, ...]]]:
+def _flat(holder: Node, tags: tuple[str, ...], level: int) -> Iterator[tuple[Node, tuple[str, ...]]]:
     """Every criterion in a list, those of its sections too, with the titles above it."""
     _refuse_deep(holder, level)
     for index in range(len(holder.data)):
@@ -262,9 +254,7 @@ def _flat(
 def _title(section: Node, label: str) -> str:
     _refuse_unknown(section, _SECTION_KEYS, label)
     if not isinstance(section.data["criteria"], list):
-        raise section.error(
-            f"{label}'criteria' is {short_repr(section.data['criteria'])}: give a list", "criteria"
-        )
+        raise section.error(f"{label}'criteria' is {short_repr(section.data['criteria'])}: give a list", "criteria")
     key = "title" if "title" in section.data else "name"
     return _text(section, key, label) if key in section.data else ""
 
@@ -279,9 +269,7 @@ def _text(node: Node, key: str, label: str = "") -> str:
 def _refuse_unknown(node: Node, known: tuple[str, ...], label: str = "") -> None:
     for key in node.data:
         if key not in known:
-            raise node.error(
-                f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key)
-            )
+            raise node.error(f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key))
 
 
 def _refuse_deep(node: Node, level: int) -> None:
@@ -289,9 +277,7 @@ def _refuse_deep(node: Node, level: int) -> None:
         raise node.error(f"rubrics are nested more than {MOST_LEVELS} deep: flatten them")
 
 
-def _refuse_together(
-    criteria: list[Criterion], entries: list[CriterionEntry], holder: Node
-) -> None:
+def _refuse_together(criteria: list[Criterion], entries: list[CriterionEntry], holder: Node) -> None:
     """Refuse what each criterion may be alone, and they may not be together."""
     first: dict[str, int] = {}
     for index, entry in enumerate(entries):
@@ -299,18 +285,13 @@ def _refuse_together(
         # A name that was taken would be numbered, and the file's own name would not hold.
         if first.setdefault(name, index) != index and "name" in entry.node.data:
             raise entry.error(
-                f"name is {name!r}, as for the criterion at index {first[name]}: give each its own",
-                "name",
+                f"name is {name!r}, as for the criterion at index {first[name]}: give each its own", "name"
             )
     if not any(criterion.counts for criterion in criteria):
-        raise holder.error(
-            "all weights are zero, so nothing could be scored: give a criterion a weight"
-        )
+        raise holder.error("all weights are zero, so nothing could be scored: give a criterion a weight")
 
 
-def _locate(
-    error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]
-) -> Exception:
+def _locate(error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]) -> Exception:
     """The error of a constructor, at the criterion it names; as it is when it names none."""
     if isinstance(error, RubricFileError):
         return error

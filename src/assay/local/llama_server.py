@@ -86,10 +86,7 @@ class LocalServer:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
@@ -132,9 +129,7 @@ class LocalProcess:
     threads do not wait in ours.
     """
 
-    def __init__(
-        self, model: str, *, threads: int | None = None, context: int = CONTEXT, slots: int = 1
-    ) -> None:
+    def __init__(self, model: str, *, threads: int | None = None, context: int = CONTEXT, slots: int = 1) -> None:
         self.key = secrets.token_urlsafe(24)
         self._arguments = ["--model", model, "--context", str(context), "--slots", str(slots)]
         self._arguments += ["--threads", str(threads)] if threads else []

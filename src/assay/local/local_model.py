@@ -52,12 +52,7 @@ class LocalModel:
     """
 
     def __init__(
-        self,
-        source: str = "local",
-        *,
-        threads: int | None = None,
-        context: int = CONTEXT,
-        slots: int = 1,
+        self, source: str = "local", *, threads: int | None = None, context: int = CONTEXT, slots: int = 1
     ) -> None:
         """`threads` None takes every core; give 1 where others are at work."""
         name, path = weights_file(source)
@@ -69,9 +64,7 @@ class LocalModel:
         self._queue = PrefixQueue(slots)
         endpoint = Endpoint(self.id, PATIENT)
         self._whole, self._token = (
-            EndpointModel(
-                self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE
-            )
+            EndpointModel(self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE)
             for form in (OpenAIFormat(), _OneTokenFormat())
         )
 

@@ -85,9 +85,7 @@ def weights_file(source: str) -> tuple[str, Path]:
         return wanted, _known_file(KNOWN[wanted])
     path = Path(wanted).expanduser()
     if not path.is_file():
-        raise Refused(
-            f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}"
-        )
+        raise Refused(f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}")
     if _head(path, 4) != b"GGUF":
         raise Refused(f"{path} is no GGUF file, which is what the local engine reads")
     # The same file by another road is the same model, and `smoke` stays what it is.

@@ -8,14 +8,7 @@ from typing import Final
 
 from flint import fmpq
 
-from assay.math.answer_text import (
-    DEEPEST,
-    LONGEST,
-    depth_of,
-    final_answer,
-    unwrapped,
-    without_markup,
-)
+from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unwrapped, without_markup
 from assay.math.equality import compare
 from assay.math.grammar import TOO_DEEP, parsed
 from assay.math.normalization import settled, shortened
@@ -36,9 +29,7 @@ _LEADING: Final = re.compile(
 _TRAILING: Final = re.compile(
     r"(?<=[\d)}\]%\s])\s*((?:[a-zA-Z][a-zA-Z'-]{2,}\.?)(?:[\s,]+[a-zA-Z][a-zA-Z'-]*\.?){0,11})$"
 )
-_LETTER_UNIT: Final = re.compile(
-    r"(?<=[\d})\s])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$"
-)
+_LETTER_UNIT: Final = re.compile(r"(?<=[\d})\s])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$")
 _TIMES_TEN: Final = re.compile(r"(\d)\s*[xX]\s*10(?=\s*\^)")
 _LIBRARY: Final = re.compile(r"\b(?:np|numpy|math|sp|sympy)\.(?=[a-z])")
 _SENTENCE: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s*$")
@@ -78,9 +69,7 @@ class ParsedAnswer:
         if re.fullmatch(r"-?\d+,\d+", self.text):
             found += _attempt(self.text.replace(",", "."))
         unit = _LETTER_UNIT.search(self.text)
-        if unit and all(
-            piece in AMBIGUOUS or len(piece) > 1 for piece in re.findall("[a-zA-Z]+", unit[1])
-        ):
+        if unit and all(piece in AMBIGUOUS or len(piece) > 1 for piece in re.findall("[a-zA-Z]+", unit[1])):
             found += _attempt(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
         return tuple(tree for tree in found if tree != self.tree)
 
@@ -100,9 +89,7 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
         if verdict is not None:
             return verdict
     if one.tree is None or two.tree is None:
-        return (
-            Open(gold, two.source, one.tree is not None) if options.symbolic else _unread(one, two)
-        )
+        return Open(gold, two.source, one.tree is not None) if options.symbolic else _unread(one, two)
     finding = _best(one, two, options)
     if finding.equal is not None:
         return MathVerdict("equal" if finding.equal else "different", finding.reason, "algebra")
@@ -155,9 +142,7 @@ def _best(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equ
 
 def _unread(gold: ParsedAnswer, answer: ParsedAnswer) -> MathVerdict:
     if gold.tree is None:
-        return MathVerdict(
-            "gold_unparsable", f"the gold {shortened(gold.text)!r}: {gold.problem}", "algebra"
-        )
+        return MathVerdict("gold_unparsable", f"the gold {shortened(gold.text)!r}: {gold.problem}", "algebra")
     return MathVerdict("answer_unparsable", f"the answer: {answer.problem}", "algebra")
 
 

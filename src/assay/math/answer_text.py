@@ -8,9 +8,7 @@ import re
 import unicodedata
 from typing import Final
 
-_KEYWORD: Final = re.compile(
-    r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?"
-)
+_KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
 _FORMULA: Final = re.compile(
     # Possessive, and never past a second opening: a million of `\(` is read once, not once for each.
     r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$"

@@ -6,20 +6,7 @@ from typing import Final, NamedTuple
 
 from flint import acb, arb, ctx, fmpq, fmpz
 
-from assay.math.tree import (
-    ONE,
-    Apply,
-    Constant,
-    Node,
-    Number,
-    Percent,
-    Power,
-    Product,
-    Quantity,
-    Quotient,
-    Sum,
-    Symbol,
-)
+from assay.math.tree import ONE, Apply, Constant, Node, Number, Percent, Power, Product, Quantity, Quotient, Sum, Symbol
 
 Point = Mapping[str, fmpq | acb]
 """What the variables are, as exact numbers or as balls."""
@@ -121,10 +108,7 @@ def _undefined() -> acb:
 
 
 def _bounded(exponent: acb, logarithm: arb) -> acb:
-    if (
-        not abs(exponent.real) < _LARGEST_EXPONENT
-        or not abs(exponent.real * logarithm) < _LARGEST_LOGARITHM
-    ):
+    if not abs(exponent.real) < _LARGEST_EXPONENT or not abs(exponent.real * logarithm) < _LARGEST_LOGARITHM:
         raise TooLargeError("a power is too large to compute")
     return exponent
 
@@ -229,9 +213,7 @@ def _extreme(values: list[acb], *, largest: bool) -> acb:
     best = values[0]
     for value in values[1:]:
         if not (
-            is_real(value)
-            and is_real(best)
-            and (value.real < best.real or value.real > best.real or value == best)
+            is_real(value) and is_real(best) and (value.real < best.real or value.real > best.real or value == best)
         ):
             raise UndefinedError("the order is not certain")
         if (value.real > best.real) == largest:
@@ -245,10 +227,8 @@ def _common(values: list[acb], *, divisor: bool) -> acb:
         number = _integer(value)
         if number is None:
             raise UndefinedError("gcd and lcm are of whole numbers")
-        if result is None:
-            result = fmpz(number)
-        else:
-            result = result.gcd(fmpz(number)) if divisor else result.lcm(fmpz(number))
+        whole = fmpz(number)
+        result = whole if result is None else result.gcd(whole) if divisor else result.lcm(whole)
     return acb(result or fmpz(0))
 
 
@@ -282,12 +262,7 @@ _SPECIAL: Final[dict[str, Callable[[list[acb]], acb]]] = {
 # or at least u^(1−D)/l in size, where D is the product of the indices of its roots. A ball smaller than that around 0
 # proves that the number is 0.
 MOST_BITS: Final = 12_000
-_RATIOS: Final = {
-    "tan": ("sin", "cos"),
-    "cot": ("cos", "sin"),
-    "sec": ("", "cos"),
-    "csc": ("", "sin"),
-}
+_RATIOS: Final = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "sec": ("", "cos"), "csc": ("", "sin")}
 _CIRCULAR: Final = frozenset({"sin", "cos"})
 
 

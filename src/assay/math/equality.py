@@ -146,11 +146,7 @@ def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Co
         return undecided("very long lists")
     if len(one) == 2 and kinds == {"square", "round"}:
         return different("one interval has its ends, the other has not")
-    if (
-        len(one) == 2
-        and kinds == {"square", "bare"}
-        and not (_has_labels(gold) or _has_labels(answer))
-    ):
+    if len(one) == 2 and kinds == {"square", "bare"} and not (_has_labels(gold) or _has_labels(answer)):
         return undecided("an interval or a list")
     if _has_order(gold, answer, options):
         return all_of(list(map(compare, one, two)), as_what="lists")
@@ -180,9 +176,7 @@ def _has_labels(node: Node) -> bool:
     """Whether a list gives different names to its parts: `a = 1, b = 2`."""
     if not isinstance(node, Listing):
         return False
-    names = [
-        item.sides[0] for item in node.items if isinstance(item, Relation) and is_assignment(item)
-    ]
+    names = [item.sides[0] for item in node.items if isinstance(item, Relation) and is_assignment(item)]
     return len(names) == len(node.items) == len(set(names))
 
 
@@ -199,11 +193,7 @@ def _compare_unordered(one: Sequence[Node], two: Sequence[Node], compare: Compar
             is_open = True
         else:
             return different("a part of one list has no equal in the other")
-    return (
-        undecided("parts of the lists are undecided")
-        if is_open
-        else Equality(True, "equal as sets")
-    )
+    return undecided("parts of the lists are undecided") if is_open else Equality(True, "equal as sets")
 
 
 def _compare_repeated(one: Sequence[Node], two: Sequence[Node], compare: Compare) -> Equality:
@@ -212,9 +202,7 @@ def _compare_repeated(one: Sequence[Node], two: Sequence[Node], compare: Compare
         return undecided("very long lists")
     for parts, others, turned in ((one, two, False), (two, one, True)):
         for item in parts:
-            findings = [
-                compare(other, item) if turned else compare(item, other) for other in others
-            ]
+            findings = [compare(other, item) if turned else compare(item, other) for other in others]
             if any(finding.equal for finding in findings):
                 continue
             if any(finding.equal is None for finding in findings):
@@ -227,10 +215,7 @@ def _compare_ratios(gold: Node, answer: Node, compare: Compare) -> Equality:
     one, two = _terms(gold), _terms(answer)
     if len(one) != len(two):
         return different(f"ratios of {len(one)} and {len(two)} parts")
-    crossed = [
-        compare(Product((one[0], b)), Product((two[0], a)))
-        for a, b in zip(one[1:], two[1:], strict=True)
-    ]
+    crossed = [compare(Product((one[0], b)), Product((two[0], a))) for a, b in zip(one[1:], two[1:], strict=True)]
     return all_of(crossed, as_what="ratios")
 
 
@@ -251,17 +236,13 @@ def compare_grids(gold: Node, answer: Node, compare: Compare) -> Equality:
         return undecided("a matrix against something else")
     if _shape(gold) != _shape(answer) and isinstance(gold, Grid) and isinstance(answer, Grid):
         return different(f"matrices of {_shape(gold)} and {_shape(answer)} cells")
-    if len(one) != len(two) or (
-        1 not in _shape(gold) and 1 not in _shape(answer) and _shape(gold) != _shape(answer)
-    ):
+    if len(one) != len(two) or (1 not in _shape(gold) and 1 not in _shape(answer) and _shape(gold) != _shape(answer)):
         return different(f"{len(one)} and {len(two)} cells")
     return all_of(list(map(compare, one, two)), as_what="matrices")
 
 
 def _shape(node: Node) -> tuple[int, int]:
-    return (
-        (len(node.rows), len(node.rows[0])) if isinstance(node, Grid) else (len(children(node)), 1)
-    )
+    return (len(node.rows), len(node.rows[0])) if isinstance(node, Grid) else (len(children(node)), 1)
 
 
 def _cells(node: Node) -> tuple[Node, ...] | None:

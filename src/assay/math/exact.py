@@ -131,9 +131,7 @@ def common_powers(polynomial: Polynomial) -> Monomial:
         if shared is None:
             shared = powers
         else:
-            shared = {
-                atom: min(power, powers[atom]) for atom, power in shared.items() if atom in powers
-            }
+            shared = {atom: min(power, powers[atom]) for atom, power in shared.items() if atom in powers}
         if not shared:
             return ()
     return tuple(sorted((shared or {}).items()))
@@ -143,11 +141,7 @@ def divided(polynomial: Polynomial, divisor: Monomial) -> Polynomial:
     """Every term with the divisor's powers taken off; they must be there."""
     less = dict(divisor)
     return {
-        tuple(
-            (atom, power - less.get(atom, 0))
-            for atom, power in monomial
-            if power > less.get(atom, 0)
-        ): value
+        tuple((atom, power - less.get(atom, 0)) for atom, power in monomial if power > less.get(atom, 0)): value
         for monomial, value in polynomial.items()
     }
 
@@ -235,9 +229,7 @@ class Field:
         if self.work > _MOST_WORK:
             raise TooComplexError("too many terms")
         top, bottom = times(one.top, two.top), times(one.bottom, two.bottom)
-        return (
-            Ratio(self.reduced(top), self.reduced(bottom)) if self.equations else Ratio(top, bottom)
-        )
+        return Ratio(self.reduced(top), self.reduced(bottom)) if self.equations else Ratio(top, bottom)
 
     def divide(self, one: Ratio, two: Ratio) -> Ratio:
         top = self.reduced(two.top)
@@ -282,9 +274,7 @@ class Field:
             return result
         return self._power_of_terms(lambda term: self.atom("power", base, term), exponent, base)
 
-    def _power_of_terms(
-        self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
-    ) -> Ratio:
+    def _power_of_terms(self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio) -> Ratio:
         """base^(2 + 3u/2) as base²·(base^(u/2))³: one atom a term, whatever its whole factor."""
         result = constant(fmpq(1))
         bottom = content(exponent.bottom)
@@ -320,18 +310,14 @@ class Field:
             whole, left = divmod(power, index)
             result = self.multiply(result, self.raised(variable(atom), whole))
             if left:
-                piece = self.atom(
-                    "root", variable(atom), index, equation=(index, {((atom, 1),): fmpq(1)})
-                )
+                piece = self.atom("root", variable(atom), index, equation=(index, {((atom, 1),): fmpq(1)}))
                 result = self.multiply(result, self.raised(piece, left))
         if rest == ONE:
             return result
         if rest == {(): fmpq(-1)}:
             return self._root_of_minus_one(result, index)
         self.assumed_positive = True
-        return self.multiply(
-            result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest))
-        )
+        return self.multiply(result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest)))
 
     def _root_of_minus_one(self, result: Ratio, index: int) -> Ratio:
         if index % 2:

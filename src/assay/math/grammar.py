@@ -51,9 +51,7 @@ DIVIDED: Final = frozenset({"/", r"\div"})
 SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
 _STARTS: Final = frozenset("({|")
 _ORDINALS: Final = tuple(
-    node
-    for ending in ORDINALS
-    for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
+    node for ending in ORDINALS for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 _STOPS: Final = (
@@ -243,11 +241,7 @@ class Grammar(Primaries):
         if self.token.value == r"\circ":
             self.advance()
             return Quantity(base, self.degrees())
-        if (
-            self.token.value == "{"
-            and self.peek(1).value in (r"\circ", r"\degree")
-            and self.peek(2).value == "}"
-        ):
+        if self.token.value == "{" and self.peek(1).value in (r"\circ", r"\degree") and self.peek(2).value == "}":
             self.position += 3
             return Quantity(base, self.degrees())
         if isinstance(base, Symbol) and self.takes_prime():
@@ -305,12 +299,7 @@ class Grammar(Primaries):
         if token.kind == "text":
             return token.value.strip().lower() not in NO_UNITS
         follows = self.before.kind in ("number", "text") or self.before.value in ("}", ")", "/")
-        return (
-            token.kind == "word"
-            and follows
-            and self.position > 0
-            and is_unit_here(token.value, self.peek(1))
-        )
+        return token.kind == "word" and follows and self.position > 0 and is_unit_here(token.value, self.peek(1))
 
     def takes_prime(self) -> bool:
         r"""Whether `^\prime` or `^{\prime}` stands here; it is taken then."""

@@ -97,17 +97,13 @@ def settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
 def _numbers(gold: Plain, answer: Plain, options: MathOptions) -> MathVerdict | None:
     if gold.is_whole and answer.is_whole and not options.tolerance:
         same = gold.top == answer.top
-    elif (gold.has_unit != answer.has_unit and not options.units) or (
-        gold.has_unit and answer.has_unit
-    ):
+    elif (gold.has_unit != answer.has_unit and not options.units) or (gold.has_unit and answer.has_unit):
         return None
     else:
         same = same_number(gold, answer, options)
     if same:
         return MathVerdict("equal", f"equal as numbers: {gold.shown}", "normalize")
-    return MathVerdict(
-        "different", f"different numbers: {gold.shown} and {answer.shown}", "normalize"
-    )
+    return MathVerdict("different", f"different numbers: {gold.shown} and {answer.shown}", "normalize")
 
 
 def same_number(gold: Plain, answer: Plain, options: MathOptions) -> bool:
@@ -118,9 +114,7 @@ def same_number(gold: Plain, answer: Plain, options: MathOptions) -> bool:
         return True
     one = (gold.top, gold.bottom * 100) if gold.is_percent else one
     two = (answer.top, answer.bottom * 100) if answer.is_percent else two
-    bare = any(
-        is_whole and not n.is_percent for is_whole, n in zip(whole, (gold, answer), strict=True)
-    )
+    bare = any(is_whole and not n.is_percent for is_whole, n in zip(whole, (gold, answer), strict=True))
     is_decimal = (gold.is_decimal or answer.is_decimal) and not bare
     return agree(one, two, is_decimal=is_decimal, options=options)
 
@@ -155,9 +149,7 @@ SMALLEST_SHOWN = 10
 """Below 1/10 places are counted from the first digit, so that tiny numbers stay apart."""
 
 
-def agree(
-    one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, options: MathOptions
-) -> bool:
+def agree(one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, options: MathOptions) -> bool:
     """Whether two fractions (top, bottom) are the same number.
 
     Exact numbers must be equal. Where one is written as a decimal and neither is whole, they must
@@ -166,9 +158,7 @@ def agree(
     (a, b), (c, d) = one, two
     if a * d == c * b:
         return True
-    if options.tolerance > 0 and abs(a * d - c * b) <= options.tolerance * max(
-        abs(a * d), abs(c * b)
-    ):
+    if options.tolerance > 0 and abs(a * d - c * b) <= options.tolerance * max(abs(a * d), abs(c * b)):
         return True
     if not is_decimal:
         return False

@@ -135,24 +135,16 @@ def recurring(text: str) -> Number:
     return Number(repeating(whole, head, match[2]))
 
 
-_FENCES: Final = {
-    r"\lfloor": (r"\rfloor", "floor"),
-    r"\lceil": (r"\rceil", "ceil"),
-    r"\lvert": (r"\rvert", "abs"),
-}
+_FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
 _DECORATIONS: Final = frozenset(
     {r"\vec", r"\hat", r"\bar", r"\tilde", r"\overrightarrow", r"\widehat", r"\dot", r"\mathcal",
      r"\mathfrak", r"\mathscr", r"\underline", r"\overline", r"\widetilde"}
 )  # fmt: skip
-_FONTS: Final = frozenset(
-    {r"\mathrm", r"\mathbf", r"\mathit", r"\mathsf", r"\boldsymbol", r"\bm", r"\mathnormal"}
-)
+_FONTS: Final = frozenset({r"\mathrm", r"\mathbf", r"\mathit", r"\mathsf", r"\boldsymbol", r"\bm", r"\mathnormal"})
 _GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array"})
 _TWO: Final = Number(fmpq(2))
 _DIFFERENTIALS: Final = (Symbol("d"), Symbol("partial"), Power(Symbol("d"), _TWO))
-_BY_LENGTH: Final = sorted(
-    (f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True
-)
+_BY_LENGTH: Final = sorted((f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True)
 _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
 
 
@@ -282,9 +274,7 @@ class Primaries:
         if len(inside.items) == 2 and (opening == "[") != (closing == "]"):
             return Range(*inside.items, opening == "(", closing == ")")
         if (opening == "(") != (closing == ")"):
-            raise UnreadableError(
-                f"the brackets {opening}…{closing} hold {len(inside.items)} parts"
-            )
+            raise UnreadableError(f"the brackets {opening}…{closing} hold {len(inside.items)} parts")
         return Listing("round" if opening == "(" else "square", inside.items)
 
     def numeral(self, value: str) -> Node:
@@ -318,9 +308,7 @@ class Primaries:
         r"""The argument of a command: a group in braces, or the one sign that follows (`\frac12`)."""
         token = self.token
         if token.kind == "number" and len(token.value) > 1 and token.value.isdigit():
-            self.tokens[self.position] = MathToken(
-                "number", token.value[1:], token.place + 1, False
-            )
+            self.tokens[self.position] = MathToken("number", token.value[1:], token.place + 1, False)
             return Number(fmpq(int(token.value[0])))
         if token.value == "{":
             self.advance()
@@ -404,9 +392,7 @@ class Primaries:
         self.advance()
         inside = self.answer()
         self.expect(")")
-        arguments = (
-            inside.items if isinstance(inside, Listing) and inside.kind == "bare" else (inside,)
-        )
+        arguments = inside.items if isinstance(inside, Listing) and inside.kind == "bare" else (inside,)
         return Apply(f"{node.name}()", arguments)
 
     def label(self) -> str:
@@ -415,9 +401,7 @@ class Primaries:
             token = self.advance()
             if token.kind == "word" and len(token.value) > 1:
                 self.position -= 1
-                self.tokens[self.position] = MathToken(
-                    "word", token.value[1:], token.place + 1, False
-                )
+                self.tokens[self.position] = MathToken("word", token.value[1:], token.place + 1, False)
                 return token.value[0]
             return token.value.strip()
         parts: list[str] = []
@@ -475,9 +459,7 @@ class Primaries:
 
     def surd(self) -> Node:
         """`√12`, written as a sign: the whole number stands under it."""
-        return Apply(
-            "root", (self.power() if self.token.kind == "number" else self.primary(), _TWO)
-        )
+        return Apply("root", (self.power() if self.token.kind == "number" else self.primary(), _TWO))
 
     def braces(self) -> Node:
         """A set by its members, or by a condition behind `|` or `:`."""
@@ -528,11 +510,7 @@ class Primaries:
             return self.function(FUNCTIONS[name])
         if name in CONSTANTS:
             return CONSTANTS[name]
-        return (
-            self.subscripted(Symbol(name))
-            if name.isalpha() and len(name) < 4
-            else Words(name.casefold())
-        )
+        return self.subscripted(Symbol(name)) if name.isalpha() and len(name) < 4 else Words(name.casefold())
 
     def environment(self) -> Node:
         r"""A matrix between `\begin` and `\end`."""
@@ -596,11 +574,7 @@ class Primaries:
                 self.advance()
                 top = factors[0] if len(factors) == 1 else Product(tuple(factors))
                 factors = [Quotient(top, self.power())]
-            elif (
-                self.starts_factor()
-                and not self.starts_function()
-                and self.token.value not in "([{|"
-            ):
+            elif self.starts_factor() and not self.starts_function() and self.token.value not in "([{|":
                 factors.append(self.power())
             else:
                 return factors[0] if len(factors) == 1 else Product(tuple(factors))

@@ -117,9 +117,7 @@ def _same_line(gold: Relation, answer: Relation) -> Equality:
         return undecided("no constant multiple of each other")
     if gold.operators[0] not in ("=", "!=") and factor < 0:
         return different("the inequality points the other way")
-    return Equality(
-        True, "equal as equations" if gold.operators == ("=",) else "equal as inequalities"
-    )
+    return Equality(True, "equal as equations" if gold.operators == ("=",) else "equal as inequalities")
 
 
 def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:
@@ -170,9 +168,7 @@ def _zero_of(residual: Node, name: str, point: Point) -> acb | None:
         return None
     solution = -at[0] / slope
     # The residual is a line as far as four points show; that this is a solution is what counts.
-    return (
-        solution if ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0)) else None
-    )
+    return solution if ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0)) else None
 
 
 _INFINITY: Final = Constant("infinity")
@@ -288,10 +284,7 @@ def _isolated(left: Node, right: Node, operator: str) -> tuple[Node, Node, str]:
         if not monomial:
             shift = coefficient / bottom
         elif (
-            len(monomial) == 1
-            and monomial[0][1] == 1
-            and form.field.keys[monomial[0][0]][0] == "symbol"
-            and slope == 0
+            len(monomial) == 1 and monomial[0][1] == 1 and form.field.keys[monomial[0][0]][0] == "symbol" and slope == 0
         ):
             slope = coefficient / bottom
         else:

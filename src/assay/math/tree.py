@@ -379,14 +379,8 @@ def _only_names(node: Node) -> bool:
     if isinstance(node, Symbol | Words):
         return True
     if isinstance(node, Apply):
-        return node.function.endswith("()") or (
-            node.function == "abs" and _only_names(node.arguments[0])
-        )
+        return node.function.endswith("()") or (node.function == "abs" and _only_names(node.arguments[0]))
     if isinstance(node, Listing) and node.kind != "round":
         return False
     parts = children(node)
-    return (
-        isinstance(node, Sum | Product | Quotient | Listing)
-        and bool(parts)
-        and all(map(_only_names, parts))
-    )
+    return isinstance(node, Sum | Product | Quotient | Listing) and bool(parts) and all(map(_only_names, parts))

@@ -6,14 +6,7 @@ from typing import Final
 
 from flint import acb, arb, fmpq
 
-from assay.math.balls import (
-    NotAlgebraicError,
-    TooLargeError,
-    UndefinedError,
-    ball,
-    bits_to_prove_zero,
-    is_real,
-)
+from assay.math.balls import NotAlgebraicError, TooLargeError, UndefinedError, ball, bits_to_prove_zero, is_real
 from assay.math.exact import proves_equal
 from assay.math.normalization import agree
 from assay.math.tree import (
@@ -58,9 +51,7 @@ def compare_values(gold: Node, answer: Node, options: MathOptions) -> Equality:
     answered = _told_apart(gold, answer, names, tries=_POINTS)
     if answered is not None:
         return answered
-    return (
-        SAME if same else undecided("no point tells them apart, and no proof that they are equal")
-    )
+    return SAME if same else undecided("no point tells them apart, and no proof that they are equal")
 
 
 def _told_apart(gold: Node, answer: Node, names: list[str], *, tries: int) -> Equality | None:
@@ -209,9 +200,7 @@ def rational_of(node: Node) -> fmpq | None:
             below, above = rational_of(base), rational_of(exponent)
             if below is None or above is None or above.q != 1 or abs(above.p) > 1000:
                 return None
-            if (below == 0 and above.p <= 0) or abs(above.p) * (
-                below.p.bit_length() + below.q.bit_length()
-            ) > 8000:
+            if (below == 0 and above.p <= 0) or abs(above.p) * (below.p.bit_length() + below.q.bit_length()) > 8000:
                 return None
             return below ** int(above.p)
         case _:
@@ -280,9 +269,7 @@ def _value(node: Node) -> Node:
     return node.value if isinstance(node, Quantity) else node
 
 
-def _compare_converted(
-    one: tuple[Node, str], two: tuple[Node, str], options: MathOptions
-) -> Equality:
+def _compare_converted(one: tuple[Node, str], two: tuple[Node, str], options: MathOptions) -> Equality:
     (left, unit), (right, other) = one, two
     first, second = unit_of(unit), unit_of(other)
     if first is None or second is None:

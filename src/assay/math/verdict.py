@@ -4,14 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 Status = Literal[
-    "equal",
-    "different",
-    "no_answer",
-    "answer_unparsable",
-    "gold_unparsable",
-    "out_of_time",
-    "too_large",
-    "error",
+    "equal", "different", "no_answer", "answer_unparsable", "gold_unparsable", "out_of_time", "too_large", "error"
 ]
 """How a comparison ended. Only `equal` is a yes; `gold_unparsable` and `error` say nothing of the answer."""
 

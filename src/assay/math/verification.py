@@ -25,9 +25,7 @@ _known: dict[tuple[Open, int], MathVerdict] = {}
 Pair = tuple[object, object]
 
 
-def verify(
-    gold: object, answer: object, *, options: MathOptions | None = None, timeout: float = 5.0
-) -> MathVerdict:
+def verify(gold: object, answer: object, *, options: MathOptions | None = None, timeout: float = 5.0) -> MathVerdict:
     r"""Whether the answer equals the gold, and why. `timeout` is in seconds of work.
 
     >>> verify(r"\frac12", "0.5")
@@ -47,9 +45,7 @@ def verify_many(
     rules = options or DEFAULT
     findings = [_settled(gold, answer, rules) for gold, answer in pairs]
     futures = {
-        question: _pool().submit(
-            *_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
-        )
+        question: _pool().submit(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)
         for question in _open(findings)
     }
     done = sum(isinstance(finding, MathVerdict) for finding in findings)
@@ -113,9 +109,7 @@ def _open(findings: Sequence[MathVerdict | Open]) -> list[Open]:
     return list(dict.fromkeys(finding for finding in findings if isinstance(finding, Open)))
 
 
-def _filled(
-    findings: Sequence[MathVerdict | Open], found: Mapping[Open, MathVerdict]
-) -> list[MathVerdict]:
+def _filled(findings: Sequence[MathVerdict | Open], found: Mapping[Open, MathVerdict]) -> list[MathVerdict]:
     return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
@@ -178,9 +172,7 @@ def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int]:
     return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
 
 
-def _remembered(
-    question: Open, options: MathOptions, outcome: Outcome, timeout: float
-) -> MathVerdict:
+def _remembered(question: Open, options: MathOptions, outcome: Outcome, timeout: float) -> MathVerdict:
     """The verdict that an outcome is, kept when it will be the same next time."""
     verdict = MathVerdict(*_verdict(question, outcome, timeout), "symbolic")
     if outcome.ok:

@@ -99,8 +99,7 @@ def _of_tools(message: Message) -> tuple[str, list[Any]]:
         result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": parts}
         return "user", [result]
     calls = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)}
-        for call in tool_calls(message)
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in tool_calls(message)
     ]
     said = [part for part in parts if part.get("text") != ""]
     return message["role"], said + calls

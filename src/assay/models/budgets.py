@@ -150,9 +150,7 @@ class Ledger:
                 self.models[model] += 1
             self._changed()
 
-    def count_dry_run(
-        self, usage: Usage, cost: float | None, *, most_calls: int, most_cost: float
-    ) -> None:
+    def count_dry_run(self, usage: Usage, cost: float | None, *, most_calls: int, most_cost: float) -> None:
         """Count a call that would be made, and what it may come to at most."""
         for ledger in self.chain():
             ledger._add(usage, cost, "")
@@ -163,9 +161,7 @@ class Ledger:
         if self.on_change is not None:
             self.on_change()
 
-    def count(
-        self, *, retries: int = 0, hits: int = 0, shared: int = 0, error: str = "", model: str = ""
-    ) -> None:
+    def count(self, *, retries: int = 0, hits: int = 0, shared: int = 0, error: str = "", model: str = "") -> None:
         """Count what costs nothing by itself."""
         for ledger in self.chain():
             with ledger._lock:
@@ -403,11 +399,7 @@ def without_a_price(model: str) -> BudgetExceeded:
 
 @contextmanager
 def budget(
-    *,
-    dollars: float | None = None,
-    seconds: float | None = None,
-    spent: float = 0.0,
-    rollout: float | None = None,
+    *, dollars: float | None = None, seconds: float | None = None, spent: float = 0.0, rollout: float | None = None
 ) -> Generator[Ledger]:
     """Count, and bound, what is asked of models inside the block.
 
@@ -424,9 +416,7 @@ def budget(
     for name, value in given.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
-    made = Ledger(
-        dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current()
-    )
+    made = Ledger(dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current())
     with counting_in(made) as ledger:
         yield ledger
 

@@ -168,17 +168,13 @@ class EndpointModel:
             raise without_a_price(self.id)
         return 0.0
 
-    async def _answered(
-        self, attempt: SendAttempt, request: Request, expected: Usage, ledger: Ledger | None
-    ) -> Reply:
+    async def _answered(self, attempt: SendAttempt, request: Request, expected: Usage, ledger: Ledger | None) -> Reply:
         total = expected.prompt + expected.completion
         answer, seconds = await self.endpoint.ask(attempt, total, self.name)
         try:
             reply = self._format.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise Overloaded(
-                f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}"
-            ) from None
+            raise Overloaded(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
         usage = reply.usage if reply.usage.prompt else self.tokens.guessed(request, reply.text)
         self.tokens.learn(request, usage)
         self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)

@@ -5,15 +5,7 @@ from typing import Any
 
 from assay.errors import Refused
 from assay.models.model import Reply, Request, Token, Usage, json_schema
-from assay.models.payload import (
-    LOGPROBS,
-    SCHEMA,
-    SEED,
-    TEMPERATURE,
-    Payload,
-    joined,
-    with_schema_in_words,
-)
+from assay.models.payload import LOGPROBS, SCHEMA, SEED, TEMPERATURE, Payload, joined, with_schema_in_words
 from assay.types import Message
 from assay.wording import short_repr
 
@@ -81,10 +73,7 @@ def _settings(request: Request) -> dict[str, dict[str, Any]]:
     settings: dict[str, dict[str, Any]] = {}
     if request.schema is not None:
         schema = json_schema(request.schema)
-        settings[SCHEMA] = {
-            "response_mime_type": "application/json",
-            "response_json_schema": schema,
-        }
+        settings[SCHEMA] = {"response_mime_type": "application/json", "response_json_schema": schema}
     if request.temperature is not None:
         settings[TEMPERATURE] = {"temperature": request.temperature}
     if request.seed is not None:

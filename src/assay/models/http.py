@@ -73,9 +73,7 @@ class HttpAddress:
                 ssl=self._tls, allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
             ) as response:  # fmt: skip
-                said = _unzipped(
-                    await _body(response), response.headers.get("Content-Encoding", "")
-                )
+                said = _unzipped(await _body(response), response.headers.get("Content-Encoding", ""))
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise

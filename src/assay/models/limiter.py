@@ -254,9 +254,7 @@ class RateLimit:
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0]
     """
 
-    def __init__(
-        self, per_minute: float | None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, per_minute: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._clock = clock
         self._rate = None if per_minute is None else per_minute / 60
@@ -387,9 +385,7 @@ class CircuitBreaker:
     be to blame: texts that break a server are often the last of a batch. Those are not waited for as long.
     """
 
-    def __init__(
-        self, where: str, outage: float, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, where: str, outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.where = where
         self.outage = outage
         self._clock = clock
@@ -418,9 +414,7 @@ class CircuitBreaker:
                 self._answers_badly = True
                 self.is_open, self.pause = False, FIRST_PAUSE
 
-    def failed(
-        self, call: CallRecord, why: str, *, probed: bool = False, answered: bool = False
-    ) -> None:
+    def failed(self, call: CallRecord, why: str, *, probed: bool = False, answered: bool = False) -> None:
         """No answer, or the endpoint's own fault.
 
         `probed` when the call was to find out if it is back, `answered` when it did say something, such

@@ -114,8 +114,7 @@ def _content(request: Request) -> str:
     Each part has its length before it, so that no part can pass for two.
     """
     parts = [
-        f"{request.temperature} {request.max_tokens} {request.seed} {request.logprobs} "
-        f"{request.sample} ",
+        f"{request.temperature} {request.max_tokens} {request.seed} {request.logprobs} {request.sample} ",
         "" if request.schema is None else schema_text(request.schema),
     ]
     if request.tools or request.verbatim:

@@ -98,9 +98,7 @@ def _finish(reason: str | None) -> str:
     return "length" if said in _CUT else said
 
 
-_CUT = frozenset(
-    {"length", "max_tokens", "model_length", "max_length", "model_context_window_exceeded"}
-)
+_CUT = frozenset({"length", "max_tokens", "model_length", "max_length", "model_context_window_exceeded"})
 
 
 @cache

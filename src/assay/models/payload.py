@@ -125,16 +125,7 @@ def text_of(content: Any) -> str:
 
 
 _WHOLE = frozenset(
-    {
-        "stop",
-        "end_turn",
-        "stop_sequence",
-        "eos",
-        "eos_token",
-        "end_of_turn",
-        "complete",
-        "completed",
-    }
+    {"stop", "end_turn", "stop_sequence", "eos", "eos_token", "end_of_turn", "complete", "completed"}
     | {"tool_calls", "tool_use", "function_call"}
 )
 """How a reply ends that is all there, in the words of various endpoints."""

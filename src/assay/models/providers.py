@@ -47,9 +47,7 @@ class _BaseUrl(NamedTuple):
 _BASE_URLS = {
     "openai": _BaseUrl("OPENAI_BASE_URL", "https://api.openai.com/v1", ""),
     "anthropic": _BaseUrl("ANTHROPIC_BASE_URL", "https://api.anthropic.com", "/v1"),
-    "gemini": _BaseUrl(
-        "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com", "/v1beta/openai"
-    ),
+    "gemini": _BaseUrl("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com", "/v1beta/openai"),
 }
 
 _CLOUDS = ("amazonaws.com", "googleapis.com", "azure.com")
@@ -85,17 +83,7 @@ def is_cloud(url: str) -> bool:
 
 
 _KEEP_PREFIXES = frozenset(
-    {
-        "anthropic",
-        "deepseek",
-        "fireworks",
-        "gemini",
-        "groq",
-        "ollama",
-        "openai",
-        "openrouter",
-        "xai",
-    }
+    {"anthropic", "deepseek", "fireworks", "gemini", "groq", "ollama", "openai", "openrouter", "xai"}
 )
 
 

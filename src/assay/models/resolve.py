@@ -141,9 +141,7 @@ def _instead(provider: str, name: str) -> str:
 def _at_address(source: str, options: _Options) -> Model:
     url, _, name = source.partition("#")
     if not name:
-        raise Refused(
-            f"{source!r} names no model at that address: add #name, as the endpoint lists it"
-        )
+        raise Refused(f"{source!r} names no model at that address: add #name, as the endpoint lists it")
     provider = provider_at(url) or ""
     url = PROVIDERS[provider].url if provider else url.rstrip("/")
     variable = PROVIDERS[provider].key if provider else "ASSAY_API_KEY"
@@ -179,10 +177,7 @@ def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Opti
     known = provider_at(url)
     provider = known or ("" if url else maker)
     where = PROVIDERS[known].url if known else url or protocol
-    written, send = (
-        _format(protocol, provider, options),
-        SdkSend(quiet, found[1], telltale(key, password)),
-    )
+    written, send = (_format(protocol, provider, options), SdkSend(quiet, found[1], telltale(key, password)))
     price = price_of(maker, name) if is_cloud(url) else None
     return _model(where, provider, name, key, written, send, options, price)
 

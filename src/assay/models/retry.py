@@ -135,9 +135,7 @@ class Endpoint:
         attempt = 1
         call = CallRecord()
         while True:
-            turns = (
-                Endpoint._sharing(self.where, self.limits) if Endpoint._sharing else self.limiter
-            )
+            turns = Endpoint._sharing(self.where, self.limits) if Endpoint._sharing else self.limiter
             turn = self._wait(turns, tokens, model, call, again=attempt > 1)
             probes = await (turn if run_ends == NEVER else self._in_time(turn, run_ends))
             start = time.monotonic()
@@ -163,9 +161,7 @@ class Endpoint:
             wait = backoff(attempt, self._typical, health) if result.wait is None else result.wait
             if attempt >= self.limits.attempts or time.monotonic() + wait > ends:
                 tried = "after one try" if attempt == 1 else f"after {attempt} tries"
-                advice = (
-                    f"it asks for {wait:.3g} s" if result.wait is not None else "try again later"
-                )
+                advice = f"it asks for {wait:.3g} s" if result.wait is not None else "try again later"
                 raise result.error(f"{self.where} gave no answer {tried}: {result.what} ({advice})")
             await asyncio.sleep(wait)
             attempt += 1
@@ -197,9 +193,7 @@ class Endpoint:
                     raise Refused(str(error), error.status)
                 raise type(error)(str(error))
 
-    async def _wait(
-        self, turns: Turns, tokens: int, model: str, call: CallRecord, *, again: bool
-    ) -> bool:
+    async def _wait(self, turns: Turns, tokens: int, model: str, call: CallRecord, *, again: bool) -> bool:
         """Wait until this endpoint may be asked; whether to probe if it is back."""
         while True:
             self._refuse_if_shut(model)
@@ -221,19 +215,11 @@ class Endpoint:
                 return await turn
         except TimeoutError:
             raise DeadlineExceeded(
-                f"the run's time was up before {self.where} could be asked: give it more, or let "
-                "more calls go at once"
+                f"the run's time was up before {self.where} could be asked: give it more, or let more calls go at once"
             ) from None
 
     async def _attempt(
-        self,
-        send: SendAttempt,
-        turns: Turns,
-        start: float,
-        ends: float,
-        call: CallRecord,
-        *,
-        probes: bool,
+        self, send: SendAttempt, turns: Turns, start: float, ends: float, call: CallRecord, *, probes: bool
     ) -> RawReply | _Failure:
         """What came of one attempt. A turn is held, and given back here."""
         allowed = min(self.limits.timeout, ends - start)
@@ -252,15 +238,10 @@ class Endpoint:
             turns.leave(outcome, seconds)
         self._learn(result, seconds, call, probes=probes)
         if isinstance(result, RawReply) and result.status != 200:
-            raise Refused(
-                f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}",
-                result.status,
-            )
+            raise Refused(f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}", result.status)
         return result
 
-    def _learn(
-        self, result: RawReply | _Failure, seconds: float, call: CallRecord, *, probes: bool
-    ) -> None:
+    def _learn(self, result: RawReply | _Failure, seconds: float, call: CallRecord, *, probes: bool) -> None:
         self._health += MEMORY * (isinstance(result, RawReply) - self._health)
         if isinstance(result, _Failure) and result.outcome == "failed":
             self.breaker.failed(call, result.what, probed=probes, answered=result.answered)

@@ -14,12 +14,7 @@ from assay.redaction import redacted, without
 CONNECTIONS = 1000
 """That a client keeps open at most."""
 
-_CONNECTION = (
-    "APIConnectionError",
-    "TransportError",
-    "ClientConnectionError",
-    "ClientPayloadError",
-)
+_CONNECTION = ("APIConnectionError", "TransportError", "ClientConnectionError", "ClientPayloadError")
 """What the SDKs, and the HTTP clients under them, raise when there is no whole answer."""
 
 Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
@@ -61,9 +56,7 @@ def without_retries(client: Any, timeout: float) -> Any:
 class SdkSend:
     """Asks through the client. A sync client waits in a thread, so few calls go at once."""
 
-    def __init__(
-        self, client: Any, create: Callable[..., Any], secrets: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, client: Any, create: Callable[..., Any], secrets: Sequence[str] = ()) -> None:
         """`secrets` are what the client sends, struck out where an answer repeats them."""
         self._client = client
         self._create = create
@@ -152,9 +145,7 @@ def _refusal(error: Exception) -> RawReply | None:
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if isinstance(status, int) and 400 <= status < 600:
         headers = getattr(getattr(error, "response", None), "headers", None)
-        return RawReply(
-            status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error))
-        )
+        return RawReply(status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error)))
     if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):
         raise ConnectionError(str(error)) from error
     return None

@@ -68,9 +68,7 @@ def _found_value(text: str, schema: type[BaseModel], check: Check | None) -> Bas
     return value
 
 
-def _refuse_another_verdict(
-    other: dict[str, Any] | None, value: BaseModel, check: Check | None
-) -> None:
+def _refuse_another_verdict(other: dict[str, Any] | None, value: BaseModel, check: Check | None) -> None:
     """Raise `Unreadable` when an earlier object is a verdict on offer, and another one."""
     schema = type(value)
     try:
@@ -81,14 +79,10 @@ def _refuse_another_verdict(
         return
     first, second = (_verdict(one.model_dump()) for one in (earlier, value))
     if first != second:
-        raise Unreadable(
-            f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one"
-        )
+        raise Unreadable(f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one")
 
 
-_REASONS = frozenset(
-    {"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"}
-)
+_REASONS = frozenset({"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"})
 
 
 def _verdict(value: Any) -> Any:
@@ -214,9 +208,7 @@ def without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for name, value in pairs:
         if known.setdefault(name, value) != value:
-            raise Unreadable(
-                f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict"
-            )
+            raise Unreadable(f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict")
     return known
 
 
@@ -274,8 +266,6 @@ def _python_literal(source: str) -> Any:
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             # Written out and not worked out, so that nested objects cost no more than flat ones.
-            keys = [
-                (repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)
-            ]
+            keys = [(repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)]
             without_doubles(keys)
     return ast.literal_eval(tree)

@@ -129,9 +129,7 @@ def extract_json_text(text: str) -> str | None:
 def _last_json(text: str) -> tuple[str, Any] | None:
     blocks = [fence.content.strip() for fence in fences(text)]
     whole = (block for block in reversed(blocks) if json_spans(block) == [(0, len(block))])
-    return _first_loaded(whole) or _first_loaded(
-        text[start:end] for start, end in reversed(json_spans(text))
-    )
+    return _first_loaded(whole) or _first_loaded(text[start:end] for start, end in reversed(json_spans(text)))
 
 
 def _first_loaded(sources: Iterable[str]) -> tuple[str, Any] | None:

@@ -149,9 +149,7 @@ class MaybeThinkParser(Parser):
     ''
     """
 
-    def __init__(
-        self, extract_fn: Callable[[str], Any] = identity, accept_unfinished: bool = False
-    ) -> None:
+    def __init__(self, extract_fn: Callable[[str], Any] = identity, accept_unfinished: bool = False) -> None:
         super().__init__(extract_fn)
         self.accept_unfinished = accept_unfinished
         """Whether a thought that was cut off may be read as an answer."""

@@ -53,9 +53,7 @@ class XMLParser(Parser):
         self.answer_field = answer_field
         """Read by `parse_answer`; the canonical name stands for all names of its field."""
         self._names = tuple(name for names in self.fields for name in names)
-        by_name = {name: (name,) for name in self._names} | {
-            names[0]: names for names in self.fields
-        }
+        by_name = {name: (name,) for name in self._names} | {names[0]: names for names in self.fields}
         self._answer_names = by_name.get(answer_field, ())
         self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
 
@@ -117,11 +115,7 @@ class XMLParser(Parser):
         >>> XMLParser(["answer"]).format(answer=4)
         '<answer>\\n4\\n</answer>'
         """
-        given = {
-            name: value
-            for name, value in values.items()
-            if value is not None and value is not MISSING
-        }
+        given = {name: value for name, value in values.items() if value is not None and value is not MISSING}
         for name in values:
             if name not in self._names:
                 raise ValueError(f"there is no field {name!r}{self._meant(name)}")
@@ -204,9 +198,7 @@ def _names_of(field: object) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise TypeError(f"field {field!r} holds {name!r}, which is not a name")
         if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'"
-            )
+            raise ValueError(f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'")
     return cast("tuple[str, ...]", names)
 
 
@@ -216,19 +208,13 @@ def _only(names: tuple[str, ...], given: dict[str, Any]) -> str:
     if not chosen:
         raise ValueError(f"field {' or '.join(map(repr, names))} has no value")
     if len(chosen) > 1:
-        raise ValueError(
-            f"one field has two values: give {' or '.join(map(repr, chosen))}, not both"
-        )
+        raise ValueError(f"one field has two values: give {' or '.join(map(repr, chosen))}, not both")
     return chosen[0]
 
 
 def _closed_names(tags: Iterable[tuple[str, str]]) -> set[str]:
     """The names of which some opening tag is followed by its own closing tag, and no tag between."""
-    return {
-        name
-        for (slash, name), following in pairwise(tags)
-        if not slash and following == ("/", name)
-    }
+    return {name for (slash, name), following in pairwise(tags) if not slash and following == ("/", name)}
 
 
 def _pair_up(tags: Iterable[tuple[str, str]]) -> bool:

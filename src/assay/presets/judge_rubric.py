@@ -117,12 +117,7 @@ class JudgeRubric(Rubric):
         super().add_reward_func(func, weight)
 
     async def judge(
-        self,
-        prompt: Messages,
-        completion: Messages,
-        answer: Any = "",
-        state: Any = None,
-        **fields: Any,
+        self, prompt: Messages, completion: Messages, answer: Any = "", state: Any = None, **fields: Any
     ) -> str:
         """What the judge replies, as it wrote it; of several judges, the first.
 
@@ -154,9 +149,7 @@ class JudgeRubric(Rubric):
     def _rated(self, reply: str) -> Score:
         return rated(reply, self.parser if self._reads_replies else Parser(), self.points)
 
-    def _values(
-        self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]
-    ) -> dict[str, str]:
+    def _values(self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]) -> dict[str, str]:
         """What stands in each place of the template."""
         text = view_of(completion)[1]
         found = text if self._reads_replies else self.parser.parse_answer(completion)
@@ -185,9 +178,7 @@ def _checked(points: Any) -> Points:
     except (TypeError, ValueError):
         low = high = 0.0
     if not low < high < math.inf or low == -math.inf:
-        raise RubricError(
-            f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)"
-        )
+        raise RubricError(f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)")
     return Points(low, high)
 
 
@@ -242,9 +233,7 @@ class TemplateJudge:
         """Who is asked: those that were named, or the configured default."""
         return self._models or (default_model(),)
 
-    async def replies(
-        self, values: Mapping[str, str], state: object = None, *, count: int | None = None
-    ) -> list[str]:
+    async def replies(self, values: Mapping[str, str], state: object = None, *, count: int | None = None) -> list[str]:
         """What the models, or the first `count` of them, reply to the template with these values."""
         words = self.words(values)
 
@@ -305,9 +294,7 @@ def settings_of(sampling: Mapping[str, Any] | None) -> tuple[dict[str, Any], dic
     return settings, extra
 
 
-def models_of(
-    client: Any, names: Sequence[Any] | None, extra: Mapping[str, Any]
-) -> tuple[Model, ...]:
+def models_of(client: Any, names: Sequence[Any] | None, extra: Mapping[str, Any]) -> tuple[Model, ...]:
     """The models that a client and names stand for; none when there are neither."""
     if isinstance(names, str):
         names = (names,)
@@ -371,9 +358,7 @@ def _of_fields(answer: str, parser: XMLParser, points: Points | None) -> Score:
     offered = [name for name in wanted if parsed.get(name)]
     if not offered:
         if any(f"<{name}>" in answer for name in names):
-            raise JudgeError(
-                f"the reply has no {_first(wanted, names)!r} in its tags: {answer[:SHOWN]!r}"
-            )
+            raise JudgeError(f"the reply has no {_first(wanted, names)!r} in its tags: {answer[:SHOWN]!r}")
         # A judge that leaves every tag out may still have said something clear.
         return Score(read_rating(answer, points), answer.strip())
     value = read_rating(parsed[offered[0]], points)

@@ -93,9 +93,7 @@ class MathRubric(Rubric):
         """
         return WorkerExecutor(self.max_workers, self._check.timeout_seconds)
 
-    async def correct_answer(
-        self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any
-    ) -> float:
+    async def correct_answer(self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any) -> float:
         """1.0 when the parsed completion is the same mathematics as `answer`, else 0.0.
 
         Raises `GradingError` when that cannot be said, as when `answer` is no mathematics.
@@ -110,9 +108,7 @@ def _refuse_bad_limits(max_workers: Any, timeout_seconds: Any) -> None:
     if type(max_workers) is not int or max_workers < 1:
         raise RubricError(f"max_workers is {short_repr(max_workers)}: give a whole number above 0")
     if type(timeout_seconds) not in (int, float) or not 0 < timeout_seconds < math.inf:
-        raise RubricError(
-            f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0"
-        )
+        raise RubricError(f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0")
 
 
 class WorkerExecutor(ThreadPoolExecutor):
@@ -139,9 +135,7 @@ class WorkerExecutor(ThreadPoolExecutor):
         return type(self), (self._max_workers, self._timeout)
 
 
-def _in_worker(
-    function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], timeout: float
-) -> Any:
+def _in_worker(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], timeout: float) -> Any:
     # Imported late: few rubrics have functions for it.
     from assay.isolation import shared_pool
 

@@ -96,8 +96,7 @@ class _Number(NamedTuple):
 
 
 _SEVERAL = re.compile(
-    rf"(?<![\w.]){_FIGURE}\s*(?:[–—-]|\bto\b|\bor\b|\bthrough\b)\s*{_FIGURE}(?!\w|\.\d)",
-    re.IGNORECASE,
+    rf"(?<![\w.]){_FIGURE}\s*(?:[–—-]|\bto\b|\bor\b|\bthrough\b)\s*{_FIGURE}(?!\w|\.\d)", re.IGNORECASE
 )
 _NUMBER = re.compile(
     rf"(?<![\w.,/–-])([+-]?{_FIGURE})"
@@ -184,9 +183,7 @@ def _only_number(text: str, points: Points | None, reply: str) -> float | None:
 
 
 def _two_verdicts(first: str, second: str, reply: str) -> JudgeError:
-    return JudgeError(
-        f"the reply gives two different verdicts, {first} and then {second}: {reply[:SHOWN]!r}"
-    )
+    return JudgeError(f"the reply gives two different verdicts, {first} and then {second}: {reply[:SHOWN]!r}")
 
 
 def _number(match: re.Match[str]) -> _Number:
@@ -209,7 +206,5 @@ def _checked_worth(number: _Number, points: Points | None, text: str) -> float:
     if not 0 <= worth <= 1:
         scale = points or "0 to 1"
         advice = "" if points else "; name the scale in the prompt, or pass points="
-        raise JudgeError(
-            f"the reply gives {number.value:g}, which is not from {scale}{advice}: {text[:SHOWN]!r}"
-        )
+        raise JudgeError(f"the reply gives {number.value:g}, which is not from {scale}{advice}: {text[:SHOWN]!r}")
     return worth

@@ -76,9 +76,7 @@ _LAST = "Last output from code snippet:\n"
 
 def is_run(completion: object) -> bool:
     """Whether a completion is what smolagents keeps, rather than a usual chat."""
-    return any(
-        role_of(item) in (_CALL, _RESPONSE) or _is_step(item) for item in steps_of(completion)
-    )
+    return any(role_of(item) in (_CALL, _RESPONSE) or _is_step(item) for item in steps_of(completion))
 
 
 def steps_of(run: object) -> Sequence[Any]:
@@ -135,9 +133,7 @@ def names_called(code: str) -> list[str]:
 
 
 def _is_step(item: object) -> bool:
-    return not role_of(item) and any(
-        field_of(item, name) is not None for name in ("step_number", "plan", "task")
-    )
+    return not role_of(item) and any(field_of(item, name) is not None for name in ("step_number", "plan", "task"))
 
 
 def _is_action(step: object) -> bool:
@@ -225,9 +221,7 @@ def _begins(message: object, held: Sequence[object]) -> bool:
         return any(role_of(each) != "assistant" for each in held)
     if role == _RESPONSE:
         # The error of a step with calls names the first of them.
-        return message_text(message).startswith(_FAILED) and any(
-            role_of(each) == _CALL for each in held
-        )
+        return message_text(message).startswith(_FAILED) and any(role_of(each) == _CALL for each in held)
     return role == "assistant"
 
 
@@ -246,8 +240,7 @@ def _step(messages: Iterable[Any]) -> dict[str, Any]:
             step["error"] = text.partition(_FAILED)[2] or text
     calls = tool_calls(step)
     gives_answer = any(
-        call.name == FINAL or (call.name == CODE and FINAL in names_called(call.arguments))
-        for call in calls
+        call.name == FINAL or (call.name == CODE and FINAL in names_called(call.arguments)) for call in calls
     )
     if gives_answer and "error" not in step:
         step["is_final_answer"] = True

@@ -99,9 +99,7 @@ class ToolRubric(Rubric):
             return Score(0.0, "the parser reads no answer in it")
         if _is_same(found, expected):
             return Score(1.0, "the answer is as expected")
-        return Score(
-            0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected"
-        )
+        return Score(0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected")
 
     def tool_execution_reward_func(self, completion: Messages, **kwargs: Any) -> Score:
         """The share of calls that succeeded, of those that were replied to; 0.0 without any."""
@@ -156,9 +154,7 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
                 "with def, or give it a `name`"
             )
         if name in found:
-            raise RubricError(
-                f"two tools are called {name!r}, and calls do not say which is meant: rename one"
-            )
+            raise RubricError(f"two tools are called {name!r}, and calls do not say which is meant: rename one")
         found[name] = tool
     return found
 
@@ -170,9 +166,7 @@ def _name(tool: Any) -> str:
     if isinstance(tool, Mapping):
         schema = cast("Mapping[str, Any]", tool)
         inner = schema.get("function")
-        name = cast("Mapping[str, Any]", inner if isinstance(inner, Mapping) else schema).get(
-            "name"
-        )
+        name = cast("Mapping[str, Any]", inner if isinstance(inner, Mapping) else schema).get("name")
         return name if isinstance(name, str) else ""
     return name_of(tool)
 

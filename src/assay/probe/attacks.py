@@ -144,9 +144,7 @@ def attack_of(row: Mapping[str, Any]) -> Attack:
     name = row.get("id", "without an id")
     for key, value in row.items():
         if key not in _KEYS:
-            raise TrustError(
-                f"attack {name}: {short_repr(key)} is no field: {did_you_mean(key, _KEYS)}"
-            )
+            raise TrustError(f"attack {name}: {short_repr(key)} is no field: {did_you_mean(key, _KEYS)}")
         if not isinstance(value, bool if key == "harmless" else str):
             form = "true or false" if key == "harmless" else "a text"
             raise TrustError(f"attack {name}: {key} is {short_repr(value)}: give {form}")
@@ -156,9 +154,7 @@ def attack_of(row: Mapping[str, Any]) -> Attack:
     return Attack(**row)
 
 
-def attacks_of(
-    families: Sequence[str] = (), *, limit: int | None = None, seed: int = 0
-) -> tuple[Attack, ...]:
+def attacks_of(families: Sequence[str] = (), *, limit: int | None = None, seed: int = 0) -> tuple[Attack, ...]:
     """Attacks of these families, of all by default, with their harmless twins.
 
     `limit` takes so many at random, as evenly from the families as there are.
@@ -171,17 +167,11 @@ def attacks_of(
     known = list(dict.fromkeys(attack.family for attack in shipped_attacks()))
     for family in families:
         if family not in known:
-            raise TrustError(
-                f"there is no family {family!r} of attacks: {did_you_mean(family, known)}"
-            )
+            raise TrustError(f"there is no family {family!r} of attacks: {did_you_mean(family, known)}")
     listed = [attack for attack in shipped_attacks() if not families or attack.family in families]
     drawn = _draw(listed, limit, seed)
     wanted = {attack.family for attack in drawn}
-    return tuple(
-        attack
-        for attack in listed
-        if attack in drawn or (attack.harmless and attack.family in wanted)
-    )
+    return tuple(attack for attack in listed if attack in drawn or (attack.harmless and attack.family in wanted))
 
 
 def _draw(listed: Sequence[Attack], limit: int | None, seed: int) -> list[Attack]:

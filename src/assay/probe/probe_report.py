@@ -133,9 +133,7 @@ class ProbeReport:
     @cached_property
     def alarms(self) -> tuple[int, int]:
         """Of texts without an attack: those that a guard took for attacks, and all of them."""
-        said = {
-            trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error
-        }
+        said = {trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error}
         return sum(reason.startswith(INJECTION) for reason in said.values()), len(said)
 
     @cached_property

@@ -94,10 +94,7 @@ async def _attack(
     bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
     baselines = await judge.trials(bare)
     failed = {(trial.criterion, trial.bait) for trial in baselines if is_failed(trial)}
-    fit = [
-        (target, [bait for bait in target.baits if (target.name, bait.name) in failed][:MOST])
-        for target in targets
-    ]
+    fit = [(target, [bait for bait in target.baits if (target.name, bait.name) in failed][:MOST]) for target in targets]
 
     def attempts(harmless: bool) -> list[_Attempt]:
         """Every attack on every criterion, on the baits in turn."""
@@ -163,9 +160,7 @@ class Target:
     baits: tuple[Bait, ...]
 
 
-def targets_of(
-    rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0
-) -> list[Target]:
+def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0) -> list[Target]:
     """Every judged criterion of a rubric with its baits.
 
     They are its golden examples that should fail it; without any, the `responses` (texts, or
@@ -178,17 +173,13 @@ def targets_of(
     """
     others = tuple(_response_baits(responses)) or off_topic(seed)
     found = [
-        Target(
-            f"{inside}{criterion.name}", criterion, _golden_baits(criterion, each.golden) or others
-        )
+        Target(f"{inside}{criterion.name}", criterion, _golden_baits(criterion, each.golden) or others)
         for inside, each in rubrics_inside(rubric)
         for criterion in each.criteria
         if criterion.judged
     ]
     if not found:
-        raise TrustError(
-            "nothing in this rubric is judged by a model, so there is no judge to attack"
-        )
+        raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
     return found
 
 
@@ -270,9 +261,7 @@ class _Judge:
         for place, attempt in enumerate(attempts):
             by_text.setdefault((attempt.text, attempt.bait), []).append((place, attempt))
         models = self.grader.models()
-        found = await side_by_side(
-            self._one, list(by_text.values()), room=lambda: all(map(has_room, models))
-        )
+        found = await side_by_side(self._one, list(by_text.values()), room=lambda: all(map(has_room, models)))
         by_place = {place: trial for group in found for place, trial in group}
         return [by_place[place] for place in sorted(by_place)]
 
@@ -284,10 +273,7 @@ class _Judge:
         criteria = [attempt.target.criterion for _, attempt in group]
         view = JudgeInput(first.text, first.bait.fields)
         scores = await scores_from(self.grader, view, criteria, first.bait.query)
-        trials = [
-            (place, _trial(attempt, score))
-            for (place, attempt), score in zip(group, scores, strict=True)
-        ]
+        trials = [(place, _trial(attempt, score)) for (place, attempt), score in zip(group, scores, strict=True)]
         self.watch.fresh += len(trials)
         self.watch.errors += sum(trial.fooled is None for _, trial in trials)
         self.watch.tell()
@@ -350,18 +336,14 @@ class Bare(PerCriterionGrader):
     def __init__(self, grader: Autograder) -> None:
         """`grader` is one that asks a single model, such as `PerCriterionGrader`."""
         if not isinstance(grader, ModelGrader):
-            raise TrustError(
-                f"{grader.title} asks in its own way, so there is no bare form of it: leave it out"
-            )
+            raise TrustError(f"{grader.title} asks in its own way, so there is no bare form of it: leave it out")
         asker = cast("ModelGrader[Any]", grader)
         generate = asker.generate_fn
         model = None if generate is not None else asker.model
         words = system_prompt("probe_bare", "assay.probe")
         super().__init__(generate, model=model, system_prompt=words, degenerate="ask")
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> list[Score]:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
         asked = f"Question:\n{query}\n\n" if query else ""
         opened = self.opened(f"{asked}Text:\n{to_grade}\n\n")
 

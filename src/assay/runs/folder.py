@@ -65,13 +65,9 @@ class Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise RunRefused(
-                f"{self.path} is a file, and a run is a folder: name another"
-            ) from None
+            raise RunRefused(f"{self.path} is a file, and a run is a folder: name another") from None
         except OSError as error:
-            raise RunRefused(
-                f"{self.path} cannot be made ({error.strerror}): name another"
-            ) from None
+            raise RunRefused(f"{self.path} cannot be made ({error.strerror}): name another") from None
 
     def about(self) -> RunAbout:
         """What run.json says."""
@@ -123,9 +119,7 @@ def write_json(path: Path, data: object) -> None:
             os.fsync(file.fileno())
         new.replace(path)
     except OSError as error:
-        raise RunError(
-            f"{path} cannot be written ({error.strerror}): see to that, and go on"
-        ) from None
+        raise RunError(f"{path} cannot be written ({error.strerror}): see to that, and go on") from None
     _sync_folder(path.parent)
 
 
@@ -148,9 +142,7 @@ try:
 except ImportError:  # Windows has none
     fcntl = None
 
-_UNSUPPORTED = frozenset(
-    {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL}
-)
+_UNSUPPORTED = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
 
 
 class Lock:
@@ -249,9 +241,7 @@ def _held(folder: Path, holder: dict[str, Any], file: Path | None = None) -> Run
     who = "another process" if pid is None else f"process {pid}"
     where = f" on {host}" if host and host != socket.gethostname() else ""
     gone = f", or delete {file} if it is gone" if file is not None else ""
-    return RunError(
-        f"{folder} is being written by {who}{where}: wait until it ends{gone}, or name another folder"
-    )
+    return RunError(f"{folder} is being written by {who}{where}: wait until it ends{gone}, or name another folder")
 
 
 def _lives(pid: int) -> bool:
@@ -298,9 +288,7 @@ def whole_lines(path: Path) -> int:
     return 0
 
 
-def numbered_lines(
-    path: Path, end: int, *, start: int = 0, number: int = 0
-) -> Iterator[tuple[str, int, bytes]]:
+def numbered_lines(path: Path, end: int, *, start: int = 0, number: int = 0) -> Iterator[tuple[str, int, bytes]]:
     """The lines up to a byte: `file:line` for errors, the byte where each begins, and itself.
 
     `start` is where to begin, after so many lines as `number` says.

@@ -34,9 +34,7 @@ class Journal:
     """
 
     @classmethod
-    def open(
-        cls, folder: str | os.PathLike[str], about: RunAbout, *, resume: bool = False
-    ) -> "Journal":
+    def open(cls, folder: str | os.PathLike[str], about: RunAbout, *, resume: bool = False) -> "Journal":
         """A new run, or with `resume` the one that is there, if there is one.
 
         Raises `RunError` when the folder holds a run and `resume` was not said, when that is another
@@ -61,9 +59,7 @@ class Journal:
         self._size = self.rows = 0
         saved = _saved_run(folder)
         if saved is not None and not resume:
-            raise RunRefused(
-                f"{folder.path} holds a run already: go on with it by resuming, or name another folder"
-            )
+            raise RunRefused(f"{folder.path} holds a run already: go on with it by resuming, or name another folder")
         if saved is not None:
             _refuse_another(folder, saved, about)
             about = saved.with_fields(resumed=saved.resumed + 1, options=about.options)
@@ -97,9 +93,7 @@ class Journal:
         """
         self.write_all([row])
 
-    def write_all(
-        self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None
-    ) -> None:
+    def write_all(self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None) -> None:
         """Append some rows at once. Give their `holdable` fields when those were made before."""
         texts = [holdable(row.fields) for row in rows] if fields is None else fields
         pairs = zip(rows, texts, strict=True)
@@ -179,10 +173,7 @@ class Journal:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 

@@ -51,16 +51,7 @@ class CriterionAbout:
 
     @classmethod
     def of(cls, criterion: Criterion) -> "CriterionAbout":
-        same = (
-            "name",
-            "weight",
-            "requirement",
-            "choices",
-            "allow_na",
-            "required",
-            "cap",
-            "pass_at",
-        )
+        same = ("name", "weight", "requirement", "choices", "allow_na", "required", "cap", "pass_at")
         return cls(
             **{name: getattr(criterion, name) for name in (*same, "tags", "report_only")},
             hash=criterion.content_hash,
@@ -107,9 +98,7 @@ class CriterionAbout:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "CriterionAbout":
-        known: dict[str, Any] = {
-            each.name: data[each.name] for each in fields(cls) if each.name in data
-        }
+        known: dict[str, Any] = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         for name in known.keys() & {"choices", "tags"}:
             known[name] = tuple(known[name])
         known["inside"] = tuple(map(cls.from_dict, known.get("inside", ())))
@@ -150,9 +139,7 @@ class RubricAbout:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RubricAbout":
-        known: dict[str, Any] = {
-            each.name: data[each.name] for each in fields(cls) if each.name in data
-        }
+        known: dict[str, Any] = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["criteria"] = tuple(map(CriterionAbout.from_dict, known.get("criteria", ())))
         return cls(**known)
 
@@ -238,9 +225,7 @@ class RunAbout:
     """How often the run was gone on with."""
 
     @classmethod
-    def of(
-        cls, kind: str, *, rubric: Any = None, judge: Autograder | str | None = None, **known: Any
-    ) -> "RunAbout":
+    def of(cls, kind: str, *, rubric: Any = None, judge: Autograder | str | None = None, **known: Any) -> "RunAbout":
         """What is known of a run that begins now. `rubric` and `judge` may be the objects themselves."""
         if rubric is not None and not isinstance(rubric, RubricAbout):
             rubric = RubricAbout.of(rubric)
@@ -342,10 +327,7 @@ def _settings(grader: Autograder) -> Iterator[str]:
     for parameter in signature(type(grader).__init__).parameters.values():
         name, usual = parameter.name, parameter.default
         value = held.get(name, held.get(f"_{name}", usual))
-        if name in _NO_SETTINGS or parameter.kind in (
-            Parameter.VAR_POSITIONAL,
-            Parameter.VAR_KEYWORD,
-        ):
+        if name in _NO_SETTINGS or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             continue
         if name == "normalize":
             usual = True

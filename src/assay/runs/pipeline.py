@@ -240,12 +240,7 @@ class Sink:
 
 @contextmanager
 def opened_sink(
-    folder: str | PathLike[str] | None,
-    about: RunAbout,
-    *,
-    resume: bool,
-    on_row: OnRow | None,
-    watch: Watch,
+    folder: str | PathLike[str] | None, about: RunAbout, *, resume: bool, on_row: OnRow | None, watch: Watch
 ) -> Generator[Sink]:
     """A sink into a folder; without one nothing is saved."""
     if folder is None:
@@ -355,9 +350,7 @@ class Feed:
 
 def _without_completion(key: Key) -> str:
     """What is said of a row whose completion is null: nothing was written, which is not an empty text."""
-    return (
-        f"NoCompletion: the completion of example {key[0]} is null: write it, or leave the row out"
-    )
+    return f"NoCompletion: the completion of example {key[0]} is null: write it, or leave the row out"
 
 
 def _undone(group: list[Pending]) -> Iterator[list[Pending]]:
@@ -417,9 +410,7 @@ async def score_rows(
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             feed = Feed(rows, rubrics, sink.has)
-            scoring = Pipeline(
-                sink, grader or rubrics.autograder, max_concurrent, exchanges=exchanges
-            )
+            scoring = Pipeline(sink, grader or rubrics.autograder, max_concurrent, exchanges=exchanges)
             stopped = await scoring.run(feed.units(), stopping)
             summary = sink.finish(complete=not stopped and feed.broken is None)
     if feed.broken is not None:
@@ -433,9 +424,7 @@ def refuse_too_few(max_concurrent: int) -> None:
         raise ValueError(f"max_concurrent is {max_concurrent}: give 1 or more")
 
 
-def _completed(
-    about: RunAbout | None, rubric: Any, grader: Autograder | None, rows: object
-) -> RunAbout:
+def _completed(about: RunAbout | None, rubric: Any, grader: Autograder | None, rows: object) -> RunAbout:
     """What is known of the run, with what the caller left out."""
     about = about or RunAbout.of("score", data=data_about(rows))
     if about.rubric is None and rubric is not None:
@@ -448,14 +437,7 @@ def _completed(
 class Pipeline:
     """Units of rows on their way to a sink."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        grader: Autograder | None,
-        max_concurrent: int,
-        *,
-        exchanges: bool = False,
-    ) -> None:
+    def __init__(self, sink: Sink, grader: Autograder | None, max_concurrent: int, *, exchanges: bool = False) -> None:
         self._sink = sink
         self._exchanges = exchanges
         self._grader = grader
@@ -551,10 +533,7 @@ def _by_scorer(unit: Sequence[Pending]) -> Iterator[tuple[Any, list[int]]]:
 
 
 def _row(
-    pending: Pending,
-    report: EvaluationReport,
-    spent: Spending = NOTHING,
-    timing: Mapping[str, float] | None = None,
+    pending: Pending, report: EvaluationReport, spent: Spending = NOTHING, timing: Mapping[str, float] | None = None
 ) -> Row:
     example, sample = pending.key
     error, before = pending.error, pending.saved
@@ -576,11 +555,7 @@ def _row(
 
 
 async def reports_on(
-    scorer: Any,
-    rows: list[dict[str, Any]],
-    grader: Autograder | None,
-    *,
-    lenient: bool = True,
+    scorer: Any, rows: list[dict[str, Any]], grader: Autograder | None, *, lenient: bool = True
 ) -> Sequence[EvaluationReport]:
     """A report a row. The rows are the checks' own, to read and to write.
 

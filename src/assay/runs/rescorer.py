@@ -64,9 +64,7 @@ class ReuseAnswers(Grader):
     def models(self) -> tuple[Model, ...]:
         return () if self._inner is None else self._inner.models()
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
-    ) -> JudgeAnswer:
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         saved = _answers_of(to_grade)
         known = {c.name: saved[q] for c in criteria if (q := question_of(c)) in saved}
         rest = [criterion for criterion in criteria if criterion.name not in known]
@@ -124,9 +122,7 @@ def saved_answers(report: EvaluationReport, criteria: Sequence[CriterionAbout]) 
     return dict(_answers(report.lines, criteria))
 
 
-def _answers(
-    lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout]
-) -> Iterator[tuple[str, Score]]:
+def _answers(lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout]) -> Iterator[tuple[str, Score]]:
     by_name = {criterion.name: criterion for criterion in criteria}
     for line in lines:
         criterion = by_name.get(line.name)

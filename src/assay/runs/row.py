@@ -213,9 +213,7 @@ class Compact:
 
     def _answer(self, place: int, line: CriterionReport) -> Any:
         if place < len(self.criteria):
-            score = Score(
-                line.value, line.reason, line.verdict, line.error, line.lines, line.disagreement
-            )
+            score = Score(line.value, line.reason, line.verdict, line.error, line.lines, line.disagreement)
             if line_of(self.criteria[place], score) == line:
                 return _short(score)
         return line.model_dump(mode="json", exclude_defaults=True)
@@ -255,14 +253,7 @@ def _is_like(one: Criterion, other: Criterion) -> bool:
 
 def _short(score: Score) -> list[Any]:
     value, reason, verdict, error, lines, disagreement = score
-    short = [
-        value,
-        verdict,
-        str(reason or ""),
-        error,
-        [_dumped(line) for line in lines],
-        disagreement,
-    ]
+    short = [value, verdict, str(reason or ""), error, [_dumped(line) for line in lines], disagreement]
     while len(short) > 1 and (short[-1] is None or short[-1] == "" or short[-1] == []):
         short.pop()
     return short
@@ -290,9 +281,7 @@ def _long(short: Any) -> Score:
         if text is not None and type(text) is not str:
             raise TypeError(f"an answer says {short_repr(text)}")
     if type(reason) is not str or type(lines) not in (list, tuple):
-        raise TypeError(
-            f"an answer has the reason {short_repr(reason)} and the votes {short_repr(lines)}"
-        )
+        raise TypeError(f"an answer has the reason {short_repr(reason)} and the votes {short_repr(lines)}")
     made = tuple([CriterionReport.model_validate(line) for line in cast("list[Any]", lines)])
     return Score(value, reason, verdict, error, made, disagreement)
 
@@ -300,9 +289,7 @@ def _long(short: Any) -> Score:
 _LACKING: tuple[Any, ...] = (None, None, "", None, (), None)
 
 
-_OPENING = re.compile(
-    rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?'
-)
+_OPENING = re.compile(rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?')
 """How nearly every line begins: enough to know whose it is, and whether it is to be done again."""
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "fields": (dict,), "error": (str, NoneType), "spent": (dict, NoneType), "timing": (dict,),

@@ -75,9 +75,7 @@ class RowRubrics:
             self._ready.move_to_end(key)
         return found
 
-    async def score(
-        self, rollouts: Sequence[Any], *, autograder: Autograder | None = None
-    ) -> list[EvaluationReport]:
+    async def score(self, rollouts: Sequence[Any], *, autograder: Autograder | None = None) -> list[EvaluationReport]:
         """One report a rollout, in order. A rubric that cannot be read is an error of its row."""
         grader = autograder or self.autograder
         reports: list[EvaluationReport | None] = [None] * len(rollouts)

@@ -154,9 +154,7 @@ def title_of(name: str, requirement: str | None) -> str:
         return name
     # A filter puts it in quotation marks.
     words = " ".join(requirement.split()).replace('"', "'")
-    return (
-        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
-    )
+    return words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
 
 
 @dataclass(slots=True)
@@ -232,9 +230,7 @@ class CriterionTally:
             unneeded=self.unneeded,
             verdicts={
                 verdict: count
-                for verdict, (count, _) in sorted(
-                    self.verdicts.items(), key=lambda found: (found[1][1], found[0])
-                )
+                for verdict, (count, _) in sorted(self.verdicts.items(), key=lambda found: (found[1][1], found[0]))
             },
         )
 
@@ -345,9 +341,7 @@ class Tally:
             self._errors[kind] += 1
             self._by_criterion.setdefault(name, Counter())[kind] += 1
 
-    def _add_report(
-        self, report: EvaluationReport, place: int | None, task: "_TaskTally", *, is_own: bool
-    ) -> None:
+    def _add_report(self, report: EvaluationReport, place: int | None, task: "_TaskTally", *, is_own: bool) -> None:
         self._add_lines(report.report, place, is_own=is_own)
         if not report.scored:
             return
@@ -362,9 +356,7 @@ class Tally:
                 self._unit = False
             self._passes.add(report.score >= self._threshold - 1e-9, place)
 
-    def _add_lines(
-        self, lines: Sequence[CriterionReport] | None, place: int | None, *, is_own: bool
-    ) -> None:
+    def _add_lines(self, lines: Sequence[CriterionReport] | None, place: int | None, *, is_own: bool) -> None:
         if not isinstance(lines, Lines):
             names = names_of(lines or (), is_own=is_own)
             for name, line in zip(names, lines or (), strict=True):

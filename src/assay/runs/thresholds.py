@@ -93,13 +93,7 @@ class Thresholds:
         return least is not None and score is not None and is_below(score, least)
 
     def failure(
-        self,
-        score: "MeanEstimate",
-        *,
-        rollouts: int,
-        unscored: int = 0,
-        complete: bool = True,
-        low: Sequence[str] = (),
+        self, score: "MeanEstimate", *, rollouts: int, unscored: int = 0, complete: bool = True, low: Sequence[str] = ()
     ) -> Failure | None:
         """Why a run with this mean score fails; None when it passes.
 
@@ -111,9 +105,7 @@ class Thresholds:
         missed = self._missed(score) or self._low(low, rollouts)
         return None if missed is None else Failure(missed, is_missed=True)
 
-    def _incomplete(
-        self, score: "MeanEstimate", rollouts: int, unscored: int, *, complete: bool
-    ) -> str | None:
+    def _incomplete(self, score: "MeanEstimate", rollouts: int, unscored: int, *, complete: bool) -> str | None:
         if not rollouts:
             return "there are no rollouts"
         if unscored:
@@ -140,9 +132,7 @@ class Thresholds:
                 f"below {least:g}"
             )
         if is_below(score.low, least):
-            return (
-                f"{said}, and its 95 % interval begins at {score.low:.6g}, which is below {least:g}"
-            )
+            return f"{said}, and its 95 % interval begins at {score.low:.6g}, which is below {least:g}"
         return None
 
     def _low(self, low: Sequence[str], rollouts: int) -> str | None:
@@ -151,9 +141,7 @@ class Thresholds:
         more = ", …" if len(low) > _NAMED else ""
         are = "scores" if len(low) == 1 else "score"
         names = f"{', '.join(low[:_NAMED])}{more}"
-        return (
-            f"{len(low):,} of {_counted(rollouts)} {are} below {self.fail_rollout_under:g}: {names}"
-        )
+        return f"{len(low):,} of {_counted(rollouts)} {are} below {self.fail_rollout_under:g}: {names}"
 
 
 NO_THRESHOLDS: Final = Thresholds()

@@ -44,8 +44,7 @@ class Access:
         if needs_key and not self.knows_key(headers):
             raise HttpRefusal(
                 401,
-                "the key is missing or wrong: send it as Authorization: Bearer KEY, or as the password "
-                "in the address",
+                "the key is missing or wrong: send it as Authorization: Bearer KEY, or as the password in the address",
                 ((b"www-authenticate", b"Bearer"),),
             )
 

@@ -32,14 +32,7 @@ from assay.server.body import (
 )
 from assay.server.metrics import CONTENT_TYPE, Metrics, ServerStatus
 from assay.server.openapi import PAGES, document
-from assay.server.protocols import (
-    PROTOCOLS,
-    ScoredRequest,
-    ScoreRequest,
-    ScoringProtocol,
-    encode,
-    refuse_unscored,
-)
+from assay.server.protocols import PROTOCOLS, ScoredRequest, ScoreRequest, ScoringProtocol, encode, refuse_unscored
 from assay.server.service import LATE, RubricService
 from assay.server.settings import Bounds, Settings
 
@@ -68,13 +61,9 @@ class Admission:
         if self.is_draining:
             raise stopping()
         if self.requests >= self._bounds.at_once:
-            raise HttpRefusal(
-                429, f"{self._bounds.at_once} requests are under way: come back", RETRY
-            )
+            raise HttpRefusal(429, f"{self._bounds.at_once} requests are under way: come back", RETRY)
         if self.requests and self.bytes + size > self._bounds.all_bytes:
-            raise HttpRefusal(
-                429, f"requests of {self.bytes} bytes are under way: come back", RETRY
-            )
+            raise HttpRefusal(429, f"requests of {self.bytes} bytes are under way: come back", RETRY)
         self.requests += 1
         self.bytes += size
 
@@ -121,9 +110,7 @@ class RewardApp(Starlette):
             for path, page in PAGES.items()
         ]  # fmt: skip
         super().__init__(
-            routes=[*scoring, *pages, mounted],
-            exception_handlers={HTTPException: _no_page},
-            lifespan=lifespan,
+            routes=[*scoring, *pages, mounted], exception_handlers={HTTPException: _no_page}, lifespan=lifespan
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

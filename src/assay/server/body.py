@@ -54,9 +54,7 @@ def announced_size(headers: Mapping[bytes, bytes], bounds: Bounds) -> int:
     if announced is None:
         return bounds.max_bytes
     if not announced.isdigit():
-        raise HttpRefusal(
-            400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE
-        )
+        raise HttpRefusal(400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE)
     return int(announced)
 
 
@@ -67,24 +65,16 @@ def refuse_other_types(headers: Mapping[bytes, bytes]) -> None:
         name, _, parameters = kind.decode("latin-1").lower().partition(";")
         charset = parameters.partition("charset=")[2].strip(' "') or "utf-8"
         if name.strip() != "application/json" or charset not in ("utf-8", "utf8"):
-            raise HttpRefusal(
-                415, f"the content type is {short_repr(name)}: send JSON, with application/json"
-            )
+            raise HttpRefusal(415, f"the content type is {short_repr(name)}: send JSON, with application/json")
     encoding = headers.get(b"content-encoding", b"identity")
     if encoding.lower() != b"identity":
-        raise HttpRefusal(
-            415, f"the body is compressed ({encoding.decode('latin-1')!r:.60}): send it as it is"
-        )
+        raise HttpRefusal(415, f"the body is compressed ({encoding.decode('latin-1')!r:.60}): send it as it is")
 
 
 async def read_body(receive: Receive, size: int, bounds: Bounds) -> bytes:
     """The whole body of a request that announces `size` bytes; one that announces none is counted as it comes."""
     # Nearly every body is there when it is asked for, and a timer would cost more than reading it.
-    message = (
-        at_once(cast("Coroutine[Any, Any, Message]", receive()))
-        if size <= bounds.max_bytes
-        else None
-    )
+    message = at_once(cast("Coroutine[Any, Any, Message]", receive())) if size <= bounds.max_bytes else None
     if message is not None and message["type"] == "http.request" and not message.get("more_body"):
         return message.get("body", b"")
     parts = [] if message is None else [_part(message)]
@@ -98,9 +88,7 @@ async def read_body(receive: Receive, size: int, bounds: Bounds) -> bytes:
                 more = message.get("more_body", False)
     except TimeoutError:
         raise HttpRefusal(
-            408,
-            f"not all of it had come after {bounds.body_seconds:g} s: send it at once",
-            CLOSE,
+            408, f"not all of it had come after {bounds.body_seconds:g} s: send it at once", CLOSE
         ) from None
     if read <= bounds.max_bytes:
         return b"".join(parts)
@@ -110,8 +98,7 @@ async def read_body(receive: Receive, size: int, bounds: Bounds) -> bytes:
                 more = (await receive()).get("more_body", False)
     raise HttpRefusal(
         413,
-        f"the request has {read} bytes or more, and {bounds.max_bytes} are allowed: send fewer "
-        "rollouts at a time",
+        f"the request has {read} bytes or more, and {bounds.max_bytes} are allowed: send fewer rollouts at a time",
         CLOSE,
     )
 
@@ -150,9 +137,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise HttpRefusal(
-            400, f"the key {short_repr(twice)} stands twice in one object: drop one of them"
-        )
+        raise HttpRefusal(400, f"the key {short_repr(twice)} stands twice in one object: drop one of them")
     return mapping
 
 
@@ -163,6 +148,4 @@ def _finite(digits: str) -> float:
     return number
 
 
-_STRICT: Final = json.JSONDecoder(
-    object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_finite
-)
+_STRICT: Final = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_finite)

@@ -34,28 +34,18 @@ class ServerStatus:
 class Metrics(Collector):
     """The metrics of one process, or of all workers whose values lie in a shared folder."""
 
-    def __init__(
-        self, status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None
-    ) -> None:
+    def __init__(self, status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None) -> None:
         """`folder` is the one that `PROMETHEUS_MULTIPROC_DIR` named when prometheus_client was imported."""
         self._status = status
         own = CollectorRegistry()
-        self.requests = Counter(
-            "assay_requests", "Scoring requests answered.", ["route", "status"], registry=own
-        )
+        self.requests = Counter("assay_requests", "Scoring requests answered.", ["route", "status"], registry=own)
         outcomes = "Rollouts scored, and rollouts without a score."
         self.rollouts = Counter("assay_rollouts", outcomes, ["route", "outcome"], registry=own)
         instead = "Unscored rollouts on routes that take numbers only, by what was sent instead."
-        self.fallbacks = Counter(
-            "assay_unscored_fallbacks", instead, ["route", "fallback"], registry=own
-        )
+        self.fallbacks = Counter("assay_unscored_fallbacks", instead, ["route", "fallback"], registry=own)
         time_taken = "Time from the head of a request to its answer."
-        self.seconds = Histogram(
-            "assay_request_seconds", time_taken, ["route"], buckets=SECONDS, registry=own
-        )
-        self.deadlines = Counter(
-            "assay_deadlines", "Rollouts that were not scored in time.", registry=own
-        )
+        self.seconds = Histogram("assay_request_seconds", time_taken, ["route"], buckets=SECONDS, registry=own)
+        self.deadlines = Counter("assay_deadlines", "Rollouts that were not scored in time.", registry=own)
         gauges = (
             ("assay_requests_under_way", "Scoring requests under way."),
             ("assay_bytes_under_way", "Bytes of the scoring requests under way."),
@@ -106,18 +96,8 @@ class Metrics(Collector):
         failed = float(bool(status.reload_error))
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
         yield gauge("assay_workers", "Worker processes that should be there.", status.workers)
-        yield gauge(
-            "assay_workers_ready", "Worker processes that take requests.", status.workers_ready
-        )
-        yield counter(
-            "assay_worker_restarts", "Worker processes that were replaced.", status.restarts
-        )
-        yield counter(
-            "assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads
-        )
-        yield counter(
-            "assay_rubric_reload_failures", "Those that could not be.", status.reload_failures
-        )
-        yield gauge(
-            "assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", failed
-        )
+        yield gauge("assay_workers_ready", "Worker processes that take requests.", status.workers_ready)
+        yield counter("assay_worker_restarts", "Worker processes that were replaced.", status.restarts)
+        yield counter("assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads)
+        yield counter("assay_rubric_reload_failures", "Those that could not be.", status.reload_failures)
+        yield gauge("assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", failed)

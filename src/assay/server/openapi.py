@@ -54,14 +54,9 @@ _WAIT: Final[Schema] = {"schema": {"type": "integer"}, "description": "Seconds t
 def document(*, needs_key: bool) -> Schema:
     """The document of a server, of one that needs a key or of one that does not."""
     types = [kind for protocol in PROTOCOLS for kind in (protocol.request, protocol.reply)]
-    schemas, components = msgspec.json.schema_components(
-        types, ref_template="#/components/schemas/{name}"
-    )
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     # What the type of a rollout cannot say.
-    components["RolloutBody"]["anyOf"] = [
-        {"required": ["completion"]},
-        {"required": ["state"], "maxProperties": 1},
-    ]
+    components["RolloutBody"]["anyOf"] = [{"required": ["completion"]}, {"required": ["state"], "maxProperties": 1}]
     paths: Schema = {}
     for protocol, request, reply in zip(PROTOCOLS, schemas[::2], schemas[1::2], strict=True):
         paths[protocol.path] = {"post": _scoring(protocol, request, reply) | _secured(needs_key)}

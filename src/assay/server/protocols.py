@@ -119,16 +119,12 @@ def _read_score(value: Any) -> ScoreRequest:
 
 
 def _rollout(body: RolloutBody) -> Rollout:
-    given: dict[str, Any] = {
-        name: field for name in _FIELDS if (field := getattr(body, name)) is not UNSET
-    }
+    given: dict[str, Any] = {name: field for name in _FIELDS if (field := getattr(body, name)) is not UNSET}
     if "completion" in given:
         return Rollout(**given)
     if len(given) == 1 and "state" in given:
         return Rollout.from_state(given["state"])
-    raise HttpRefusal(
-        400, "a rollout has no completion: give one, or a state alone that holds everything"
-    )
+    raise HttpRefusal(400, "a rollout has no completion: give one, or a state alone that holds everything")
 
 
 def _write_score(scored: ScoredRequest) -> ScoreReply:
@@ -170,9 +166,7 @@ def _read_openrlhf(value: Any) -> ScoreRequest:
     prompts, labels = body.prompts or [""] * count, body.labels or [""] * count
     for name, column in (("prompts", prompts), ("labels", labels)):
         if len(column) != count:
-            raise HttpRefusal(
-                400, f"there are {count} queries and {len(column)} {name}: give one of each"
-            )
+            raise HttpRefusal(400, f"there are {count} queries and {len(column)} {name}: give one of each")
     rollouts: list[Rollout] = []
     for place, (query, prompt, label) in enumerate(zip(body.query, prompts, labels, strict=True)):
         written = _after(query, prompt)
@@ -234,8 +228,7 @@ def _read_slime(value: Any) -> ScoreRequest:
     is_group = isinstance(value, list)
     samples = convert(value if is_group else [value], list[SlimeSample])
     rollouts = [
-        Rollout(sample.prompt, sample.response, "" if sample.label is None else sample.label)
-        for sample in samples
+        Rollout(sample.prompt, sample.response, "" if sample.label is None else sample.label) for sample in samples
     ]
     return ScoreRequest(rollouts, is_group)
 

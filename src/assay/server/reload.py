@@ -17,13 +17,7 @@ from prometheus_client import multiprocess
 
 from assay.engine import Traits
 from assay.errors import RubricError
-from assay.graders import (
-    Autograder,
-    Guarded,
-    PerCriterionGrader,
-    PerCriterionOneShotGrader,
-    RubricAsJudgeGrader,
-)
+from assay.graders import Autograder, Guarded, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.redaction import logger_of, redacted
@@ -122,9 +116,7 @@ def _imported(reference: str) -> Rubric:
         raise RubricError(f"{reference!r} cannot be imported: {error}") from error
     made = found() if callable(found) and not isinstance(found, Rubric) else found
     if not isinstance(made, Rubric):
-        raise RubricError(
-            f"{reference!r} is {short_repr(made)}: name a rubric, or a function that makes one"
-        )
+        raise RubricError(f"{reference!r} is {short_repr(made)}: name a rubric, or a function that makes one")
     return made
 
 
@@ -226,9 +218,7 @@ def follow_file(folder: ServerFolder, judge: Judge, stop: threading.Event) -> No
     loader.close()
 
 
-def _taken_over(
-    published: Published, text: bytes, load: Callable[[ServedSource], Rubric]
-) -> Published:
+def _taken_over(published: Published, text: bytes, load: Callable[[ServedSource], Rubric]) -> Published:
     """What to publish when the file holds another text."""
     source = replace(published.source, text=text)
     try:

@@ -106,9 +106,7 @@ class RemoteRubric(BaseRubric):
     async def _prepare(self) -> None:
         await self.describe()
 
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         if autograder is not None:
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
         if not len(batch):
@@ -124,10 +122,7 @@ class RemoteRubric(BaseRubric):
         found = await self._ask_all(rows, cuts, known) if rows else []
         reports = iter([report for piece in found for report in piece])
         return BatchResult(
-            [
-                known.failed(unreadable[place]) if place in unreadable else next(reports)
-                for place in range(len(batch))
-            ]
+            [known.failed(unreadable[place]) if place in unreadable else next(reports) for place in range(len(batch))]
         )
 
     async def _ask_all(
@@ -137,9 +132,7 @@ class RemoteRubric(BaseRubric):
         for _ in range(3):
             hashes: set[str] = set()
 
-            async def ask(
-                piece: tuple[int, int], seen: set[str] = hashes
-            ) -> list[EvaluationReport]:
+            async def ask(piece: tuple[int, int], seen: set[str] = hashes) -> list[EvaluationReport]:
                 return await self._ask(rows[slice(*piece)], known, seen)
 
             found = await side_by_side(ask, list(pairwise(cuts)), limit=self._at_once)
@@ -149,9 +142,7 @@ class RemoteRubric(BaseRubric):
                 return found
         raise ServerRefused("the server's rubric keeps changing: its scores would not compare")
 
-    async def _ask(
-        self, rows: Sequence[bytes], known: "Description", seen: set[str]
-    ) -> list[EvaluationReport]:
+    async def _ask(self, rows: Sequence[bytes], known: "Description", seen: set[str]) -> list[EvaluationReport]:
         body = b'{"rollouts":[' + b",".join(rows) + b'],"report":true}'
         try:
             answer = await self._server.score(body)
@@ -239,10 +230,7 @@ class Description:
     def of(cls, data: Any) -> "Description":
         """The description in a reply."""
         try:
-            lines = (
-                CriterionReport(name=c["name"], weight=c["weight"], counted=c["counts"])
-                for c in data["criteria"]
-            )
+            lines = (CriterionReport(name=c["name"], weight=c["weight"], counted=c["counts"]) for c in data["criteria"])
             compares = tuple(data["compares"])
             return cls(data["rubric"], tuple(lines), compares, data["max_batch"], data["max_bytes"])
         except (KeyError, TypeError, ValueError) as error:
@@ -276,12 +264,8 @@ class Description:
 def _rows(batch: Batch) -> list[bytes]:
     """Every rollout of a batch as JSON; raises `TypeError` for what JSON cannot carry."""
     for row, view in zip(batch.rows, batch.views or (), strict=False):
-        if (
-            view_of(row["completion"])[1] != view
-        ):  # what a judge would read here and could not there
-            raise TypeError(
-                "a remote rubric grades a text or messages: join thinking and output into one text"
-            )
+        if view_of(row["completion"])[1] != view:  # what a judge would read here and could not there
+            raise TypeError("a remote rubric grades a text or messages: join thinking and output into one text")
     rows: list[bytes] = []
     for place, (row, state) in enumerate(zip(batch.rows, batch.states, strict=True)):
         try:
@@ -296,9 +280,7 @@ def _body(row: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
         return {"state": dict(row)}
     body = {name: row[name] for name in row if name in _FIELDS}
     columns = {name: row[name] for name in row if name not in _FIELDS}
-    return (
-        body | ({"state": dict(state)} if state else {}) | ({"columns": columns} if columns else {})
-    )
+    return body | ({"state": dict(state)} if state else {}) | ({"columns": columns} if columns else {})
 
 
 def _written(body: dict[str, Any]) -> bytes:

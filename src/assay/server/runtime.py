@@ -98,11 +98,7 @@ def serve(
 
 
 def _look_after(
-    folder: ServerFolder,
-    settings: Settings,
-    judge: Judge,
-    stop: threading.Event,
-    started: Callable[[], None] | None,
+    folder: ServerFolder, settings: Settings, judge: Judge, stop: threading.Event, started: Callable[[], None] | None
 ) -> None:
     """Say when all workers are up, and follow the rubric file from then on."""
     while folder.status().workers_ready < settings.workers:
@@ -164,9 +160,7 @@ class _Worker:
             self._exit[number] = signal.signal(number, self._told_to_stop)
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._follow())]
         if hasattr(signal, "SIGHUP"):
-            signal.signal(
-                signal.SIGHUP, signal.SIG_IGN
-            )  # for the supervisor, which replaces all workers then
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the supervisor, which replaces all workers then
         if self._folder.mark_worker():
             logger.warning("a worker has ended, and process %d takes its place", os.getpid())
         try:
@@ -266,10 +260,7 @@ class RewardServer:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Finish what is under way, and end."""
         asyncio.run_coroutine_threadsafe(self.app.drain(linger=0), self._loop).result()

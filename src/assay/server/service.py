@@ -84,9 +84,7 @@ class RubricService:
                 if not one.reports.done():  # the request may have been cancelled
                     one.reports.set_result(its_reports)
         finally:
-            for (
-                one
-            ) in waiting:  # no request waits for what will not come; does nothing to what is done
+            for one in waiting:  # no request waits for what will not come; does nothing to what is done
                 one.reports.cancel()
 
     async def _alone(self, rollout: Rollout) -> EvaluationReport:

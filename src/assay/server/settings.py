@@ -39,9 +39,7 @@ class Bounds:
                 raise SettingsError(f"{name} is {getattr(self, name)}: give 1 or more")
         for name in ("item_seconds", "body_seconds", "drain_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
-                raise SettingsError(
-                    f"{name} is {getattr(self, name)}: give a number of seconds above 0"
-                )
+                raise SettingsError(f"{name} is {getattr(self, name)}: give a number of seconds above 0")
 
     @property
     def all_bytes(self) -> int:
@@ -98,9 +96,7 @@ class Settings:
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"port is {self.port}: give one from 0 to 65535")
         if self.unscored not in POLICIES:
-            raise SettingsError(
-                f"unscored is {short_repr(self.unscored)}: {did_you_mean(self.unscored, POLICIES)}"
-            )
+            raise SettingsError(f"unscored is {short_repr(self.unscored)}: {did_you_mean(self.unscored, POLICIES)}")
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise SettingsError("the key holds spaces or signs that no header can: make a new one")
         if not self.key and not is_loopback(self.host):

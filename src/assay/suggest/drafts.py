@@ -66,9 +66,7 @@ def _pair(row: Mapping[str, Any], number: int) -> Pair:
         except (TypeError, ValueError) as error:
             raise TrustError(f"pair {number}: {key} is {short_repr(row[key])}: {error}") from None
         if not text.strip():
-            raise TrustError(
-                f"pair {number}: {key} is empty: give a response, or leave the pair out"
-            )
+            raise TrustError(f"pair {number}: {key} is empty: give a response, or leave the pair out")
         sides.append(text)
     if sides[0].strip() == sides[1].strip():
         raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
@@ -128,9 +126,7 @@ async def draft_from_pairs(model: Model, shown: Sequence[Pair], most: int) -> Dr
     return await _draft(model, requests, most)
 
 
-async def draft_from_references(
-    model: Model, prompt: str, references: Sequence[str], most: int
-) -> Draft:
+async def draft_from_references(model: Model, prompt: str, references: Sequence[str], most: int) -> Draft:
     """Criteria that these good answers to a prompt meet."""
     asked = f"<query>{without_prompt_tags(prompt)}</query>"
     parts = [asked, *(f"A good answer:\n{fenced(text)}" for text in references)]
@@ -157,9 +153,7 @@ def _request(name: str, user: str) -> Request:
     return replace(asked, check=complaint, prompt=prompt_version(name, "assay.suggest"))
 
 
-async def _draft(
-    model: Model, requests: Sequence[Request], most: int, *, faults: bool = True
-) -> Draft:
+async def _draft(model: Model, requests: Sequence[Request], most: int, *, faults: bool = True) -> Draft:
     async def ask(request: Request) -> Proposal | str:
         try:
             # What a function of the caller's returns has not been validated yet.
@@ -175,10 +169,7 @@ async def _draft(
     # In turn, so that no drafter's criteria crowd out another's.
     in_turn = [each for turn in zip_longest(*proposals) for each in turn if each]
     criteria = named_apart(
-        [
-            Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight)
-            for each in in_turn
-        ]
+        [Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight) for each in in_turn]
     )
     return replace(_sift(criteria, most, faults), errors=errors)
 
@@ -202,10 +193,6 @@ def _sift(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
 
 def _complaint_of_lint(kept: Sequence[Criterion], criterion: Criterion) -> str | None:
     """What lint finds wrong with a criterion, by itself or beside those that were kept."""
-    found = [
-        h
-        for h in hits_of_criterion(criterion)
-        if (h.severity or RULES[h.rule].severity) == SEVERITIES[-1]
-    ]
+    found = [h for h in hits_of_criterion(criterion) if (h.severity or RULES[h.rule].severity) == SEVERITIES[-1]]
     hit = found[0] if found else dict(hits_between([*kept, criterion])).get(len(kept))
     return None if hit is None else f"lint {hit.rule}: {hit.message}"

@@ -22,13 +22,7 @@ from assay.probe.trials import off_topic, refuse_whole
 from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
-from assay.suggest.drafts import (
-    Draft,
-    Pair,
-    draft_from_pairs,
-    draft_from_references,
-    split,
-)
+from assay.suggest.drafts import Draft, Pair, draft_from_pairs, draft_from_references, split
 from assay.trust.estimate import Estimate, Record, clustered_wilson, undefined
 
 MOST = 12
@@ -106,10 +100,7 @@ class Suggestion:
             yield f"- {judged.criterion.name}: {judged.why}{figure}"
 
     def _data(self, name: str) -> dict[str, Any]:
-        data: dict[str, Any] = {
-            "name": name,
-            "criteria": [judged.criterion.to_dict() for judged in self.kept],
-        }
+        data: dict[str, Any] = {"name": name, "criteria": [judged.criterion.to_dict() for judged in self.kept]}
         golden = [example.to_dict() for example in self.golden]
         return {**data, "golden": golden} if golden else data
 
@@ -291,9 +282,7 @@ def _judge_by_references(
     return Judged(criterion, kept, why, errors=errors)
 
 
-def _golden_of_pairs(
-    kept: Sequence[Criterion], pairs: Sequence[Pair], verdicts: _Verdicts
-) -> Iterator[Golden]:
+def _golden_of_pairs(kept: Sequence[Criterion], pairs: Sequence[Pair], verdicts: _Verdicts) -> Iterator[Golden]:
     """The pairs that most criteria tell apart as people do, with what the judge said of both sides."""
 
     def tell_apart(pair: Pair) -> list[Criterion]:

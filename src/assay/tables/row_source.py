@@ -30,11 +30,7 @@ _READERS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, dict[str, Any]]
 
 
 def rows_of(
-    source: object,
-    *,
-    mapping: Mapping[str, str] | None = None,
-    fields: Sequence[str] = (),
-    where: str | None = None,
+    source: object, *, mapping: Mapping[str, str] | None = None, fields: Sequence[str] = (), where: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """The rows of a file, a list, a Hugging Face data set or a pandas frame, one dict after another.
 
@@ -81,9 +77,7 @@ def _numbered(source: object, name: str) -> Iterator[tuple[int, dict[str, Any]]]
         return listed_columns(cast("Mapping[Any, Any]", source), name)
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _mappings(cast("Iterable[object]", source), name)
-    raise TableError(
-        f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame"
-    )
+    raise TableError(f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame")
 
 
 def _file(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -100,9 +94,7 @@ def _file(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def _mappings(source: Iterable[object], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, row in enumerate(source, start=1):
         if not isinstance(row, Mapping):
-            raise TableError(
-                f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value"
-            )
+            raise TableError(f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value")
         yield number, dict(cast("Mapping[str, Any]", row))
 
 

@@ -72,9 +72,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = Counter(name for name, _ in pairs)
         twice = next(name for name, count in names.items() if count > 1)
-        raise RepeatedFieldError(
-            f"the field {short_repr(twice)} is there {names[twice]} times: name it once"
-        )
+        raise RepeatedFieldError(f"the field {short_repr(twice)} is there {names[twice]} times: name it once")
     return found
 
 
@@ -99,9 +97,7 @@ def _objects(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
             else:
                 raise _no_json(f"{name}:{number}", error) from None
         if type(row) is not dict:
-            raise TableError(
-                f'{name}:{number}: {short_repr(row)} is no object: write one a line, {{"field": ...}}'
-            )
+            raise TableError(f'{name}:{number}: {short_repr(row)} is no object: write one a line, {{"field": ...}}')
         yield number, cast("dict[str, Any]", row)
 
 
@@ -167,9 +163,7 @@ def _listed(data: bytes, name: str) -> Numbered:
         raise _no_json(name if line is None else f"{name}:{line}", error) from None
     for number, row in enumerate(cast("list[object]", found), start=1):
         if type(row) is not dict:
-            raise TableError(
-                f"{name}: item {number} of the list is {short_repr(row)}, and no object"
-            )
+            raise TableError(f"{name}: item {number} of the list is {short_repr(row)}, and no object")
         yield number, cast("dict[str, Any]", row)
 
 
@@ -212,9 +206,7 @@ def _header(cells: list[str], name: str) -> list[str]:
     if not any(names):
         raise TableError(f"{name}: there is no header: name the columns in the first line")
     if len(set(names)) < len(names):
-        raise TableError(
-            f"{name}:1: the header is {short_repr(names)}: give every column a name of its own"
-        )
+        raise TableError(f"{name}:1: the header is {short_repr(names)}: give every column a name of its own")
     return names
 
 

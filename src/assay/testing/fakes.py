@@ -62,9 +62,7 @@ class FakeModel:
     def _whole(self, answer: Any) -> Any:
         """A bare verdict, list of verdicts or number as the reply the grader expects."""
         if isinstance(answer, str) and answer in BINARY:
-            return PerCriterionOutput.model_validate(
-                {"explanation": self._reason, "criterion_status": answer}
-            )
+            return PerCriterionOutput.model_validate({"explanation": self._reason, "criterion_status": answer})
         if isinstance(answer, int | float) and not isinstance(answer, bool):
             return RubricAsJudgeOutput(explanation=self._reason, overall_score=answer)
         if isinstance(answer, tuple):
@@ -80,11 +78,7 @@ class FakeModel:
 
 
 def make_rollout(
-    completion: Messages = "4",
-    *,
-    prompt: Messages = "What is 2 + 2?",
-    answer: Any = "4",
-    **columns: Any,
+    completion: Messages = "4", *, prompt: Messages = "What is 2 + 2?", answer: Any = "4", **columns: Any
 ) -> Rollout:
     """A rollout with sensible contents; say only what the test is about.
 
@@ -123,9 +117,7 @@ def tool_call(name: str, /, **arguments: Any) -> ToolCall:
     return ToolCall(name, json.dumps(arguments))
 
 
-def rubrics(
-    *, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None
-) -> "SearchStrategy[Rubric]":
+def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None) -> "SearchStrategy[Rubric]":
     """A hypothesis strategy for rubrics whose checks give a fixed number each.
 
     >>> from hypothesis import given
@@ -138,9 +130,7 @@ def rubrics(
     try:
         from hypothesis import strategies as st
     except ImportError:
-        raise MissingExtraError(
-            "assay.testing.rubrics", package="hypothesis", extra="testing"
-        ) from None
+        raise MissingExtraError("assay.testing.rubrics", package="hypothesis", extra="testing") from None
     from assay.rubric import Rubric
 
     weight = weights if weights is not None else st.integers(-10, 10).map(float)

@@ -34,19 +34,11 @@ CHARACTERS = 4
 
 _Shape: TypeAlias = Callable[[Said, Mapping[str, Any]], dict[str, Any]]
 _ROUTES = (
-    (
-        re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"),
-        chat_completion,
-    ),
+    (re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"), chat_completion),
     (re.compile(r"/v1/messages"), message),
     (re.compile(r"/model/(?P<model>[^/]+)/invoke"), message),
     (re.compile(r".+/publishers/anthropic/models/(?P<model>[^/]+):rawPredict"), message),
-    (
-        re.compile(
-            r"(?:/v1(?:beta)?|.+/publishers/google)/models/(?P<model>[^/]+):generateContent"
-        ),
-        generate_content,
-    ),
+    (re.compile(r"(?:/v1(?:beta)?|.+/publishers/google)/models/(?P<model>[^/]+):generateContent"), generate_content),
 )
 """The paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; of Gemini's own protocol."""
 
@@ -180,18 +172,13 @@ class ModelServer:
 
     def __enter__(self) -> Self:
         started: Future[None] = Future()
-        self._thread = threading.Thread(
-            target=self._serve, args=[started], name="assay-model-server"
-        )
+        self._thread = threading.Thread(target=self._serve, args=[started], name="assay-model-server")
         self._thread.start()
         started.result()
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
@@ -240,10 +227,7 @@ class ModelServer:
         answer = await self._answer_to(request)
         if not answer.cut:
             return web.Response(
-                status=answer.status,
-                body=answer.body,
-                headers=answer.headers,
-                content_type="application/json",
+                status=answer.status, body=answer.body, headers=answer.headers, content_type="application/json"
             )
         # The second half and the connection are lost.
         response = web.StreamResponse(headers={"Content-Length": str(len(answer.body))})
@@ -286,9 +270,7 @@ class ModelServer:
             "outcomes": dict(self.outcomes),
         }
 
-    async def _completion(
-        self, request: "web.BaseRequest", shape: _Shape, named: Mapping[str, str]
-    ) -> "_Answer":
+    async def _completion(self, request: "web.BaseRequest", shape: _Shape, named: Mapping[str, str]) -> "_Answer":
         body = {**named, **json.loads(await request.content.read())}
         fault = self._fault(len(self.asked)) or self._complaint(body)
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -344,9 +326,7 @@ class ModelServer:
             return answer.model_dump_json(), ()
         return answer if isinstance(answer, str) else json.dumps(answer), ()
 
-    def _said(
-        self, asked: Asked, fault: Fault | None, text: str, calls: tuple[ToolCall, ...]
-    ) -> Said:
+    def _said(self, asked: Asked, fault: Fault | None, text: str, calls: tuple[ToolCall, ...]) -> Said:
         prompt = f"{asked.system}\0{asked.user}"
         return Said(
             text,
@@ -357,8 +337,7 @@ class ModelServer:
             completion_tokens=count_tokens(text),
             confidence=self._confidence,
             tool_calls=tuple(
-                call._replace(id=call.id or f"call_{len(self.asked)}_{number}")
-                for number, call in enumerate(calls)
+                call._replace(id=call.id or f"call_{len(self.asked)}_{number}") for number, call in enumerate(calls)
             ),
         )
 

@@ -63,9 +63,7 @@ def _read(expression: str) -> ast.expr:
     if not isinstance(expression, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"the expression is {short_repr(expression)}: give it as text")
     if len(expression) > LONGEST:
-        raise ValueError(
-            f"the expression has {len(expression):,} characters: {LONGEST:,} is the most"
-        )
+        raise ValueError(f"the expression has {len(expression):,} characters: {LONGEST:,} is the most")
     text = " ".join(expression.split())
     if not text:
         raise ValueError("the expression is empty: give one such as 3 * (2 + 5)")
@@ -87,9 +85,7 @@ def _refuse_unknown(text: str) -> None:
             raise ValueError(f"{short_repr(text[position : position + 20])} cannot be read{hint}")
         name = token["name"]
         if name is not None and name not in FUNCTIONS and name not in CONSTANTS:
-            raise ValueError(
-                f"there is no {short_repr(name)} here: {did_you_mean(name, [*CONSTANTS, *FUNCTIONS])}"
-            )
+            raise ValueError(f"there is no {short_repr(name)} here: {did_you_mean(name, [*CONSTANTS, *FUNCTIONS])}")
         position = token.end()
 
 

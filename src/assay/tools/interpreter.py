@@ -189,17 +189,10 @@ class Program:
                 self._begun(process.stdin.close)
                 return self._watched(process, news, output)
 
-    def _ran_alone(
-        self, command: list[str], folder: Path, output: IO[bytes], environment: dict[str, str]
-    ) -> str:
+    def _ran_alone(self, command: list[str], folder: Path, output: IO[bytes], environment: dict[str, str]) -> str:
         """Run without a warden, where there can be none: only the time is limited."""
         process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
         with process:
             self._begun(process.kill)
@@ -217,9 +210,7 @@ class Program:
             if self._stopped:
                 end()
 
-    def _watched(
-        self, process: "subprocess.Popen[bytes]", news: IO[bytes], output: IO[bytes]
-    ) -> str:
+    def _watched(self, process: "subprocess.Popen[bytes]", news: IO[bytes], output: IO[bytes]) -> str:
         heard: dict[str, Any] = {}
         in_time = _hear(news, heard, self._limits.wall_seconds)
         if not in_time:
@@ -262,8 +253,7 @@ def _warden(orders: dict[str, Any], output: IO[bytes], report: int) -> "subproce
     if not sys.executable:
         raise OSError("this program does not know its Python interpreter: sys.executable is empty")
     start = (
-        "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; "
-        "from assay.tools.warden import main; main()"
+        "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
     )
     path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
     said = json.dumps({**orders, "report": report, "path": path})

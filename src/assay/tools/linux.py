@@ -205,12 +205,7 @@ def _steps(outcome: int | tuple[int, int, int, int]) -> list[Step]:
     if isinstance(outcome, int):
         return [(_RETURN, 0, 0, outcome)]
     test, value, then, otherwise = outcome
-    return [
-        (_LOAD, 0, 0, _ARGUMENT),
-        (test, 0, 1, value),
-        (_RETURN, 0, 0, then),
-        (_RETURN, 0, 0, otherwise),
-    ]
+    return [(_LOAD, 0, 0, _ARGUMENT), (test, 0, 1, value), (_RETURN, 0, 0, then), (_RETURN, 0, 0, otherwise)]
 
 
 def _machine() -> Machine:

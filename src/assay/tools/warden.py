@@ -227,9 +227,7 @@ def _tried(namespaces: int) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def close_in(
-    wanted: Iterable[str], limits: dict[str, Any], hand_over: Callable[[int], None]
-) -> list[str]:
+def close_in(wanted: Iterable[str], limits: dict[str, Any], hand_over: Callable[[int], None]) -> list[str]:
     """Put up the fences around this very process; returns those that now stand.
 
     The process that the file is handed to decides on every process that is started.

@@ -16,14 +16,7 @@ from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.consistency import Consistency, Repeats
 from assay.trust.estimate import Record
 from assay.trust.labels import Joined, Label, LabelledItem, join
-from assay.trust.questions import (
-    Answer,
-    Question,
-    pair_runs,
-    pooled_choices,
-    questions_of,
-    same_questions,
-)
+from assay.trust.questions import Answer, Question, pair_runs, pooled_choices, questions_of, same_questions
 
 Reference: TypeAlias = Literal["each", "majority"]
 """Whom a judge is held against: each rater in turn, or what most of them say."""
@@ -139,10 +132,7 @@ def agreement_of(
     chosen = [item for item in joined.items if joined.questions[item.criterion].choices]
     return Agreement(
         overall=overall.criterion("overall", chosen),
-        criteria=tuple(
-            _Measuring(q.choices, True, reference, how).criterion(q.name, by_name[q.name])
-            for q in asked
-        ),
+        criteria=tuple(_Measuring(q.choices, True, reference, how).criterion(q.name, by_name[q.name]) for q in asked),
         raters=overall.raters(chosen),
         reference=reference,
         members=overall.members(chosen),
@@ -167,9 +157,7 @@ class _Measuring:
         people = [list(item.people.values()) for item in items]
         by_majority = self.reference == "majority"
         units = [
-            AnswerUnit(item.example, answers)
-            for item, answers in zip(items, people, strict=True)
-            if len(answers) > 1
+            AnswerUnit(item.example, answers) for item, answers in zip(items, people, strict=True) if len(answers) > 1
         ]
         judge = (
             AnswerPair(item.example, answer, item.judge)
@@ -192,11 +180,7 @@ class _Measuring:
         return tuple(self._rater(name, [i for i in items if name in i.people]) for name in names)
 
     def _rater(self, name: str, own: Sequence[LabelledItem]) -> RaterAgreement:
-        judge = (
-            AnswerPair(item.example, item.people[name], item.judge)
-            for item in own
-            if item.judge is not None
-        )
+        judge = (AnswerPair(item.example, item.people[name], item.judge) for item in own if item.judge is not None)
         others = (
             AnswerPair(item.example, theirs, item.people[name])
             for item in own
@@ -235,9 +219,7 @@ class _Measuring:
         agreed = consensus(answers)
         return [] if agreed is None else [agreed]
 
-    def _measured(
-        self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None
-    ) -> Measures:
+    def _measured(self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None) -> Measures:
         return measure(
             list(pairs),
             self.choices,

@@ -12,15 +12,7 @@ from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.agreement import mean_answer
 from assay.trust.clusters import example_numbers, mean_of
-from assay.trust.estimate import (
-    LEVEL,
-    Estimate,
-    Record,
-    difference_of,
-    normal_quantile,
-    np,
-    undefined,
-)
+from assay.trust.estimate import LEVEL, Estimate, Record, difference_of, normal_quantile, np, undefined
 from assay.trust.estimators import (
     DOUBT,
     Observed,
@@ -114,9 +106,7 @@ def corrected_mean(
     refusal = _refusal(observed)
     if refusal:
         return Corrected(name, refusal=refusal, **known)
-    found: dict[Method, Estimate] = {
-        "prediction_powered": prediction_powered(observed, level).within(*bounds)
-    }
+    found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed, level).within(*bounds)}
     if is_binary:
         found["rogan_gladen"] = clustered_rogan_gladen(observed, level)
     budget = label_budget(observed)
@@ -130,9 +120,7 @@ def corrected_mean(
     )
 
 
-def _observed(
-    judge: Sequence[float], people: Sequence[float | None], examples: Sequence[str] | None
-) -> Observed:
+def _observed(judge: Sequence[float], people: Sequence[float | None], examples: Sequence[str] | None) -> Observed:
     if len(judge) != len(people) or (examples is not None and len(examples) != len(judge)):
         raise ValueError(
             f"there are {len(judge)} answers of the judge and {len(people)} of people: give one "
@@ -224,12 +212,7 @@ class Correction(Record):
 
 
 def correct(
-    run: Run,
-    labels: Sequence[Label],
-    *,
-    skip_unknown: bool = False,
-    any_wording: bool = False,
-    level: float = LEVEL,
+    run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, any_wording: bool = False, level: float = LEVEL
 ) -> Correction:
     """Correct the score of a run and the rate of every criterion that people labelled.
 
@@ -255,8 +238,7 @@ def correct(
             scores.unanswered += 1
         elif people and not by_people.can_score(row):
             no_score = (
-                "the score of this run is not the plain sum of its criteria, so it cannot be worked "
-                "out from labels"
+                "the score of this run is not the plain sum of its criteria, so it cannot be worked out from labels"
             )
         else:
             scores.add(row.example, row.score, by_people.score(row, people) if people else None)
@@ -264,8 +246,7 @@ def correct(
     return Correction(
         score=None if no_score else scores.corrected("score", level, unit=is_unit),
         criteria=tuple(
-            column.corrected(name, level, unit=bool(questions[name].choices))
-            for name, column in columns.items()
+            column.corrected(name, level, unit=bool(questions[name].choices)) for name, column in columns.items()
         ),
         no_score=no_score,
         other_wording=joined.other_wording,
@@ -335,17 +316,13 @@ class _PeopleScores:
         rule = self._rule or AGGREGATIONS["weighted"]
         return aggregate(lines, self._criteria, aggregation=rule, scale=row.report.scale).score
 
-    def _line(
-        self, criterion: Criterion, line: CriterionReport, answer: Answer | None
-    ) -> CriterionReport:
+    def _line(self, criterion: Criterion, line: CriterionReport, answer: Answer | None) -> CriterionReport:
         if answer is None:
             return line
         if answer == NOT_APPLICABLE:
             return line_of(criterion, Score.not_applicable())
         verdict = answer if isinstance(answer, str) else None
-        return line_of(
-            criterion, Score(self._questions[criterion.name].worth(answer), verdict=verdict)
-        )
+        return line_of(criterion, Score(self._questions[criterion.name].worth(answer), verdict=verdict))
 
 
 def _why_no_score(unlabelled: Sequence[str], scores: _Column) -> str:

@@ -133,9 +133,7 @@ class Clustered:
             return found
         if statistic.parts is not None:
             counted, of = statistic.parts(self.sums)
-            return clustered_wilson(
-                list(zip(counted.tolist(), of.tolist(), strict=True)), self.resampling.level
-            )
+            return clustered_wilson(list(zip(counted.tolist(), of.tolist(), strict=True)), self.resampling.level)
         if len(self.sums) < 2:
             return Estimate(value, reason=ALONE)
         drawn = statistic.of(self.drawn)
@@ -183,9 +181,7 @@ def _shifted(bias: float, skew: float, z: float) -> float:
     return normal_cdf(bias + (bias + z) / stretch) if stretch > 0 else normal_cdf(z)
 
 
-def clustered_values(
-    values: Sequence[float] | Array, examples: Sequence[str], resampling: Resampling
-) -> Clustered:
+def clustered_values(values: Sequence[float] | Array, examples: Sequence[str], resampling: Resampling) -> Clustered:
     """What `MEAN` and `SHARE` need: the sum of each example's values, and how many they are."""
     counted = np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
     return Clustered(sums_by_example(counted, example_numbers(examples)), resampling)

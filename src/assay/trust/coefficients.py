@@ -10,15 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
-from assay.trust.clusters import (
-    MEAN,
-    Clustered,
-    Resampling,
-    Statistic,
-    example_numbers,
-    share,
-    sums_by_example,
-)
+from assay.trust.clusters import MEAN, Clustered, Resampling, Statistic, example_numbers, share, sums_by_example
 from assay.trust.estimate import Array, Estimate, Record, np, ratio, undefined
 from assay.trust.questions import Answer
 
@@ -149,8 +141,7 @@ def measure(
             return Clustered(both_ways[:, : len(listed), : len(listed)], how)
         places: dict[Answer, int] = {category: place for place, category in enumerate(listed)}
         found = [
-            unit.times * coincidences([places[a] for a in unit.answers if a in places], len(listed))
-            for unit in units
+            unit.times * coincidences([places[a] for a in unit.answers if a in places], len(listed)) for unit in units
         ]
         return Clustered(_summed(units, found), how)
 
@@ -202,9 +193,7 @@ def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[
     return sums_by_example(np.stack(parts), example_numbers([each.example for each in given]))
 
 
-def _number_measures(
-    pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None, how: Resampling
-) -> Measures:
+def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None, how: Resampling) -> Measures:
     taken = units or [AnswerUnit(p.example, (p.people, p.judge), p.times) for p in pairs]
     sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in taken]
     gaps = [pair.times * np.array([float(pair.judge) - float(pair.people), 1.0]) for pair in pairs]
@@ -234,16 +223,12 @@ ACCURACY = share(lambda t: (_trace(t), _size(t)), _NONE)
 
 def precision(place: int, name: str) -> Statistic:
     """Of what the judge called so, the share that people call so."""
-    return share(
-        lambda t: (t[..., place, place], t[..., :, place].sum(-1)), f"the judge never says {name}"
-    )
+    return share(lambda t: (t[..., place, place], t[..., :, place].sum(-1)), f"the judge never says {name}")
 
 
 def recall(place: int, name: str) -> Statistic:
     """Of what people call so, the share that the judge calls so."""
-    return share(
-        lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}"
-    )
+    return share(lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}")
 
 
 def _macro_f1(tables: Array) -> Array:
@@ -260,9 +245,7 @@ def kappa(categories: int, weights: Weights = "none") -> Statistic:
     """Agreement beyond chance: 1 is perfect, 0 is what chance gives (Cohen 1960 and 1968)."""
     ranks = np.arange(categories, dtype=np.float64)
     gaps = np.abs(ranks[:, None] - ranks[None, :])
-    distances = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[
-        weights
-    ]
+    distances = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[weights]
 
     def figure(tables: Array) -> Array:
         found = (tables * distances).sum((-2, -1))
@@ -327,9 +310,7 @@ def _alone(statistic: Statistic, table: Confusion) -> Estimate:
 
 
 def krippendorff_alpha(
-    units: Sequence[Sequence[Hashable | None]],
-    level: Level = "nominal",
-    categories: Sequence[Hashable] | None = None,
+    units: Sequence[Sequence[Hashable | None]], level: Level = "nominal", categories: Sequence[Hashable] | None = None
 ) -> Estimate:
     """Krippendorff's alpha, without an interval.
 

@@ -136,18 +136,13 @@ def compare(first: Run, second: Run, *, resampling: Resampling | None = None) ->
     """Hold two runs against each other. Raises `TrustError` when they have no example in common."""
     how = resampling or Resampling()
     asked, asked_second = _asked(first), _asked(second)
-    same = {
-        name: question for name, question in asked.items() if asked_second.get(name) == question
-    }
+    same = {name: question for name, question in asked.items() if asked_second.get(name) == question}
     one, other = _Columns(first, same), _Columns(second, same)
     shared = [example for example in one.prompts if example in other.prompts]
     paired = [example for example in shared if one.prompts[example] == other.prompts[example]]
     if not paired:
         raise TrustError(_nothing_shared(one, other, len(shared)))
-    differences = [
-        _difference(name, one.criteria[name], other.criteria[name], paired, how, len(same))
-        for name in same
-    ]
+    differences = [_difference(name, one.criteria[name], other.criteria[name], paired, how, len(same)) for name in same]
     flips = _flips(first, second, same, set(paired))
     return Comparison(
         score=_difference("score", one.score, other.score, paired, how),
@@ -210,8 +205,7 @@ def _adjusted(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     tested = [difference for difference in differences if difference.p is not None]
     values = iter(holm([difference.p or 0.0 for difference in tested]))
     return tuple(
-        difference if difference.p is None else replace(difference, p=next(values))
-        for difference in differences
+        difference if difference.p is None else replace(difference, p=next(values)) for difference in differences
     )
 
 
@@ -230,27 +224,19 @@ def _nothing_shared(one: _Columns, other: _Columns, shared: int) -> str:
     )
 
 
-def _flips(
-    first: Run, second: Run, names: Container[str], examples: Container[str]
-) -> Iterator[Flip]:
+def _flips(first: Run, second: Run, names: Container[str], examples: Container[str]) -> Iterator[Flip]:
     """Every rollout of these examples with another score, or another answer to one of these criteria."""
     for before in first.rows():
         if before.example not in examples or before.key not in second:
             continue
         after = second.row(*before.key)
         # Most rollouts come out alike, and this shows it sooner than their lines would.
-        if (before.score, before.report.metrics, before.errors) == (
-            after.score,
-            after.report.metrics,
-            after.errors,
-        ):
+        if (before.score, before.report.metrics, before.errors) == (after.score, after.report.metrics, after.errors):
             continue
         later = {line.name: line for line in after.report.lines}
         both = [(line, later[line.name]) for line in before.report.lines if line.name in later]
         changes = tuple(
-            AnswerChange(
-                was.name, was.said, now.said, was.error or was.reason, now.error or now.reason
-            )
+            AnswerChange(was.name, was.said, now.said, was.error or was.reason, now.error or now.reason)
             for was, now in both
             if was.name in names and was.said != now.said
         )

@@ -9,14 +9,7 @@ from assay.runs.row import Row
 from assay.trust.clusters import Resampling
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import Record
-from assay.trust.questions import (
-    Answer,
-    Question,
-    has_votes,
-    pooled_choices,
-    repeated_votes,
-    swapped_votes,
-)
+from assay.trust.questions import Answer, Question, has_votes, pooled_choices, repeated_votes, swapped_votes
 
 
 @dataclass(frozen=True)
@@ -68,16 +61,14 @@ class Repeats:
     def swap(self, resampling: Resampling) -> Consistency | None:
         """Agreement between the two orders; None when nothing was asked in both."""
         pairs = {
-            name: [AnswerPair(*key, times) for key, times in counts.items()]
-            for name, counts in self._swaps.items()
+            name: [AnswerPair(*key, times) for key, times in counts.items()] for name, counts in self._swaps.items()
         }
         return self._consistency(pairs, None, self._unanswered["swap"], resampling)
 
     def retest(self, resampling: Resampling) -> Consistency | None:
         """Agreement between repeated answers; None when nothing was asked twice."""
         units = {
-            name: [AnswerUnit(*key, times) for key, times in counts.items()]
-            for name, counts in self._again.items()
+            name: [AnswerUnit(*key, times) for key, times in counts.items()] for name, counts in self._again.items()
         }
         pairs = {name: list(_pairs(found)) for name, found in units.items()}
         return self._consistency(pairs, units, self._unanswered["retest"], resampling)

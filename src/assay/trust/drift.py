@@ -98,10 +98,7 @@ def drift_between(
 
 
 def _drift(
-    question: Question,
-    pairs: Sequence[TwoAnswers],
-    people: Mapping[tuple[str, int, str], Answer],
-    how: Resampling,
+    question: Question, pairs: Sequence[TwoAnswers], people: Mapping[tuple[str, int, str], Answer], how: Resampling
 ) -> CriterionDrift | None:
     """How one criterion drifted; None when no rollout has two answers that are worth something."""
     answered: list[TwoAnswers] = []

@@ -15,9 +15,7 @@ try:
     # `scipy.stats` has the same functions, and takes half a second longer to import.
     _special: Any = import_module("scipy.special")
 except ModuleNotFoundError as error:
-    raise MissingExtraError(
-        "statistics about judges", package=str(error.name), extra="trust"
-    ) from None
+    raise MissingExtraError("statistics about judges", package=str(error.name), extra="trust") from None
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -83,8 +81,7 @@ class Estimate:
     def within(self, least: float, most: float) -> "Estimate":
         """The same, where nothing outside of these is possible."""
         value, low, high = (
-            None if end is None else min(max(end, least), most)
-            for end in (self.value, self.low, self.high)
+            None if end is None else min(max(end, least), most) for end in (self.value, self.low, self.high)
         )
         return replace(self, value=value, low=low, high=high)
 

@@ -110,9 +110,7 @@ def specificity(observed: Observed, level: float = LEVEL) -> Estimate:
 
 def beats_chance(observed: Observed) -> bool:
     """Whether sensitivity + specificity - 1 lies clearly above 0."""
-    hits, alarms = (
-        _yes_share(observed, weights, DOUBT) for weights in (observed.people, 1 - observed.people)
-    )
+    hits, alarms = (_yes_share(observed, weights, DOUBT) for weights in (observed.people, 1 - observed.people))
     low = difference_of(hits, alarms).low
     return low is not None and low > 0
 

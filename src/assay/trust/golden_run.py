@@ -115,9 +115,7 @@ def rubrics_inside(rubric: Rubric, inside: str = "") -> Iterator[tuple[str, Rubr
             yield from rubrics_inside(criterion.check, f"{inside}{criterion.name}/")
 
 
-def _results(
-    inside: str, example: Golden, rubric: Rubric, report: EvaluationReport
-) -> Iterator[GoldenResult]:
+def _results(inside: str, example: Golden, rubric: Rubric, report: EvaluationReport) -> Iterator[GoldenResult]:
     lines = {line.name: line for line in report.lines}
     criteria: Mapping[str, Criterion] = {c.name: c for c in rubric.criteria}
     for name, expected in example.expect.items():

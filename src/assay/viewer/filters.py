@@ -67,9 +67,7 @@ def _term(found: re.Match[str]) -> Term:
         _refuse_no_number(name, value)
         return Term(name, "=" if operator == ":" else operator, value, negated)
     if name in WORDS and operator in (":", "~", "="):
-        return Term(
-            name, "~" if operator == "~" or name in ("text", "error") else ":", value, negated
-        )
+        return Term(name, "~" if operator == "~" or name in ("text", "error") else ":", value, negated)
     known = (*NUMBERS, *WORDS)
     if name in known:
         raise FilterError(f"{name}{operator}{value} cannot be read: {name} is no {_kind(name)}")
@@ -96,10 +94,7 @@ class Where:
 
 
 def where(
-    terms: Sequence[Term],
-    criteria: Mapping[str, int],
-    tags: Mapping[str, Sequence[int]],
-    shared: int | None = None,
+    terms: Sequence[Term], criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]], shared: int | None = None
 ) -> Where:
     """The terms over the table `rows`, whose columns `v0`, `v1`, … hold the verdicts of criteria.
 
@@ -126,9 +121,7 @@ def where(
     return Where(" AND ".join(parts) or "1", tuple(values))
 
 
-def _columns(
-    term: Term, criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]]
-) -> Sequence[int]:
+def _columns(term: Term, criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]]) -> Sequence[int]:
     if term.name == "tag":
         return tags.get(term.value, ())
     wanted = term.value.lower()
@@ -137,11 +130,7 @@ def _columns(
 
 
 def _condition(
-    term: Term,
-    columns: Sequence[int],
-    criteria: Mapping[str, int],
-    tags: Mapping[str, Sequence[int]],
-    shared: int,
+    term: Term, columns: Sequence[int], criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]], shared: int
 ) -> tuple[str, tuple[object, ...]]:
     name, value = term.name, term.value
     if term.operator == "has":
@@ -166,9 +155,7 @@ def _said(
     own = [str(c) for c in columns if c >= shared]
     if own:
         among = "" if len(own) == criteria - shared else f" AND criterion IN ({', '.join(own)})"
-        conditions.append(
-            f"EXISTS (SELECT 1 FROM own WHERE own.place = rows.place{among} AND lower(said) {test})"
-        )
+        conditions.append(f"EXISTS (SELECT 1 FROM own WHERE own.place = rows.place{among} AND lower(said) {test})")
     return _any_of(conditions), (() if verdict is None else (verdict,) * len(conditions))
 
 

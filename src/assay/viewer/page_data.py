@@ -79,9 +79,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
     completion = fields.pop("completion", "")
     text = completion_text(completion)
     about = index.run.about.rubric
-    hashes = (
-        {} if about is None else {criterion.name: criterion.hash for criterion in about.criteria}
-    )
+    hashes = {} if about is None else {criterion.name: criterion.hash for criterion in about.criteria}
     return {
         "number": number,
         "example": row.example,
@@ -128,10 +126,7 @@ def _parsed(text: str) -> str | None:
 def _exchanges(row: Row, about: RubricAbout | None) -> list[dict[str, Any]]:
     """What judges were asked and said, each under the criterion it was about."""
     names = {} if about is None else {asked.question: asked.name for asked in about.criteria}
-    return [
-        {**exchange, "criterion": names.get(exchange["question"])}
-        for exchange in whole_exchanges(row.exchanges)
-    ]
+    return [{**exchange, "criterion": names.get(exchange["question"])} for exchange in whole_exchanges(row.exchanges)]
 
 
 def group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -140,10 +135,7 @@ def group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "example": rows[0]["example"],
         "prompt": rows[0]["prompt"],
-        "rows": [
-            {**row, "advantage": advantage}
-            for row, advantage in zip(rows, advantages(rewards), strict=True)
-        ],
+        "rows": [{**row, "advantage": advantage} for row, advantage in zip(rows, advantages(rewards), strict=True)],
     }
 
 
@@ -186,12 +178,7 @@ def _criterion(name: str, found: CriterionSummary, about: CriterionAbout | None)
 
 
 def _estimate(estimate: MeanEstimate) -> dict[str, Any]:
-    return {
-        "mean": estimate.mean,
-        "low": estimate.low,
-        "high": estimate.high,
-        "count": estimate.count,
-    }
+    return {"mean": estimate.mean, "low": estimate.low, "high": estimate.high, "count": estimate.count}
 
 
 def _line(line: CriterionReport, text: str, labels: Iterable[Label]) -> dict[str, Any]:

@@ -35,9 +35,7 @@ CHUNK: Final = 200
 """Rows to a chunk."""
 
 
-def write_report(
-    paths: Sequence[str | Path], file: IO[str], on_progress: OnProgress | None = None
-) -> int:
+def write_report(paths: Sequence[str | Path], file: IO[str], on_progress: OnProgress | None = None) -> int:
     """Write the page of these runs; how many rows it holds."""
     viewed = ViewedRuns(paths)
     runs = viewed.runs.values()
@@ -75,22 +73,14 @@ def _told(viewed: ViewedRuns) -> dict[str, Any]:
 def _table(run: ViewedRun) -> dict[str, Any]:
     """The table by column: what is the same in most rows packs well."""
     rows = run.page("", limit=-1).rows
-    columns = (
-        {name: [row[name] for row in rows] for name in rows[0] if name != "verdicts"}
-        if rows
-        else {}
-    )
+    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "verdicts"} if rows else {}
     names = list(run.index.criteria)
     shared = names[: run.index.shared]
     verdicts = {name: [row["verdicts"].get(name) for row in rows] for name in shared}
     # By row, since a criterion that rows bring is one of few of them.
     own = (
         [
-            {
-                name: said
-                for name, said in row["verdicts"].items()
-                if run.index.criteria[name] >= len(shared)
-            }
+            {name: said for name, said in row["verdicts"].items() if run.index.criteria[name] >= len(shared)}
             for row in rows
         ]
         if len(names) > len(shared)

@@ -48,11 +48,7 @@ LONGEST_LABEL: Final = 100_000
 
 
 def serve_page(
-    paths: Sequence[str | Path],
-    *,
-    port: int = 0,
-    browser: bool = False,
-    told: Callable[[str], object] = print,
+    paths: Sequence[str | Path], *, port: int = 0, browser: bool = False, told: Callable[[str], object] = print
 ) -> None:
     """Serve the page of these runs; `told` gets its address once it can be opened.
 
@@ -84,9 +80,7 @@ def _listening(port: int) -> socket.socket:
     return listening
 
 
-def viewer_app(
-    viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
-) -> Starlette:
+def viewer_app(viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> Starlette:
     """The page and its data. `hosts` are the names it may be asked under."""
     asked = _Asked(viewed)
 
@@ -94,9 +88,7 @@ def viewer_app(
     async def living(_: Starlette) -> AsyncGenerator[None]:
         # Built beside the first looks, so that the page is there at once.
         runs = viewed.runs.values()
-        reading = [
-            asyncio.ensure_future(asyncio.to_thread(b.read_on, viewed.closing)) for b in runs
-        ]
+        reading = [asyncio.ensure_future(asyncio.to_thread(b.read_on, viewed.closing)) for b in runs]
         yield
         viewed.closing.set()
         await asyncio.gather(*reading, return_exceptions=True)
@@ -181,12 +173,8 @@ class _Asked:
             note, rater = str(said.get("note") or ""), str(said.get("rater") or "")
             verdict = said["verdict"]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            return _refused(
-                400, f"no label ({error}): give row, criterion, verdict, note and rater"
-            )
-        return await _told(
-            lambda: self._book(request).add_label(number, criterion, verdict, note, rater).to_dict()
-        )
+            return _refused(400, f"no label ({error}): give row, criterion, verdict, note and rater")
+        return await _told(lambda: self._book(request).add_label(number, criterion, verdict, note, rater).to_dict())
 
     def _book(self, request: Request) -> Any:
         return self.viewed.run(request.path_params["run"])

@@ -114,9 +114,7 @@ class RowIndex:
                 self._insert(filled)
                 self._insert_own(some)
                 searched = (encodable("\n".join(each).lower()) for each in texts)
-                self._base.executemany(
-                    "INSERT OR REPLACE INTO texts VALUES (?, ?)", zip(places, searched, strict=True)
-                )
+                self._base.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?)", zip(places, searched, strict=True))
                 self._base.execute("UPDATE upto SET place = ?", (some[-1][1],))
                 if time.monotonic() > ends:
                     return False
@@ -129,18 +127,11 @@ class RowIndex:
         """Mark rows that have a label."""
         with self._lock, self._base:
             self._base.executemany(
-                "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?",
-                [_key(*key) for key in keys],
+                "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?", [_key(*key) for key in keys]
             )
 
     def page(
-        self,
-        query: str = "",
-        *,
-        sort: str = "number",
-        descending: bool = False,
-        offset: int = 0,
-        limit: int = 100,
+        self, query: str = "", *, sort: str = "number", descending: bool = False, offset: int = 0, limit: int = 100
     ) -> RowPage:
         """Rows that a filter lets through, in order; those without a value come last."""
         found = where(terms_of(query), self.criteria, self.tags, self.shared)
@@ -170,9 +161,7 @@ class RowIndex:
         if len(self.criteria) > self.shared:
             names = list(self.criteria)
             for place in places:
-                said = self._base.execute(
-                    "SELECT criterion, said FROM own WHERE place = ?", (place,)
-                )
+                said = self._base.execute("SELECT criterion, said FROM own WHERE place = ?", (place,))
                 found[place] = {names[number]: word for number, word in said}
         return found
 
@@ -205,9 +194,7 @@ class RowIndex:
         width = (high - low) / BINS
         place = f"min({BINS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
         with self._lock:
-            found = dict(
-                self._base.execute(f"SELECT {place}, count(*) {scored} GROUP BY 1", (low, width))
-            )
+            found = dict(self._base.execute(f"SELECT {place}, count(*) {scored} GROUP BY 1", (low, width)))
         edges = [low + width * bar for bar in range(BINS + 1)]
         return {"edges": edges, "counts": [found.get(bar, 0) for bar in range(BINS)]}
 
@@ -272,9 +259,7 @@ class RowIndex:
         if number is None:
             number = len(self.criteria)
             told = [encodable(tag) for tag in tags]
-            self._base.execute(
-                "INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(told))
-            )
+            self._base.execute("INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(told)))
             self._know(number, name, told)
         return number
 
@@ -409,9 +394,7 @@ def _signature(run: Run) -> str:
     """What an index is known by: another run in the same folder needs another one."""
     about: dict[str, Any] = {**run.about.to_dict(), "resumed": 0, "options": None, "resolved": ()}
     told = json.dumps(about, sort_keys=True, default=str)
-    return hashlib.sha256(
-        f"{FORMAT} {run.path.resolve()} {told}".encode(errors="surrogatepass")
-    ).hexdigest()
+    return hashlib.sha256(f"{FORMAT} {run.path.resolve()} {told}".encode(errors="surrogatepass")).hexdigest()
 
 
 def _lower(text: str | None) -> str | None:

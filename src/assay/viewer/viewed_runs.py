@@ -126,9 +126,7 @@ class ViewedRun:
         if own_rubric(row.fields) is not None:
             known = {line.name: None for line in row.report.lines}
         if criterion not in known:
-            raise NotFoundError(
-                f"there is no criterion {criterion!r}: there are {', '.join(known)}"
-            )
+            raise NotFoundError(f"there is no criterion {criterion!r}: there are {', '.join(known)}")
         label = Label.of(
             {
                 "example": row.example,

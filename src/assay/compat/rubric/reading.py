@@ -14,11 +14,7 @@ from assay.errors import RubricError
 Source: TypeAlias = str | Path
 
 _FIELDS = ("weight", "requirement")
-_LOADERS: dict[str, Callable[[Any], Any]] = {
-    ".json": json.loads,
-    ".yaml": yaml.safe_load,
-    ".yml": yaml.safe_load,
-}
+_LOADERS: dict[str, Callable[[Any], Any]] = {".json": json.loads, ".yaml": yaml.safe_load, ".yml": yaml.safe_load}
 
 
 def criteria(data: Any) -> list[Criterion]:
@@ -34,9 +30,7 @@ def _items(data: Any) -> list[Any]:
         data = cast("Any", data["rubric"])
     if isinstance(data, Mapping):
         if "sections" not in data:
-            raise RubricError(
-                "Invalid rubric format. Dict must contain either 'sections' or 'rubric' key"
-            )
+            raise RubricError("Invalid rubric format. Dict must contain either 'sections' or 'rubric' key")
         data = cast("Any", data["sections"])
     if not isinstance(data, list):
         raise RubricError(f"Invalid rubric format. Expected a list, got {type(data).__name__}")
@@ -45,32 +39,23 @@ def _items(data: Any) -> list[Any]:
 
 def _flat(place: int, item: Any) -> list[Any]:
     if not isinstance(item, Mapping):
-        raise RubricError(
-            f"Invalid item at index {place}: expected a dictionary, got {type(item).__name__}"
-        )
+        raise RubricError(f"Invalid item at index {place}: expected a dictionary, got {type(item).__name__}")
     if "criteria" not in item:
         return [item]
     section = cast("Any", item["criteria"])
     if not isinstance(section, list):
-        raise RubricError(
-            f"Invalid section at index {place}: 'criteria' must be a list, "
-            f"got {type(section).__name__}"
-        )
+        raise RubricError(f"Invalid section at index {place}: 'criteria' must be a list, got {type(section).__name__}")
     return cast("list[Any]", section)
 
 
 def _criterion(place: int, entry: Any) -> Criterion:
     if not isinstance(entry, Mapping):
-        raise RubricError(
-            f"Invalid criterion at index {place}: expected a dictionary, got {type(entry).__name__}"
-        )
+        raise RubricError(f"Invalid criterion at index {place}: expected a dictionary, got {type(entry).__name__}")
     fields = cast("Mapping[str, Any]", entry)
     try:
         return Criterion(**{name: fields[name] for name in _FIELDS if name in fields})
     except ValidationError as error:
-        details = "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
-        )
+        details = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise RubricError(f"Invalid criterion at index {place}: {details}") from error
 
 
@@ -92,14 +77,10 @@ def read(source: Source | IO[Any]) -> Any:
         suffix = _suffix(path, "file")
         return parsed(path.read_text(encoding="utf-8"), suffix, f"file {source}")
     if not hasattr(source, "read"):
-        raise RubricError(
-            f"Invalid source type: expected a path or an open file, got {type(source).__name__}"
-        )
+        raise RubricError(f"Invalid source type: expected a path or an open file, got {type(source).__name__}")
     name = getattr(source, "name", "")
     if not isinstance(name, str) or not Path(name).suffix:
-        raise RubricError(
-            "Cannot determine file format from file object: give one whose 'name' has an ending"
-        )
+        raise RubricError("Cannot determine file format from file object: give one whose 'name' has an ending")
     return parsed(source.read(), _suffix(Path(name), "file object"), "from file object")
 
 
@@ -107,7 +88,6 @@ def _suffix(path: Path, what: str) -> str:
     suffix = path.suffix.lower()
     if suffix not in _LOADERS:
         raise RubricError(
-            f"Unsupported file format {suffix!r} for {what}: {path}\n"
-            f"Supported formats: {', '.join(_LOADERS)}"
+            f"Unsupported file format {suffix!r} for {what}: {path}\nSupported formats: {', '.join(_LOADERS)}"
         )
     return suffix

@@ -28,11 +28,7 @@ class Rubric(assay.Rubric):
         return list(self._given)
 
     async def grade(
-        self,
-        to_grade: ToGrade,
-        autograder: Autograder | None = None,
-        query: str | None = None,
-        **kwargs: Any,
+        self, to_grade: ToGrade, autograder: Autograder | None = None, query: str | None = None, **kwargs: Any
     ) -> EvaluationReport:
         """The report on one text. Further keywords are not looked at."""
         if autograder is None:

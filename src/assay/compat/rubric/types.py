@@ -7,11 +7,7 @@ from pydantic import ConfigDict, Field
 import assay
 from assay.graders.judge_input import ThinkingOutputDict
 from assay.graders.length import CountFn, LengthPenalty, PenaltyType
-from assay.graders.verdicts import (
-    OneShotGenerateFn,
-    PerCriterionGenerateFn,
-    RubricAsJudgeGenerateFn,
-)
+from assay.graders.verdicts import OneShotGenerateFn, PerCriterionGenerateFn, RubricAsJudgeGenerateFn
 from assay.report import CriterionReport, EvaluationReport
 
 __all__ = [

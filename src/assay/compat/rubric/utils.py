@@ -24,16 +24,12 @@ __all__ = [
 ]
 
 
-async def default_per_criterion_generate_fn(
-    system_prompt: str, user_prompt: str, **kwargs: Any
-) -> PerCriterionOutput:
+async def default_per_criterion_generate_fn(system_prompt: str, user_prompt: str, **kwargs: Any) -> PerCriterionOutput:
     """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, PerCriterionOutput)
 
 
-async def default_oneshot_generate_fn(
-    system_prompt: str, user_prompt: str, **kwargs: Any
-) -> OneShotOutput:
+async def default_oneshot_generate_fn(system_prompt: str, user_prompt: str, **kwargs: Any) -> OneShotOutput:
     """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, OneShotOutput)
 
@@ -48,7 +44,5 @@ async def default_rubric_as_judge_generate_fn(
 async def _asked(system_prompt: str, user_prompt: str, schema: type[Output]) -> Output:
     model = configured_model() or model_by_key()
     if model is None:
-        raise JudgeError(
-            f"no default model is configured: set GEMINI_API_KEY, as for rubric; or {what_to_set()}"
-        )
+        raise JudgeError(f"no default model is configured: set GEMINI_API_KEY, as for rubric; or {what_to_set()}")
     return (await model(Request.of(system_prompt, user_prompt, schema=schema))).value

@@ -26,14 +26,7 @@ from assay.compat.verifiers.errors import (
     ToolError,
     ToolParseError,
 )
-from assay.compat.verifiers.rubrics import (
-    JudgeRubric,
-    MathRubric,
-    Rubric,
-    RubricGroup,
-    SmolaToolRubric,
-    ToolRubric,
-)
+from assay.compat.verifiers.rubrics import JudgeRubric, MathRubric, Rubric, RubricGroup, SmolaToolRubric, ToolRubric
 from assay.compat.verifiers.types import (
     GenerateOutputs,
     RolloutInput,

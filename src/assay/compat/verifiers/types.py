@@ -3,15 +3,7 @@
 from typing import Any, TypeAlias, TypedDict
 
 from assay.envs import Results as GenerateOutputs
-from assay.types import (
-    GroupRewardFunc,
-    IndividualRewardFunc,
-    Info,
-    Message,
-    Messages,
-    RewardFunc,
-    State,
-)
+from assay.types import GroupRewardFunc, IndividualRewardFunc, Info, Message, Messages, RewardFunc, State
 
 SamplingArgs: TypeAlias = dict[str, Any]
 RolloutOutput: TypeAlias = dict[str, Any]

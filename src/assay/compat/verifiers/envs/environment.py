@@ -7,13 +7,9 @@ from assay.compat.verifiers.rubrics.rubric import warn_unscored
 from assay.envs.base_env import Given
 
 OURS = frozenset({"dataset", "max_turns", "tools", "stop_errors", *Given.__annotations__})
-UNNEEDED = frozenset(
-    {"message_type", "max_workers", "map_kwargs", "max_seq_len", "interleaved_rollouts"}
-)
+UNNEEDED = frozenset({"message_type", "max_workers", "map_kwargs", "max_seq_len", "interleaved_rollouts"})
 """What theirs takes, and ours has no use for."""
-UNNEEDED_IN_A_CALL = frozenset(
-    {"save_results", "independent_scoring", "max_retries", "on_start", "on_log"}
-)
+UNNEEDED_IN_A_CALL = frozenset({"save_results", "independent_scoring", "max_retries", "on_start", "on_log"})
 
 
 class Environment(envs.Environment):
@@ -35,15 +31,11 @@ class Environment(envs.Environment):
         """As ours. A `results_path` is the folder of a run, which is gone on with if it is there."""
         return super().evaluate(client, model, **_translated(options))
 
-    def generate(
-        self, inputs: Any = None, client: Any = None, model: Any = None, **options: Any
-    ) -> envs.Evaluation:
+    def generate(self, inputs: Any = None, client: Any = None, model: Any = None, **options: Any) -> envs.Evaluation:
         """As ours, with the same."""
         return super().generate(inputs, client, model, **_translated(options))
 
-    async def _carry_out(
-        self, examples: Any, data: Any, client: Any, model: Any, options: Any
-    ) -> envs.Results:
+    async def _carry_out(self, examples: Any, data: Any, client: Any, model: Any, options: Any) -> envs.Results:
         """As ours, but every reward is a number; what is unscored has its errors beside it."""
         results = await super()._carry_out(examples, data, client, model, options)
         unscored = [output for output in results.outputs if output["reward"] is None]

@@ -7,11 +7,4 @@ from assay.compat.verifiers.rubrics.rubric_group import RubricGroup
 from assay.compat.verifiers.rubrics.smola_tool_rubric import SmolaToolRubric
 from assay.compat.verifiers.rubrics.tool_rubric import ToolRubric
 
-__all__ = [
-    "JudgeRubric",
-    "MathRubric",
-    "Rubric",
-    "RubricGroup",
-    "SmolaToolRubric",
-    "ToolRubric",
-]
+__all__ = ["JudgeRubric", "MathRubric", "Rubric", "RubricGroup", "SmolaToolRubric", "ToolRubric"]

@@ -6,12 +6,8 @@ from typing import Any, NamedTuple
 
 from assay.parsers import extract_boxed_answer, extract_hash_answer, strip_non_numeric
 
-BOXED_SYSTEM_PROMPT = (
-    "Work through the problem step by step, then give the final answer inside \\boxed{}."
-)
-THINK_BOXED_SYSTEM_PROMPT = (
-    "Reason between <think> and </think> tags, then give the final answer inside \\boxed{}."
-)
+BOXED_SYSTEM_PROMPT = "Work through the problem step by step, then give the final answer inside \\boxed{}."
+THINK_BOXED_SYSTEM_PROMPT = "Reason between <think> and </think> tags, then give the final answer inside \\boxed{}."
 
 
 class _Source(NamedTuple):
@@ -38,9 +34,7 @@ _SOURCES = {
 }
 
 
-def load_example_dataset(
-    name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0
-) -> Any:
+def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0) -> Any:
     """A well-known data set with `question` and `answer`, by Hugging Face's `datasets`.
 
     It comes over the network, unless it was loaded before. With `n`, so many rows of it at random.
