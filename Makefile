@@ -30,7 +30,7 @@ demo: $(DEMO)  ## Score a small shipped set of rollouts and print the table
 	@$(BIN)/python examples/demo.py
 
 test: check browser  ## Everything: lint, types, layers, all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto $(RERUNS)
 
 browser:  ## A Chromium for the tests of the run page, where the system has none and lets us install it
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
