@@ -94,7 +94,7 @@ bench-trust: $(INSTALLED)  ## What recorded judges are worth; needs the data nam
 	$(BIN)/python benchmarks/trust.py
 
 bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in benchmarks/README.md
-	$(BIN)/python benchmarks/math.py
+	$(BIN)/python benchmarks/mathematics.py
 
 clean:  ## Remove the environment and caches
 	rm -rf .venv .venv-trl .pytest_cache .ruff_cache .hypothesis dist benchmarks/.venvs

@@ -1,7 +1,7 @@
 """Measure the page of a large run in a real Chromium: `python benchmarks/page.py`.
 
 A run of 50,000 rollouts × 6 criteria is written, and looked at as `assay view` serves it, with and without
-an index from before, and as the one file of `assay report`. Adds what it finds to benchmarks/RESULTS.md.
+an index from before, and as the one file of `assay report`. Writes what it finds into benchmarks/RESULTS.md.
 """
 
 import argparse
@@ -17,10 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from core import say
+from harness import Limit, Row, add_options, as_table, plain_table, save_results, say
 from playwright.sync_api import Page, sync_playwright
-from report import add_options, append_results, as_table, plain_table
-from rows import Limit, Row
 
 from assay import Criterion, Rubric
 from assay.runs import score_rows
@@ -87,8 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found += reported(run, Path(folder) / "page.html", browse)
     table = as_table(found)
     print(plain_table(table))
-    if not options.no_save:
-        append_results([table], [], quick=options.quick, subject="the page of a run", peers=())
+    save_results("the page of a run", [table], [], options, peers=())
     return 0
 
 
