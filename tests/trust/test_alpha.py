@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from assay.trust import krippendorff_alpha
-from assay.trust.clusters import Clustered
 from assay.trust.coefficients import NUMBER_ALPHA, coincidences, number_sums, table_alpha
+from assay.trust.estimate import Clustered
 
 _ = None
 # Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", section C: four observers, twelve units.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap, norm, t
 
-from assay.trust.clusters import MEAN, SHARE, Clustered, Resampling
+from assay.trust.estimate import MEAN, SHARE, Clustered, Resampling
 
 
 def sums_of(values):

@@ -7,8 +7,8 @@ hold the truth are counted; a run whose labels do not show a judge better than c
 import numpy as np
 import pytest
 
-from assay.trust.clusters import mean_of
-from assay.trust.estimators import Observed, beats_chance, clustered_rogan_gladen, prediction_powered
+from assay.trust.bias import Observed, beats_chance, clustered_rogan_gladen, prediction_powered
+from assay.trust.estimate import mean_of
 
 RUNS = 800
 ROLLOUTS = 600

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from assay.trust.clusters import mean_of
-from assay.trust.estimators import Observed, correlation, label_budget, power_tuning, prediction_powered
+from assay.trust.bias import Observed, correlation, label_budget, power_tuning, prediction_powered
+from assay.trust.estimate import mean_of
 
 
 def observed(judge, people, examples=None):

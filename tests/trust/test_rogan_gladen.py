@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from assay.trust.estimators import (
+from assay.trust.bias import (
     ErrorRates,
     Observed,
     beats_chance,

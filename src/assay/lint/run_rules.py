@@ -16,8 +16,7 @@ from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.linter import PlacedCriterion
 from assay.messages import completion_text
 from assay.runs import Row, Run, RunError
-from assay.trust.clusters import sums_by_example
-from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, undefined, wilson
+from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, sums_by_example, undefined, wilson
 from assay.wording import counted
 
 FEWEST_EXAMPLES: Final = 30

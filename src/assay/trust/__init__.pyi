@@ -7,7 +7,6 @@ from assay.trust.bias import Corrected as Corrected
 from assay.trust.bias import Correction as Correction
 from assay.trust.bias import correct as correct
 from assay.trust.bias import corrected_mean as corrected_mean
-from assay.trust.clusters import Resampling as Resampling
 from assay.trust.coefficients import Measures as Measures
 from assay.trust.coefficients import cohen_kappa as cohen_kappa
 from assay.trust.coefficients import confusion_of as confusion_of
@@ -18,6 +17,7 @@ from assay.trust.comparison import compare as compare
 from assay.trust.drift import Drift as Drift
 from assay.trust.drift import drift_between as drift_between
 from assay.trust.estimate import Estimate as Estimate
+from assay.trust.estimate import Resampling as Resampling
 from assay.trust.estimate import wilson as wilson
 from assay.trust.evidence import evidence_of as evidence_of
 from assay.trust.golden_run import GoldenReport as GoldenReport

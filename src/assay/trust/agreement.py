@@ -1,7 +1,7 @@
-"""Hold a judge against people, beside people against each other, who are the ceiling."""
+"""Hold a judge against people, beside people against each other, who are the ceiling; and against itself."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean
@@ -11,12 +11,20 @@ from assay.criterion import NOT_APPLICABLE
 from assay.errors import TrustError
 from assay.runs import Run
 from assay.runs.row import Row
-from assay.trust.clusters import Resampling
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
-from assay.trust.consistency import Consistency, Repeats
-from assay.trust.estimate import Record
+from assay.trust.estimate import DEFAULT_RESAMPLING, Record, Resampling
 from assay.trust.labels import Joined, Label, LabelledItem, join
-from assay.trust.questions import Answer, Question, pair_runs, pooled_choices, questions_of, same_questions
+from assay.trust.questions import (
+    Answer,
+    Question,
+    has_votes,
+    pair_runs,
+    pooled_choices,
+    questions_of,
+    repeated_votes,
+    same_questions,
+    swapped_votes,
+)
 
 Reference: TypeAlias = Literal["each", "majority"]
 """Whom a judge is held against: each rater in turn, or what most of them say."""
@@ -46,6 +54,16 @@ class RaterAgreement(Record):
     labels: int
     judge: Measures
     others: Measures
+
+
+@dataclass(frozen=True)
+class Consistency(Record):
+    """How far a judge agrees with itself. `accuracy` is the share of answers that stayed the same."""
+
+    overall: Measures
+    criteria: Mapping[str, Measures]
+    unanswered: int = 0
+    """Times that it was asked and did not answer, which are in none of the figures."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +97,7 @@ def agree(
     reference: Reference = "each",
     skip_unknown: bool = False,
     any_wording: bool = False,
-    resampling: Resampling | None = None,
+    resampling: Resampling = DEFAULT_RESAMPLING,
 ) -> Agreement:
     """How far the judge of a run agrees with people, on every criterion and overall.
 
@@ -111,8 +129,8 @@ def agreement_of(
     joined: Joined,
     *,
     reference: Reference = "each",
-    repeats: Repeats | None = None,
-    resampling: Resampling | None = None,
+    repeats: "Repeats | None" = None,
+    resampling: Resampling = DEFAULT_RESAMPLING,
 ) -> Agreement:
     """The same for labels that are put beside the judge's answers already.
 
@@ -123,21 +141,23 @@ def agreement_of(
     >>> found.overall.judge.accuracy.value, found.overall.judge.kappa.value
     (0.75, 0.5)
     """
-    how = resampling or Resampling()
     by_name: dict[str, list[LabelledItem]] = {}
     for item in joined.items:
         by_name.setdefault(item.criterion, []).append(item)
     asked = [question for name, question in joined.questions.items() if name in by_name]
-    overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference, how)
+    overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference, resampling)
     chosen = [item for item in joined.items if joined.questions[item.criterion].choices]
+    members = dict.fromkeys(name for item in chosen for name in item.members)
     return Agreement(
         overall=overall.criterion("overall", chosen),
-        criteria=tuple(_Measuring(q.choices, True, reference, how).criterion(q.name, by_name[q.name]) for q in asked),
-        raters=overall.raters(chosen),
+        criteria=tuple(
+            _Measuring(q.choices, True, reference, resampling).criterion(q.name, by_name[q.name]) for q in asked
+        ),
+        raters=tuple(overall.rater(name, chosen) for name in sorted({rater for i in chosen for rater in i.people})),
         reference=reference,
-        members=overall.members(chosen),
-        swap=repeats.swap(how) if repeats else None,
-        retest=repeats.retest(how) if repeats else None,
+        members={name: overall.against_people(chosen, lambda item, n=name: item.members.get(n)) for name in members},
+        swap=repeats.swap(resampling) if repeats else None,
+        retest=repeats.retest(resampling) if repeats else None,
         errors=dict(Counter(item.error for item in joined.items if item.error).most_common()),
         other_wording=joined.other_wording,
         skipped=joined.skipped,
@@ -155,92 +175,64 @@ class _Measuring:
 
     def criterion(self, name: str, items: Sequence[LabelledItem]) -> CriterionAgreement:
         people = [list(item.people.values()) for item in items]
-        by_majority = self.reference == "majority"
-        units = [
-            AnswerUnit(item.example, answers) for item, answers in zip(items, people, strict=True) if len(answers) > 1
-        ]
-        judge = (
-            AnswerPair(item.example, answer, item.judge)
-            for item, answers in zip(items, people, strict=True)
-            if item.judge is not None
-            for answer in self._held_against(answers)
-        )
+        units = [AnswerUnit(i.example, said) for i, said in zip(items, people, strict=True) if len(said) > 1]
+        split = [said for said in people if self.reference == "majority" and consensus(said) is None]
         return CriterionAgreement(
             name,
-            judge=self._measured(judge),
-            people=self._measured(self._people_pairs(items), units),
+            judge=self.against_people(items, lambda item: item.judge),
+            people=self._measured(self._between_people(items), units),
             labelled=len(items),
             unanswered=sum(item.judge is None for item in items),
-            ties=sum(by_majority and consensus(answers) is None for answers in people),
+            ties=len(split),
         )
 
-    def raters(self, items: Sequence[LabelledItem]) -> tuple[RaterAgreement, ...]:
-        """Each person against the judge, and against the other people."""
-        names = sorted({rater for item in items for rater in item.people})
-        return tuple(self._rater(name, [i for i in items if name in i.people]) for name in names)
-
-    def _rater(self, name: str, own: Sequence[LabelledItem]) -> RaterAgreement:
+    def rater(self, name: str, items: Sequence[LabelledItem]) -> RaterAgreement:
+        own = [item for item in items if name in item.people]
         judge = (AnswerPair(item.example, item.people[name], item.judge) for item in own if item.judge is not None)
-        others = (
-            AnswerPair(item.example, theirs, item.people[name])
-            for item in own
-            for theirs in self._held_against(_without(item, name))
-        )
+        others = self._pairs(own, lambda item: item.people[name], without=name)
         return RaterAgreement(name, len(own), self._measured(judge), self._measured(others))
 
-    def members(self, items: Sequence[LabelledItem]) -> dict[str, Measures]:
-        """Each judge of a panel against people."""
-        names = dict.fromkeys(name for item in items for name in item.members)
-        return {
-            name: self._measured(
-                AnswerPair(item.example, theirs, item.members[name])
-                for item in items
-                if name in item.members
-                for theirs in self._held_against(list(item.people.values()))
-            )
-            for name in names
-        }
+    def against_people(
+        self, items: Sequence[LabelledItem], answer_of: Callable[[LabelledItem], Answer | None]
+    ) -> Measures:
+        return self._measured(self._pairs(items, answer_of))
 
-    def _people_pairs(self, items: Sequence[LabelledItem]) -> Iterator[AnswerPair]:
+    def _between_people(self, items: Sequence[LabelledItem]) -> Iterator[AnswerPair]:
         """One rater in the judge's place, against the others."""
         for item in items:
             if self.reference == "each":
                 ordered = [item.people[rater] for rater in sorted(item.people)]
-                for first, second in combinations(ordered, 2):
-                    yield AnswerPair(item.example, first, second)
+                yield from (AnswerPair(item.example, *two) for two in combinations(ordered, 2))
             else:
-                for rater, answer in item.people.items():
-                    for theirs in self._held_against(_without(item, rater)):
-                        yield AnswerPair(item.example, theirs, answer)
+                for rater in item.people:
+                    yield from self._pairs([item], lambda item, r=rater: item.people[r], without=rater)
 
-    def _held_against(self, answers: Sequence[Answer]) -> Sequence[Answer]:
-        if self.reference == "each":
-            return answers
-        agreed = consensus(answers)
-        return [] if agreed is None else [agreed]
+    def _pairs(
+        self,
+        items: Iterable[LabelledItem],
+        answer_of: Callable[[LabelledItem], Answer | None],
+        without: str | None = None,
+    ) -> Iterator[AnswerPair]:
+        """An answer about each item beside those of people, or beside what most of them say."""
+        for item in items:
+            answer = answer_of(item)
+            if answer is None:
+                continue
+            people = [theirs for rater, theirs in item.people.items() if rater != without]
+            agreed = None if self.reference == "each" else consensus(people)
+            for theirs in people if self.reference == "each" else [] if agreed is None else [agreed]:
+                yield AnswerPair(item.example, theirs, answer)
 
     def _measured(self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None) -> Measures:
+        # Against a majority the seats differ; of two raters either may take the judge's.
+        symmetric = units is not None and self.reference == "each"
         return measure(
-            list(pairs),
-            self.choices,
-            ranked=self.ranked,
-            units=units,
-            # Against a majority the seats differ; of two raters either may take the judge's.
-            symmetric=units is not None and self.reference == "each",
-            resampling=self.resampling,
+            list(pairs), self.choices, ranked=self.ranked, units=units, symmetric=symmetric, resampling=self.resampling
         )
 
 
-def _without(item: LabelledItem, rater: str) -> list[Answer]:
-    return [answer for name, answer in item.people.items() if name != rater]
-
-
 def consensus(answers: Sequence[Answer]) -> Answer | None:
-    """The answer that most gave, or the mean of numbers; None when two are given as often.
-
-    >>> consensus(["MET", "MET", "UNMET"]), consensus(["MET", "UNMET"]), consensus([1.0, 2.0])
-    ('MET', None, 1.5)
-    """
+    """The answer that most gave, or the mean of numbers; None when two are given as often."""
     if answers and not any(isinstance(answer, str) for answer in answers):
         return fmean(cast("Sequence[float]", answers))
     ranked = Counter(answers).most_common(2)
@@ -262,3 +254,77 @@ def mean_answer(question: Question, answers: Sequence[Answer]) -> Answer:
     if 2 * len(worths) < len(answers) or not worths:
         return NOT_APPLICABLE
     return question.choice_worth(fmean(worths)) or fmean(worths)
+
+
+class Repeats:
+    """Answers of a judge to the same question, collected from rows as they pass."""
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        self.questions = questions
+        # By criterion, how often each pair or unit of answers came: runs are large, and answers few.
+        self._swaps: dict[str, Counter[tuple[str, Answer, Answer]]] = {}
+        self._again: dict[str, Counter[tuple[str, tuple[Answer, ...]]]] = {}
+        self._unanswered: Counter[str] = Counter()
+
+    def add(self, row: Row) -> None:
+        """Take in what the votes on a row's judged lines show."""
+        if not has_votes(row.report.lines):
+            return
+        for line in row.report.lines:
+            question = self.questions.get(line.name)
+            if question is None or line.requirement is None:
+                continue
+            for votes in swapped_votes(line):
+                first, second = (question.answered(vote) for vote in votes)
+                if first is None or second is None:
+                    self._unanswered["swap"] += (first is None) + (second is None)
+                else:
+                    self._swaps.setdefault(question.name, Counter())[row.example, first, second] += 1
+            for votes in repeated_votes(line):
+                self.add_answers(row.example, question.name, [question.answered(vote) for vote in votes])
+
+    def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None]) -> None:
+        """Take in what one judge answered when it was asked the same again."""
+        given = tuple(answer for answer in answers if answer is not None)
+        self._unanswered["retest"] += len(answers) - len(given)
+        if len(given) > 1:
+            self._again.setdefault(criterion, Counter())[example, given] += 1
+
+    def swap(self, resampling: Resampling) -> Consistency | None:
+        """Agreement between the two orders; None when nothing was asked in both."""
+        return self._consistency(self._swaps, None, self._unanswered["swap"], resampling)
+
+    def retest(self, resampling: Resampling) -> Consistency | None:
+        """Agreement between repeated answers; None when nothing was asked twice."""
+        pairs: dict[str, Counter[tuple[str, Answer, Answer]]] = {}
+        for name, counts in self._again.items():
+            pairs[name] = Counter()
+            for (example, answers), times in counts.items():
+                for two in combinations(answers, 2):
+                    pairs[name][example, *two] += times
+        units = {name: [AnswerUnit(*key, n) for key, n in counts.items()] for name, counts in self._again.items()}
+        return self._consistency(pairs, units, self._unanswered["retest"], resampling)
+
+    def _consistency(
+        self,
+        pairs: Mapping[str, Counter[tuple[str, Answer, Answer]]],
+        units: Mapping[str, list[AnswerUnit]] | None,
+        unanswered: int,
+        resampling: Resampling,
+    ) -> Consistency | None:
+        if not pairs:
+            return None
+
+        def measured(names: Sequence[str]) -> Measures:
+            choices, ranked = pooled_choices(self.questions[name] for name in names)
+            return measure(
+                [AnswerPair(*key, times) for name in names for key, times in pairs[name].items()],
+                choices,
+                ranked=ranked,
+                units=None if units is None else [unit for name in names for unit in units[name]],
+                symmetric=True,
+                resampling=resampling,
+            )
+
+        chosen = [name for name in pairs if self.questions[name].choices]
+        return Consistency(measured(chosen), {name: measured([name]) for name in pairs}, unanswered)

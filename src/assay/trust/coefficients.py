@@ -10,8 +10,22 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
-from assay.trust.clusters import MEAN, Clustered, Resampling, Statistic, example_numbers, share, sums_by_example
-from assay.trust.estimate import Array, Estimate, Record, np, ratio, undefined
+from assay.trust.estimate import (
+    DEFAULT_RESAMPLING,
+    MEAN,
+    Array,
+    Clustered,
+    Estimate,
+    Record,
+    Resampling,
+    Statistic,
+    example_numbers,
+    np,
+    ratio,
+    share,
+    sums_by_example,
+    undefined,
+)
 from assay.trust.questions import Answer
 
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
@@ -28,22 +42,20 @@ _SAME_ANSWERS = "all answers are the same, so there is no disagreement to expect
 
 
 class AnswerPair(NamedTuple):
-    """Two answers to one question about one rollout of an example."""
+    """Two answers to one question about one rollout of an example, and how often they were given."""
 
     example: str
     people: Answer
     judge: Answer
     times: int = 1
-    """How often they were given."""
 
 
 class AnswerUnit(NamedTuple):
-    """All answers of people to one question about one rollout of an example."""
+    """All answers of people to one question about one rollout of an example, and how often just these came."""
 
     example: str
     answers: Sequence[Answer]
     times: int = 1
-    """How often just these were given."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +94,19 @@ def confusion_of(
 
 @dataclass(frozen=True)
 class Measures(Record):
-    """How far two sides agree. A figure that is not defined has no value, and a reason."""
+    """How far two sides agree. A figure that is not defined has no value, and a reason.
+
+    `precision` and `recall` are those of the best choice (`MET`); `bias` is how much higher the judge values
+    than people do, on average. There is no `confusion` of numbers.
+    """
 
     pairs: int = 0
     examples: int = 0
     confusion: Confusion | None = None
-    """None for numbers."""
     accuracy: Estimate = _NO_PAIRS
     macro_f1: Estimate = _NO_PAIRS
     precision: Estimate = _NO_PAIRS
-    """Of the best choice (`MET`): how often people agree when the judge says it."""
     recall: Estimate = _NO_PAIRS
-    """Of the best choice (`MET`): how often the judge agrees when people say it."""
     kappa: Estimate = _NO_PAIRS
     linear_kappa: Estimate = _NO_PAIRS
     quadratic_kappa: Estimate = _NO_PAIRS
@@ -102,7 +115,6 @@ class Measures(Record):
     ordinal_alpha: Estimate = _NO_PAIRS
     interval_alpha: Estimate = _NO_PAIRS
     bias: Estimate = _NO_PAIRS
-    """How much higher the judge values than people do, on average."""
 
     def figures(self) -> dict[str, Estimate]:
         """The figures by name."""
@@ -117,39 +129,40 @@ def measure(
     ranked: bool = True,
     units: Sequence[AnswerUnit] | None = None,
     symmetric: bool = False,
-    resampling: Resampling | None = None,
+    resampling: Resampling = DEFAULT_RESAMPLING,
 ) -> Measures:
     """All figures of these pairs. Without `choices` the answers are numbers.
 
     `ranked` says whether the choices run from worst to best. Alpha is worked out over `units` where they
     are given, and else over the pairs. With `symmetric`, precision and recall take each pair both ways round.
     """
-    how = resampling or Resampling()
     if not pairs:
         return Measures()
     if not choices:
-        return _number_measures(pairs, units, how)
+        return _number_measures(pairs, units, resampling)
     said = {answer for pair in pairs for answer in (pair.people, pair.judge)}
     categories = [*choices, *([NOT_APPLICABLE] if NOT_APPLICABLE in said else [])]
-    tables = _tables(pairs, categories)
+    places: dict[Answer, int] = {category: place for place, category in enumerate(categories)}
+    rows = example_numbers([pair.example for pair in pairs])
+    tables = np.zeros((max(rows) + 1, len(categories), len(categories)))
+    people, judge = [places[pair.people] for pair in pairs], [places[pair.judge] for pair in pairs]
+    np.add.at(tables, (rows, people, judge), [float(pair.times) for pair in pairs])
     both_ways = tables + tables.transpose(0, 2, 1)
-    size = len(choices)
 
-    def coincident(listed: Sequence[str]) -> Clustered:
-        """Coincidences of answers among these categories."""
+    def coincident(size: int) -> Clustered:
+        """Coincidences of answers among the first so many categories."""
         if units is None:
-            return Clustered(both_ways[:, : len(listed), : len(listed)], how)
-        places: dict[Answer, int] = {category: place for place, category in enumerate(listed)}
-        found = [
-            unit.times * coincidences([places[a] for a in unit.answers if a in places], len(listed)) for unit in units
-        ]
-        return Clustered(_summed(units, found), how)
+            return Clustered(both_ways[:, :size, :size], resampling)
+        listed = [[places.get(answer, size) for answer in unit.answers] for unit in units]
+        known = [[place for place in unit if place < size] for unit in listed]
+        found = [unit.times * coincidences(each, size) for unit, each in zip(units, known, strict=True)]
+        return Clustered(_summed(units, found), resampling)
 
-    whole = Clustered(tables, how)
+    whole, size = Clustered(tables, resampling), len(choices)
     if ranked:
         # In figures that need an order `N/A` has no place, but for the shares of the best choice.
-        seats = Clustered(both_ways if symmetric else tables, how)
-        ordered, paired = Clustered(tables[:, :size, :size], how), coincident(choices)
+        seats = Clustered(both_ways if symmetric else tables, resampling)
+        ordered, paired = Clustered(tables[:, :size, :size], resampling), coincident(size)
         worths = [rank / (size - 1) for rank in range(size)]
         by_rank = {
             "precision": seats.estimate(precision(size - 1, choices[-1])),
@@ -161,31 +174,19 @@ def measure(
             "bias": ordered.estimate(bias(worths)),
         }
     else:
-        names = ("precision", "recall", "linear_kappa", "quadratic_kappa")
-        by_rank = dict.fromkeys((*names, "ordinal_alpha", "interval_alpha", "bias"), UNRANKED)
-    counts = tuple(tuple(int(count) for count in row) for row in whole.total)
+        names = ("precision", "recall", "linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha", "bias")
+        by_rank = dict.fromkeys(names, UNRANKED)
     return Measures(
         pairs=sum(pair.times for pair in pairs),
         examples=len(tables),
-        confusion=Confusion(tuple(categories), counts),
+        confusion=Confusion(tuple(categories), tuple(tuple(map(int, row)) for row in whole.total)),
         accuracy=whole.estimate(ACCURACY),
         macro_f1=whole.estimate(MACRO_F1),
         kappa=whole.estimate(kappa(len(categories))),
         matthews=whole.estimate(MATTHEWS),
-        nominal_alpha=coincident(categories).estimate(table_alpha("nominal")),
+        nominal_alpha=coincident(len(categories)).estimate(table_alpha("nominal")),
         **by_rank,
     )
-
-
-def _tables(pairs: Sequence[AnswerPair], categories: Sequence[str]) -> Array:
-    """The table of counts of each example."""
-    places: dict[Answer, int] = {category: place for place, category in enumerate(categories)}
-    rows = example_numbers([pair.example for pair in pairs])
-    tables = np.zeros((max(rows) + 1, len(categories), len(categories)))
-    people = [places[pair.people] for pair in pairs]
-    judge = [places[pair.judge] for pair in pairs]
-    np.add.at(tables, (rows, people, judge), [float(pair.times) for pair in pairs])
-    return tables
 
 
 def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[Array]) -> Array:
@@ -197,27 +198,21 @@ def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | 
     taken = units or [AnswerUnit(p.example, (p.people, p.judge), p.times) for p in pairs]
     sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in taken]
     gaps = [pair.times * np.array([float(pair.judge) - float(pair.people), 1.0]) for pair in pairs]
-    alpha = Clustered(_summed(taken, sums), how)
     differences = Clustered(_summed(pairs, gaps), how)
     named: dict[str, Any] = dict.fromkeys(Measures().figures(), _NUMBERS)
-    named["interval_alpha"] = alpha.estimate(NUMBER_ALPHA)
+    named["interval_alpha"] = Clustered(_summed(taken, sums), how).estimate(NUMBER_ALPHA)
     named["bias"] = differences.estimate(MEAN)
-    count = sum(pair.times for pair in pairs)
-    return Measures(pairs=count, examples=len(differences.sums), **named)
+    return Measures(pairs=sum(pair.times for pair in pairs), examples=len(differences.sums), **named)
 
 
 # Figures of a table of counts.
-
-
-def _trace(tables: Array) -> Array:
-    return np.trace(tables, axis1=-2, axis2=-1)
 
 
 def _size(tables: Array) -> Array:
     return tables.sum((-2, -1))
 
 
-ACCURACY = share(lambda t: (_trace(t), _size(t)), _NONE)
+ACCURACY = share(lambda t: (np.trace(t, axis1=-2, axis2=-1), _size(t)), _NONE)
 """The share of pairs that agree."""
 
 
@@ -248,17 +243,16 @@ def kappa(categories: int, weights: Weights = "none") -> Statistic:
     distances = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[weights]
 
     def figure(tables: Array) -> Array:
-        found = (tables * distances).sum((-2, -1))
         expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
-        chance = ratio((expected * distances).sum((-2, -1)), _size(tables))
-        return 1 - ratio(found, chance)
+        chance = ratio(_size(expected * distances), _size(tables))
+        return 1 - ratio(_size(tables * distances), chance)
 
     return Statistic(figure, "all verdicts are the same, and chance alone would agree as well")
 
 
 def _matthews(tables: Array) -> Array:
     size, rows, columns = _size(tables), tables.sum(-1), tables.sum(-2)
-    joint = _trace(tables) * size - (rows * columns).sum(-1)
+    joint = np.trace(tables, axis1=-2, axis2=-1) * size - (rows * columns).sum(-1)
     spreads = (size**2 - (rows**2).sum(-1)) * (size**2 - (columns**2).sum(-1))
     return ratio(joint, np.sqrt(spreads))
 
@@ -300,9 +294,7 @@ def matthews_correlation(first: Iterable[Hashable], second: Iterable[Hashable]) 
 
 
 def _alone(statistic: Statistic, table: Confusion) -> Estimate:
-    if not table.categories:
-        return _NO_PAIRS
-    return statistic.alone(np.asarray(table.counts, dtype=np.float64))
+    return statistic.alone(np.asarray(table.counts, dtype=np.float64)) if table.categories else _NO_PAIRS
 
 
 # Krippendorff's alpha, for any number of raters and with gaps: Krippendorff (2011), "Computing Krippendorff's
@@ -325,13 +317,17 @@ def krippendorff_alpha(
     if not paired:
         return undefined("nothing was answered twice")
     if level == "interval":
-        sums = np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0)
-        return NUMBER_ALPHA.alone(sums)
+        return NUMBER_ALPHA.alone(np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0))
     seen = {answer for unit in paired for answer in unit}
     listed = list(categories) if categories is not None else sorted(seen, key=_order)
     places = {category: place for place, category in enumerate(listed)}
     found = [coincidences([places[answer] for answer in unit], len(listed)) for unit in paired]
     return table_alpha(level).alone(np.sum(found, axis=0))
+
+
+def _order(answer: Hashable) -> tuple[bool, Any]:
+    """Numbers by size, and before texts."""
+    return (False, answer) if isinstance(answer, int | float) else (True, str(answer))
 
 
 def coincidences(places: Sequence[int], categories: int) -> Array:
@@ -349,16 +345,13 @@ def table_alpha(level: Level, worths: Sequence[float] = ()) -> Statistic:
         margins = tables.sum(-1)
         if level == "nominal":
             gaps = 1 - np.eye(tables.shape[-1])
-        elif level == "ordinal":
+        else:
             # The middle rank of a category; two middles are as far apart as the answers between them.
             middles = np.cumsum(margins, axis=-1) - margins / 2
-            gaps = (middles[..., :, None] - middles[..., None, :]) ** 2
-        else:
-            worth = np.asarray(worths, dtype=np.float64)
-            gaps = (worth[:, None] - worth[None, :]) ** 2
+            worth = middles if level == "ordinal" else np.asarray(worths, dtype=np.float64)
+            gaps = (worth[..., :, None] - worth[..., None, :]) ** 2
         chance = margins[..., :, None] * margins[..., None, :]
-        found = (tables * gaps).sum((-2, -1))
-        return _alpha(found, (chance * gaps).sum((-2, -1)), margins.sum(-1))
+        return _alpha(_size(tables * gaps), _size(chance * gaps), margins.sum(-1))
 
     return Statistic(figure, _SAME_ANSWERS)
 
@@ -379,15 +372,8 @@ def _number_alpha(sums: Array) -> Array:
 
 def _alpha(found: Array, chance: Array, answers: Array) -> Array:
     # Rounding leaves a trace of disagreement where all answers are the same.
-    shape, some = np.shape(chance), np.asarray(chance) > 1e-9
-    ratio = np.divide(found, chance, out=np.full(shape, np.nan), where=some)
-    return 1 - (answers - 1) * ratio
+    return 1 - (answers - 1) * ratio(found, chance, least=1e-9)
 
 
 NUMBER_ALPHA = Statistic(_number_alpha, _SAME_ANSWERS)
 """Alpha of numbers, by the distance between them, from `number_sums`."""
-
-
-def _order(answer: Hashable) -> tuple[bool, Any]:
-    """Numbers by size, and before texts."""
-    return (False, answer) if isinstance(answer, int | float) else (True, str(answer))

@@ -9,8 +9,7 @@ from typing import Literal
 from assay.errors import TrustError
 from assay.identity import hash_of
 from assay.runs import Run
-from assay.trust.clusters import MEAN, Resampling, clustered_values
-from assay.trust.estimate import Estimate, Record, np, undefined
+from assay.trust.estimate import DEFAULT_RESAMPLING, MEAN, Estimate, Record, Resampling, clustered_values, np, undefined
 from assay.trust.significance import holm, mcnemar, minimum_detectable_effect, sign_flip
 
 
@@ -111,13 +110,12 @@ class _Column:
 
 
 class _Columns:
-    """The scores of a run, and the values of the criteria with these names."""
+    """The scores of a run, the values of the criteria with these names, and what each example asks, as a hash."""
 
     def __init__(self, run: Run, names: Iterable[str]) -> None:
         self.score = _Column()
         self.criteria = {name: _Column() for name in names}
         self.prompts: dict[str, str] = {}
-        """What each example asks, as a hash."""
         for row in run.rows():
             self.prompts.setdefault(row.example, hash_of(row.fields.get("prompt")))
             if row.score is None:
@@ -132,43 +130,41 @@ class _Columns:
                     column.unanswered += 1
 
 
-def compare(first: Run, second: Run, *, resampling: Resampling | None = None) -> Comparison:
+def compare(first: Run, second: Run, *, resampling: Resampling = DEFAULT_RESAMPLING) -> Comparison:
     """Hold two runs against each other. Raises `TrustError` when they have no example in common."""
-    how = resampling or Resampling()
-    asked, asked_second = _asked(first), _asked(second)
+    # The criteria of each run, with the hash of what decides their answers.
+    asked, asked_second = (
+        {c.name: c.question or c.hash for c in (run.about.rubric.criteria if run.about.rubric else ())}
+        for run in (first, second)
+    )
     same = {name: question for name, question in asked.items() if asked_second.get(name) == question}
     one, other = _Columns(first, same), _Columns(second, same)
     shared = [example for example in one.prompts if example in other.prompts]
     paired = [example for example in shared if one.prompts[example] == other.prompts[example]]
     if not paired:
         raise TrustError(_nothing_shared(one, other, len(shared)))
-    differences = [_difference(name, one.criteria[name], other.criteria[name], paired, how, len(same)) for name in same]
+    differences = [
+        _difference(name, one.criteria[name], other.criteria[name], paired, resampling, len(same)) for name in same
+    ]
+    tested = [difference for difference in differences if difference.p is not None]
+    adjusted = dict(zip((each.name for each in tested), holm([each.p or 0.0 for each in tested]), strict=True))
     flips = _flips(first, second, same, set(paired))
     return Comparison(
-        score=_difference("score", one.score, other.score, paired, how),
-        criteria=_adjusted(differences),
+        score=_difference("score", one.score, other.score, paired, resampling),
+        criteria=tuple(replace(each, p=adjusted.get(each.name)) for each in differences),
         flips=tuple(sorted(flips, key=lambda flip: -abs(flip.difference))),
         examples=len(paired),
         only_first=len(one.prompts) - len(shared),
         only_second=len(other.prompts) - len(shared),
         other_prompt=len(shared) - len(paired),
         other_wording=tuple(n for n in asked if n in asked_second and n not in same),
-        other_rubric=_hash(first) != _hash(second),
+        other_rubric=(first.about.rubric and first.about.rubric.hash)
+        != (second.about.rubric and second.about.rubric.hash),
         missing={
             "first": tuple(name for name in asked if name not in asked_second),
             "second": tuple(name for name in asked_second if name not in asked),
         },
     )
-
-
-def _asked(run: Run) -> dict[str, str]:
-    """The criteria of a run, each with the hash of what decides its answer."""
-    criteria = () if run.about.rubric is None else run.about.rubric.criteria
-    return {criterion.name: criterion.question or criterion.hash for criterion in criteria}
-
-
-def _hash(run: Run) -> str | None:
-    return None if run.about.rubric is None else run.about.rubric.hash
 
 
 def _difference(
@@ -197,15 +193,6 @@ def _difference(
         worse=worse,
         minimum_detectable_effect=minimum_detectable_effect(gaps, tests=tests, level=how.level),
         unanswered=unanswered,
-    )
-
-
-def _adjusted(differences: Sequence[Difference]) -> tuple[Difference, ...]:
-    """The differences with their p-values adjusted for how many there are."""
-    tested = [difference for difference in differences if difference.p is not None]
-    values = iter(holm([difference.p or 0.0 for difference in tested]))
-    return tuple(
-        difference if difference.p is None else replace(difference, p=next(values)) for difference in differences
     )
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from assay.errors import TrustError
 from assay.runs import Run
 from assay.trust.agreement import consensus
-from assay.trust.clusters import MEAN, SHARE, Resampling, clustered_values
-from assay.trust.estimate import Estimate, Record, np
+from assay.trust.estimate import DEFAULT_RESAMPLING, MEAN, SHARE, Estimate, Record, Resampling, clustered_values, np
 from assay.trust.labels import Label, join
 from assay.trust.questions import Answer, Question, TwoAnswers, pair_runs, same_questions
 from assay.trust.significance import holm, sign_flip
@@ -64,7 +63,7 @@ def drift_between(
     *,
     skip_unknown: bool = False,
     any_wording: bool = False,
-    resampling: Resampling | None = None,
+    resampling: Resampling = DEFAULT_RESAMPLING,
 ) -> Drift:
     """Whether the judge answers otherwise in the second run, where the rollouts are the same.
 
@@ -89,8 +88,7 @@ def drift_between(
     by_name: dict[str, list[TwoAnswers]] = {}
     for twice in paired.answers:
         by_name.setdefault(twice.criterion, []).append(twice)
-    how = resampling or Resampling()
-    found = [_drift(questions[name], pairs, people, how) for name, pairs in by_name.items()]
+    found = [_drift(questions[name], pairs, people, resampling) for name, pairs in by_name.items()]
     criteria = [drift for drift in found if drift is not None]
     values = holm([drift.p for drift in criteria])
     adjusted = (replace(drift, p=p) for drift, p in zip(criteria, values, strict=True))
@@ -101,41 +99,30 @@ def _drift(
     question: Question, pairs: Sequence[TwoAnswers], people: Mapping[tuple[str, int, str], Answer], how: Resampling
 ) -> CriterionDrift | None:
     """How one criterion drifted; None when no rollout has two answers that are worth something."""
-    answered: list[TwoAnswers] = []
-    examples: list[str] = []
-    worths: list[tuple[float, float]] = []
-    for twice in pairs:
-        if twice.before is None or twice.after is None:
-            continue
-        answered.append(twice)
-        was, now = question.worth(twice.before), question.worth(twice.after)
-        # `N/A` is worth nothing that could rise or fall.
-        if was is not None and now is not None:
-            examples.append(twice.example)
-            worths.append((was, now))
-    if not worths:
+    both = ((twice, twice.before, twice.after) for twice in pairs)
+    given = [(twice, was, now) for twice, was, now in both if was is not None and now is not None]
+    worths = [(twice.example, question.worth(was), question.worth(now)) for twice, was, now in given]
+    # `N/A` is worth nothing that could rise or fall.
+    counted = [each for each in worths if None not in each]
+    if not counted:
         return None
-    values = np.array(worths, dtype=np.float64)
-    changes = clustered_values(values[:, 1] - values[:, 0], examples, how)
+    examples = [example for example, _, _ in counted]
+    before, after = (np.array([each[side] for each in counted], dtype=np.float64) for side in (1, 2))
+    changes = clustered_values(after - before, examples, how)
+    told = [(twice.example, was, now, people[twice[:3]]) for twice, was, now in given if twice[:3] in people]
+    accuracy = None
+    if told:
+        labelled = [example for example, *_ in told]
+        was = clustered_values([was == said for _, was, _, said in told], labelled, how)
+        now = clustered_values([now == said for _, _, now, said in told], labelled, how)
+        accuracy = was.estimate(SHARE), now.estimate(SHARE)
     return CriterionDrift(
         question.name,
-        float(values[:, 0].mean()),
-        float(values[:, 1].mean()),
+        float(before.mean()),
+        float(after.mean()),
         changes.estimate(MEAN),
         sign_flip(changes.sums[:, 0], seed=how.seed),
-        rollouts=len(values),
-        unanswered=len(pairs) - len(answered),
-        accuracy=_accuracy(answered, people, how),
+        rollouts=len(counted),
+        unanswered=len(pairs) - len(given),
+        accuracy=accuracy,
     )
-
-
-def _accuracy(
-    pairs: Sequence[TwoAnswers], people: Mapping[tuple[str, int, str], Answer], how: Resampling
-) -> tuple[Estimate, Estimate] | None:
-    told = [(twice, people[twice[:3]]) for twice in pairs if twice[:3] in people]
-    if not told:
-        return None
-    examples = [twice.example for twice, _ in told]
-    was = clustered_values([twice.before == said for twice, said in told], examples, how)
-    now = clustered_values([twice.after == said for twice, said in told], examples, how)
-    return was.estimate(SHARE), now.estimate(SHARE)

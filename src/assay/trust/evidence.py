@@ -8,7 +8,6 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final
@@ -42,16 +41,10 @@ def evidence_of(reason: str, text: str) -> list[dict[str, Any]]:
     >>> evidence_of('It says "the capital, Paris".', "The capital: Paris!")
     [{'quote': 'the capital, Paris', 'start': 0, 'end': 18}]
     """
-    quotes = list(quotations(reason))[:MOST]
-    return [_found(quote, _words_of(text)) for quote in quotes]
-
-
-def quotations(reason: str) -> Iterator[str]:
-    """What stands between quotation marks, each once."""
     quoted = (next(filter(None, found.groups())) for found in _QUOTED.finditer(reason))
-    for quote in dict.fromkeys(quote.strip() for quote in quoted):
-        if len(quote) >= _FEWEST or len(_WORD.findall(quote)) == len(quote):
-            yield quote
+    quotes = dict.fromkeys(quote.strip() for quote in quoted)
+    long_enough = [quote for quote in quotes if len(quote) >= _FEWEST or len(_WORD.findall(quote)) == len(quote)]
+    return [_found(quote, _words_of(text)) for quote in long_enough[:MOST]]
 
 
 def _found(quote: str, words: "_Words") -> dict[str, Any]:
@@ -64,16 +57,18 @@ def _found(quote: str, words: "_Words") -> dict[str, Any]:
         if span is None:
             return {"quote": quote, "found": False}
         start, end = (span[0] if start is None else start), span[1]
-    if start is None:
-        return {"quote": quote, "found": False}
-    return {"quote": quote, "start": start, "end": end}
+    return {"quote": quote, "found": False} if start is None else {"quote": quote, "start": start, "end": end}
 
 
 class _Words:
     """The words of a text in one line, with a space before and behind each, and where they stand in the text."""
 
     def __init__(self, text: str) -> None:
-        found = list(_WORD.finditer(_lowered(text)))
+        lowered = text.lower()
+        if len(lowered) != len(text):
+            # A few letters become two in small letters, and stay as they are: each letter keeps its place.
+            lowered = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+        found = list(_WORD.finditer(lowered))
         words = [word[0] for word in found]
         self.text = text
         self.line = f" {' '.join(words)} "
@@ -99,7 +94,11 @@ class _Words:
             at = self.line.find(form, begin)
             if at >= 0:
                 at += form.startswith(" ")
-                return self._in_text(at), self._end(self._in_text(at + len(wanted) - 1) + 1)
+                end = self._in_text(at + len(wanted) - 1) + 1
+                # Accents and vowel signs belong to the letter before them.
+                while end < len(self.text) and unicodedata.category(self.text[end])[0] == "M":
+                    end += 1
+                return self._in_text(at), end
         return None
 
     def _in_text(self, at: int) -> int:
@@ -107,20 +106,6 @@ class _Words:
         word = bisect_right(self.places, at) - 1
         return self.starts[word] + at - self.places[word]
 
-    def _end(self, end: int) -> int:
-        # Accents and vowel signs belong to the letter before them.
-        while end < len(self.text) and unicodedata.category(self.text[end])[0] == "M":
-            end += 1
-        return end
-
 
 _words_of = lru_cache(maxsize=2)(_Words)
 """Kept, since every line of a report asks for the words of the same text."""
-
-
-def _lowered(text: str) -> str:
-    """The text in small letters, each where it was: a few letters become two, and stay as they are."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)

@@ -1,6 +1,6 @@
 """Score a rubric's golden examples, and compare what it says of them with what it should say."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -9,12 +9,9 @@ from assay.errors import TrustError
 from assay.graders.autograder import Autograder
 from assay.loading.golden_examples import Expected, Golden
 from assay.models import budget
-from assay.report import CriterionReport, EvaluationReport
+from assay.report import CriterionReport
 from assay.rubric import Rubric, RubricGroup
 from assay.runs.spending import NOTHING, Spending
-
-_CLOSE = 1e-9
-"""How far a number may be off for want of digits."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class GoldenResult:
             return None
         if isinstance(self.expected, str) or isinstance(self.got, str):
             return self.expected == self.got
-        return abs(self.expected - self.got) <= _CLOSE
+        return abs(self.expected - self.got) <= 1e-9  # for want of digits
 
 
 @dataclass(frozen=True)
@@ -66,9 +63,9 @@ class GoldenReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        counts = {"expected": len(self.results), "wrong": len(self.wrong)}
         return {
-            **counts,
+            "expected": len(self.results),
+            "wrong": len(self.wrong),
             "errors": len(self.errors),
             "results": [{**asdict(result), "right": result.right} for result in self.results],
             "spent": self.spent.to_dict(),
@@ -94,8 +91,10 @@ async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> Golden
             rollouts = [example.fields for example in each.golden]
             judge = grader or each.autograder or rubric.autograder
             reports = await each.score(rollouts, autograder=judge)
+            criteria = {criterion.name: criterion for criterion in each.criteria}
             for example, report in zip(each.golden, reports, strict=True):
-                found += _results(inside, example, each, report)
+                lines = {line.name: line for line in report.lines}
+                found += [_result(inside, name, criteria[name], lines.get(name), example) for name in example.expect]
     if not found:
         raise TrustError(
             "the rubric has no golden examples: list some under 'golden', each with a completion and what to expect"
@@ -115,26 +114,22 @@ def rubrics_inside(rubric: Rubric, inside: str = "") -> Iterator[tuple[str, Rubr
             yield from rubrics_inside(criterion.check, f"{inside}{criterion.name}/")
 
 
-def _results(inside: str, example: Golden, rubric: Rubric, report: EvaluationReport) -> Iterator[GoldenResult]:
-    lines = {line.name: line for line in report.lines}
-    criteria: Mapping[str, Criterion] = {c.name: c for c in rubric.criteria}
-    for name, expected in example.expect.items():
-        got, reason, error = _answer(criteria[name], lines.get(name), expected)
-        where = f"{inside}{example.name}", f"{inside}{name}"
-        yield GoldenResult(*where, expected, got, reason, error)
-
-
-def _answer(
-    criterion: Criterion, line: CriterionReport | None, expected: Expected
-) -> tuple[Expected | None, str, str | None]:
-    """What a line says in the terms in which it was expected, the reason, and the error."""
+def _result(
+    inside: str, name: str, criterion: Criterion, line: CriterionReport | None, example: Golden
+) -> GoldenResult:
+    """What a line says in the terms in which it was expected."""
+    expected = example.expect[name]
+    got, error = None, None
     if line is None:
-        return None, "", "the judge gave one number for the whole: use a grader that answers each"
-    if not line.answered:
-        return None, line.reason, line.error or "the judge was not asked"
-    if not isinstance(expected, str) and line.value is not None:
-        return line.value, line.reason, None
-    if line.verdict is not None or line.value is None:
-        return line.verdict, line.reason, None
-    # Code that gives a number says MET from `pass_at` on.
-    return criterion.choices[-1 if line.value >= criterion.pass_at else 0], line.reason, None
+        error = "the judge gave one number for the whole: use a grader that answers each"
+    elif not line.answered:
+        error = line.error or "the judge was not asked"
+    elif line.value is not None and not isinstance(expected, str):
+        got = line.value
+    elif line.verdict is not None or line.value is None:
+        got = line.verdict
+    else:
+        # Code that gives a number says MET from `pass_at` on.
+        got = criterion.choices[-1 if line.value >= criterion.pass_at else 0]
+    reason = "" if line is None else line.reason
+    return GoldenResult(f"{inside}{example.name}", f"{inside}{name}", expected, got, reason, error)

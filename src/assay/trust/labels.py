@@ -1,7 +1,7 @@
 """Read the labels of people, and put them beside the judge's answers they are about."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,12 @@ LABELS = "labels.jsonl"
 RATER = "human"
 """Who said it, where a label does not tell."""
 
+_MISFITS = {
+    "unknown criterion": "about criteria it does not have",
+    "unknown example": "about examples it does not have",
+    "verdict not on offer": "with a verdict that is not on offer",
+}
+"""What is wrong with a label that does not fit a run, in short and in a sentence."""
 _SHOWN = 3
 """Wrong labels of a kind that a message quotes."""
 _FIELDS = ("example", "sample", "criterion", "verdict", "rater", "note", "time", "guideline")
@@ -51,10 +57,15 @@ class Label:
         >>> Label.of({"example": 7, "criterion": "polite", "verdict": "MET"}).key
         ('7', 0, 'polite', 'human')
         """
-        fields = _named(row)
+        # However fields are spelled; our own name goes before another.
+        spelled = {str(name).strip().casefold(): value for name, value in row.items()}
+        fields = {ours: spelled[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in spelled} | spelled
         for name in ("example", "criterion", "verdict"):
             if name not in fields or (name != "verdict" and fields[name] in (None, "")):
-                raise LabelError(f"it has no {name!r}: {_known(row)}")
+                near = [did_you_mean(field, _FIELDS) for field in row if field not in (*_FIELDS, *_OTHER_NAMES)]
+                guess = next((words for words in near if words.startswith("did")), "")
+                has = f"there are {', '.join(map(str, row)) or 'no fields'}"
+                raise LabelError(f"it has no {name!r}: {guess or has}")
         return cls(
             example=str(fields["example"]),
             criterion=str(fields["criterion"]),
@@ -82,38 +93,18 @@ def read_labels(source: object, *, mapping: Mapping[str, str] | None = None) -> 
     ['UNMET']
     """
     latest: dict[tuple[str, int, str, str], Label] = {}
-    for label in _labels(source, mapping):
+    called = str(source) if isinstance(source, str | Path) else "what was given"
+    for number, row in enumerate(rows_of(source, mapping=mapping), start=1):
+        try:
+            label = row if isinstance(row, Label) else Label.of(row)
+        except LabelError as error:
+            raise LabelError(f"{called}: label {number}: {error}") from None
         latest.pop(label.key, None)
         if label.verdict is not None:
             latest[label.key] = label
     if not latest:
-        raise LabelError(f"{_name(source)} holds no labels: a label has {', '.join(_FIELDS[:5])}")
+        raise LabelError(f"{called} holds no labels: a label has {', '.join(_FIELDS[:5])}")
     return list(latest.values())
-
-
-def _labels(source: object, mapping: Mapping[str, str] | None) -> Iterator[Label]:
-    for number, row in enumerate(rows_of(source, mapping=mapping), start=1):
-        try:
-            yield row if isinstance(row, Label) else Label.of(row)
-        except LabelError as error:
-            raise LabelError(f"{_name(source)}: label {number}: {error}") from None
-
-
-def _name(source: object) -> str:
-    return str(source) if isinstance(source, str | Path) else "what was given"
-
-
-def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields by our names for them, however they are spelled. Our own name goes before another."""
-    spelled = {str(name).strip().casefold(): value for name, value in row.items()}
-    others = {ours: spelled[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in spelled}
-    return others | spelled
-
-
-def _known(row: Mapping[str, Any]) -> str:
-    near = [did_you_mean(name, _FIELDS) for name in row if name not in (*_FIELDS, *_OTHER_NAMES)]
-    guess = next((words for words in near if words.startswith("did")), "")
-    return guess or f"there are {', '.join(map(str, row)) or 'no fields'}"
 
 
 def _verdict(given: Any) -> str | float | None:
@@ -181,38 +172,44 @@ def join(
     how many there are; `skip_unknown` leaves such labels out. Labels whose guideline is not the
     criterion's own are left out, unless `any_wording` says that they will do.
     """
-    misfits = _Misfits()
+    misfits: dict[str, list[str]] = {what: [] for what in _MISFITS}
     wanted: dict[tuple[str, int], dict[str, list[Label]]] = {}
     for label in labels:
-        if label.criterion not in questions:
-            misfits.criteria.append(short_repr(label.criterion))
-            continue
-        about = wanted.setdefault((label.example, label.sample), {})
-        about.setdefault(label.criterion, []).append(label)
+        if label.criterion in questions:
+            about = wanted.setdefault((label.example, label.sample), {})
+            about.setdefault(label.criterion, []).append(label)
+        else:
+            misfits["unknown criterion"].append(short_repr(label.criterion))
     other_wording: Counter[str] = Counter()
     items: list[LabelledItem] = []
     for row in rows:
         for name, about in wanted.pop((row.example, row.sample), {}).items():
-            question = questions[name]
-            fitting = [label for label in about if any_wording or _is_same(question, label)]
-            if len(fitting) < len(about):
-                other_wording[name] += len(about) - len(fitting)
-            people = misfits.answers(question, fitting)
+            question, people = questions[name], dict[str, Answer]()
+            for label in about:
+                if not (any_wording or question.is_worded_as(label.guideline)):
+                    other_wording[name] += 1
+                    continue
+                try:
+                    people[label.rater] = question.answer(label.verdict)
+                except ValueError as error:
+                    misfits["verdict not on offer"].append(f"{name!r}: {error}")
             if people:
                 items.append(_item(row, question, people))
     for (example, sample), rollout in wanted.items():
         named = f"{example!r}{f' (sample {sample})' if sample else ''}"
-        misfits.examples += [named] * sum(map(len, rollout.values()))
-    if misfits.counts() and not skip_unknown:
-        raise LabelError(misfits.message())
+        misfits["unknown example"] += [named] * sum(map(len, rollout.values()))
+    skipped = {what: len(each) for what, each in misfits.items() if each}
+    if skipped and not skip_unknown:
+        raise LabelError(_do_not_fit(misfits))
+    if not items and other_wording:
+        raise LabelError(
+            f"{counted(sum(other_wording.values()), 'label')}, all made for another wording of their "
+            "criteria: label anew, or take them with any_wording=True (--any-wording)"
+        )
     if not items:
-        raise LabelError(_nothing_joined(other_wording, misfits))
-    return Joined(tuple(items), questions, dict(other_wording), misfits.counts())
-
-
-def _is_same(question: Question, label: Label) -> bool:
-    known = question.guidelines
-    return label.guideline is None or not known or label.guideline in known
+        why = ", ".join(f"{count} × {what}" for what, count in skipped.items())
+        raise LabelError(f"no label fits this run ({why or 'there are none'})")
+    return Joined(tuple(items), questions, dict(other_wording), skipped)
 
 
 def _item(row: Row, question: Question, people: Mapping[str, Answer]) -> LabelledItem:
@@ -231,55 +228,13 @@ def _item(row: Row, question: Question, people: Mapping[str, Answer]) -> Labelle
     return LabelledItem(*key, people, judge, members=panel)
 
 
-class _Misfits:
-    """Labels that do not fit a run, by what is wrong with them."""
-
-    def __init__(self) -> None:
-        self.criteria: list[str] = []
-        self.examples: list[str] = []
-        self.verdicts: list[str] = []
-
-    def answers(self, question: Question, labels: Sequence[Label]) -> dict[str, Answer]:
-        """What each rater answered; a verdict that is not on offer is a misfit."""
-        found: dict[str, Answer] = {}
-        for label in labels:
-            try:
-                found[label.rater] = question.answer(label.verdict)
-            except ValueError as error:
-                self.verdicts.append(f"{question.name!r}: {error}")
-        return found
-
-    def counts(self) -> dict[str, int]:
-        named = {
-            "unknown criterion": len(self.criteria),
-            "unknown example": len(self.examples),
-            "verdict not on offer": len(self.verdicts),
-        }
-        return {what: count for what, count in named.items() if count}
-
-    def message(self) -> str:
-        """What is wrong, how often, and what to do."""
-        count = sum(self.counts().values())
-        lines = [f"{counted(count, 'label')} {'does' if count == 1 else 'do'} not fit this run:"]
-        for what, misfits in (
-            ("about criteria it does not have", self.criteria),
-            ("about examples it does not have", self.examples),
-            ("with a verdict that is not on offer", self.verdicts),
-        ):
-            if misfits:
-                kinds = list(dict.fromkeys(misfits))
-                more = f" and {len(kinds) - _SHOWN:,} more" if len(kinds) > _SHOWN else ""
-                listed = f"{', '.join(kinds[:_SHOWN])}{more}"
-                lines.append(f"  {counted(len(misfits), 'label')} {what}: {listed}")
-        lines.append("mend them, or leave them out with skip_unknown=True (--skip-unknown)")
-        return "\n".join(lines)
-
-
-def _nothing_joined(other_wording: Counter[str], misfits: _Misfits) -> str:
-    if other_wording:
-        return (
-            f"{counted(sum(other_wording.values()), 'label')}, all made for another wording of their "
-            "criteria: label anew, or take them with any_wording=True (--any-wording)"
-        )
-    skipped = ", ".join(f"{count} × {what}" for what, count in misfits.counts().items())
-    return f"no label fits this run ({skipped or 'there are none'})"
+def _do_not_fit(misfits: Mapping[str, list[str]]) -> str:
+    """What is wrong with labels, how often, and what to do."""
+    count = sum(map(len, misfits.values()))
+    lines = [f"{counted(count, 'label')} {'does' if count == 1 else 'do'} not fit this run:"]
+    for what, each in misfits.items():
+        kinds = list(dict.fromkeys(each))
+        more = f" and {len(kinds) - _SHOWN:,} more" if len(kinds) > _SHOWN else ""
+        if kinds:
+            lines.append(f"  {counted(len(each), 'label')} {_MISFITS[what]}: {', '.join(kinds[:_SHOWN])}{more}")
+    return "\n".join([*lines, "mend them, or leave them out with skip_unknown=True (--skip-unknown)"])

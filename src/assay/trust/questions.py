@@ -20,7 +20,6 @@ from assay.wording import short_repr
 Answer: TypeAlias = str | float
 """One of the choices, or `N/A`; a number where there are no choices."""
 
-_BOOLEANS = {"true": 1.0, "false": 0.0}
 _NEAR = 1e-9
 
 
@@ -43,10 +42,9 @@ class Question:
         """What each choice is worth, from 0 for the worst to 1 for the best."""
         return {choice: rank / (len(self.choices) - 1) for rank, choice in enumerate(self.choices)}
 
-    @cached_property
-    def _spelled(self) -> dict[str, str]:
-        known = (*self.choices, NOT_APPLICABLE)
-        return {choice.strip().casefold(): choice for choice in known}
+    def is_worded_as(self, guideline: str | None) -> bool:
+        """Whether a label was made for its wording, as far as that is known."""
+        return guideline is None or not self.guidelines or guideline in self.guidelines
 
     def answer(self, given: object) -> Answer:
         """The answer that was meant: a choice however it is spelled, or the number that it is worth.
@@ -55,12 +53,16 @@ class Question:
         >>> question.answer(" met "), question.answer(True), question.answer("0"), question.answer("n/a")
         ('MET', 'MET', 'UNMET', 'N/A')
         """
-        choice = self._spelled.get(_text(given).strip().casefold())
-        if choice is not None:
-            return choice
+        # A whole number of a CSV is 1.0 and means the choice `1`.
+        whole = isinstance(given, float) and given.is_integer()
+        text = str(int(given) if whole and isinstance(given, float) else given).strip().casefold()
+        for choice in (*self.choices, NOT_APPLICABLE):
+            if choice.strip().casefold() == text:
+                return choice
         number = _number(given)
         if number is None or (self.choices and self.choice_worth(number) is None):
-            raise ValueError(f"{short_repr(given)} is no answer: {self._on_offer()}")
+            offer = f"give one of {', '.join(self.choices)}" if self.choices else "give a number"
+            raise ValueError(f"{short_repr(given)} is no answer: {offer}")
         return self.choice_worth(number) or number
 
     def answered(self, line: CriterionReport) -> Answer | None:
@@ -82,37 +84,20 @@ class Question:
         near = (choice for choice, worth in self.worths.items() if abs(worth - number) < _NEAR)
         return next(near, None)
 
-    def _on_offer(self) -> str:
-        return f"give one of {', '.join(self.choices)}" if self.choices else "give a number"
-
-
-def _text(given: object) -> str:
-    is_whole = isinstance(given, float) and given.is_integer()
-    return str(int(given)) if is_whole and isinstance(given, float) else str(given)
-
 
 def _number(given: object) -> float | None:
-    if isinstance(given, str):
-        word = given.strip().casefold()
-        if word in _BOOLEANS:
-            return _BOOLEANS[word]
-        try:
-            number = float(word)
-        except ValueError:
-            return None
-    elif isinstance(given, int | float):
-        number = float(given)
-    else:
+    if not isinstance(given, str | int | float):
+        return None
+    word = given.strip().casefold() if isinstance(given, str) else given
+    try:
+        number = float({"true": 1, "false": 0}.get(word, word) if isinstance(word, str) else word)
+    except ValueError:
         return None
     return number if math.isfinite(number) else None
 
 
 def pooled_choices(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
-    """The choices of all these questions together, and whether they have one order.
-
-    >>> pooled_choices([Question("a"), Question("b")])
-    (('UNMET', 'MET'), True)
-    """
+    """The choices of all these questions together, and whether they have one order."""
     scales = list(dict.fromkeys(question.choices for question in questions))
     if len(scales) == 1:
         return scales[0], True
@@ -132,8 +117,10 @@ def questions_of(run: Run) -> dict[str, Question]:
             _add_own(found, own, row)
         unsure = {name for name, each in found.items() if not each.judged and each.choices}
         for line in row.report.lines if unsure else ():
-            if line.name in unsure and _takes_numbers(found[line.name].choices, line):
-                found[line.name] = replace(found[line.name], choices=())
+            if line.name in unsure and line.value is not None and line.verdict is None:
+                steps = line.value * (len(found[line.name].choices) - 1)
+                if not (0 <= line.value <= 1 and abs(steps - round(steps)) < _NEAR):
+                    found[line.name] = replace(found[line.name], choices=())
     return found
 
 
@@ -172,14 +159,6 @@ def _add_own(found: dict[str, Question], own: RowRubrics, row: Row) -> None:
         if not new.guidelines <= known.guidelines:
             both = known.guidelines | new.guidelines
             found[criterion.name] = replace(known, guidelines=both)
-
-
-def _takes_numbers(choices: Sequence[str], line: CriterionReport) -> bool:
-    """Whether this line shows that the criterion is answered by numbers, and not by its choices."""
-    if line.value is None or line.verdict is not None:
-        return False
-    steps = line.value * (len(choices) - 1)
-    return not (0 <= line.value <= 1 and abs(steps - round(steps)) < _NEAR)
 
 
 # `Samples` and `Swapped` keep every answer on the lines of the answer they make, under these names; so does
@@ -234,8 +213,7 @@ class TwoAnswers(NamedTuple):
     after: Answer | None
 
 
-@dataclass(frozen=True)
-class PairedRuns:
+class PairedRuns(NamedTuple):
     """What two runs say about the same completions."""
 
     answers: tuple[TwoAnswers, ...]
@@ -249,26 +227,23 @@ class PairedRuns:
 
 def pair_runs(before: Run, after: Run, questions: Mapping[str, Question]) -> PairedRuns:
     """Put the judge's answers in two runs side by side, where the rollout is the same."""
-    seen = {row.key: _answers(row, questions) for row in before.rows()}
+
+    def said(row: Row) -> tuple[str, dict[str, Answer | None]]:
+        """The completion as a hash, and the answers about it."""
+        lines = [line for line in row.report.lines if line.name in questions]
+        return hash_of(row.fields.get("completion")), {n.name: questions[n.name].answered(n) for n in lines}
+
+    seen = {row.key: said(row) for row in before.rows()}
     answers: list[TwoAnswers] = []
     rollouts = changed = strangers = 0
     for row in after.rows():
-        was = seen.pop(row.key, None)
-        if was is None:
+        if row.key not in seen:
             strangers += 1
             continue
-        now = _answers(row, questions)
-        if was[0] != now[0]:
+        (completion, was), (other, now) = seen.pop(row.key), said(row)
+        if completion != other:
             changed += 1
             continue
         rollouts += 1
-        both = [name for name in was[1] if name in now[1]]
-        answers += [TwoAnswers(*row.key, name, was[1][name], now[1][name]) for name in both]
+        answers += [TwoAnswers(*row.key, name, was[name], now[name]) for name in was if name in now]
     return PairedRuns(tuple(answers), rollouts, changed, strangers + len(seen))
-
-
-def _answers(row: Row, questions: Mapping[str, Question]) -> tuple[str, dict[str, Answer | None]]:
-    """The completion as a hash, and the answers about it."""
-    lines = [line for line in row.report.lines if line.name in questions]
-    found = {line.name: questions[line.name].answered(line) for line in lines}
-    return hash_of(row.fields.get("completion")), found

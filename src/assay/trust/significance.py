@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from itertools import product
 
-from assay.trust.estimate import Array, binomial_cdf, np, t_quantile
+from assay.trust.estimate import FEW, Array, np, pieces, special, t_quantile
 
 PERMUTATIONS = 10_000
 _ENUMERABLE = 14
 """Differences whose signs are flipped in every possible way; of more, a sample is taken."""
-_CELLS = 4_000_000
-"""Random numbers held at once."""
-_FEW = 256
-"""Sizes of differences up to which those of one size are flipped together."""
 
 
 def mcnemar(better: int, worse: int) -> float:
@@ -20,7 +16,7 @@ def mcnemar(better: int, worse: int) -> float:
     >>> round(mcnemar(9, 1), 4)
     0.0215
     """
-    return min(1.0, 2 * binomial_cdf(min(better, worse), better + worse, 0.5))
+    return min(1.0, 2 * float(special.bdtr(min(better, worse), better + worse, 0.5)))
 
 
 def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
@@ -41,23 +37,16 @@ def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
     if len(given) <= _ENUMERABLE:
         signs = np.array(list(product((-1.0, 1.0), repeat=len(given))))
         return float((np.abs(signs @ given) >= edge).mean())
-    sums = _flipped(given, np.random.default_rng(seed))
-    return (int((np.abs(sums) >= edge).sum()) + 1) / (PERMUTATIONS + 1)
-
-
-def _flipped(given: Array, generator: "np.random.Generator") -> Array:
-    """The sums under random signs."""
+    generator = np.random.default_rng(seed)
     sizes, counts = np.unique(np.abs(given), return_counts=True)
-    if len(sizes) <= _FEW:
+    if len(sizes) <= FEW:
         # Of so many differences of one size, how many keep their sign is binomial.
         kept = generator.binomial(counts, 0.5, size=(PERMUTATIONS, len(sizes)))
-        return ((2.0 * kept - counts) @ sizes).astype(np.float64)
-    step = max(1, _CELLS // len(given))
-    parts: list[Array] = []
-    for start in range(0, PERMUTATIONS, step):
-        size = min(step, PERMUTATIONS - start)
-        parts.append((2.0 * generator.integers(2, size=(size, len(given))) - 1) @ given)
-    return np.concatenate(parts)
+        sums = (2.0 * kept - counts) @ sizes
+    else:
+        shapes = ((size, len(given)) for size in pieces(PERMUTATIONS, len(given)))
+        sums = np.concatenate([(2.0 * generator.integers(2, size=shape) - 1) @ given for shape in shapes])
+    return (int((np.abs(sums) >= edge).sum()) + 1) / (PERMUTATIONS + 1)
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -83,9 +72,8 @@ def minimum_detectable_effect(
     few for any difference to be beyond chance: five examples that all rise have a p-value of 0.06.
     """
     given = np.asarray(differences, dtype=np.float64)
-    chance = (1 - level) / tests
-    if len(given) < 2 or 2.0 ** (1 - len(given)) > chance or float(given.std(ddof=1)) == 0:
+    chance, free = (1 - level) / tests, len(given) - 1
+    if len(given) < 2 or 2.0**-free > chance or float(given.std(ddof=1)) == 0:
         return None
     error = float(given.std(ddof=1)) / len(given) ** 0.5
-    free = len(given) - 1
     return (t_quantile(1 - chance / 2, free) + t_quantile(power, free)) * error
