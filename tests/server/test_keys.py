@@ -6,8 +6,7 @@ import pytest
 
 from assay import Rubric
 from assay.server import RewardServer, Settings
-from assay.server.access import key_from
-from assay.server.settings import SettingsError
+from assay.server.settings import SettingsError, key_from
 
 GOOD = {"rollouts": [{"completion": "4"}]}
 

@@ -148,7 +148,7 @@ def _settings(place: Place, unscored: str, limits: Limits) -> "Settings":
     from typing import Any, cast
 
     from assay.server import Bounds, Settings
-    from assay.server.access import key_from
+    from assay.server.settings import key_from
 
     return Settings(
         host=place.host,

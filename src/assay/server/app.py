@@ -1,76 +1,46 @@
 """RewardApp answers requests: it checks access, admits, reads, scores and replies. Any ASGI server can run it."""
 
 import asyncio
+import hmac
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from base64 import b64decode
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from assay.concurrency import at_once
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
-from assay.server.access import Access
-from assay.server.body import (
-    CLOSE,
-    RETRY,
-    ClientGoneError,
-    Headers,
-    HttpRefusal,
-    announced_size,
-    decode,
-    read_body,
-    refuse_other_types,
-    stopping,
-)
-from assay.server.metrics import CONTENT_TYPE, Metrics, ServerStatus
-from assay.server.openapi import PAGES, document
-from assay.server.protocols import PROTOCOLS, ScoredRequest, ScoreRequest, ScoringProtocol, encode, refuse_unscored
+from assay.server.metrics import Metrics, ServerStatus
+from assay.server.openapi import PAGES, PageRoute, document
+from assay.server.protocols import PROTOCOLS, Headers, HttpRefusal, ScoredRequest, ScoringProtocol, decode, encode
 from assay.server.service import LATE, RubricService
-from assay.server.settings import Bounds, Settings
-
-Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+from assay.server.settings import Bounds, Settings, is_loopback
+from assay.wording import short_repr
 
 logger = logger_of("assay.server")
 
 JSON: Final = (b"content-type", b"application/json")
+RETRY: Final[Headers] = ((b"retry-after", b"1"),)
+CLOSE: Final[Headers] = ((b"connection", b"close"),)
 LINGER: Final = 0.3
 """Seconds without a request after which a server that was told to stop does: clients that are about to ask on an
 open connection are told so, and not cut off."""
+DISCARD_SECONDS: Final = 5.0
+"""How long a body that is too large is read and thrown away: a client that is still sending reads no reply."""
 
 
-class Admission:
-    """The scoring requests under way, by number and bytes. Health and metrics need no admission."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self.requests = 0
-        self.bytes = 0
-        self.is_draining = False
-        """Whether requests that come in now are refused, since the server is about to stop."""
-
-    def enter(self, size: int) -> None:
-        """Count a request of that size in, or refuse it."""
-        if self.is_draining:
-            raise stopping()
-        if self.requests >= self._bounds.at_once:
-            raise HttpRefusal(429, f"{self._bounds.at_once} requests are under way: come back", RETRY)
-        if self.requests and self.bytes + size > self._bounds.all_bytes:
-            raise HttpRefusal(429, f"requests of {self.bytes} bytes are under way: come back", RETRY)
-        self.requests += 1
-        self.bytes += size
-
-    def leave(self, size: int) -> None:
-        """Count it out."""
-        self.requests -= 1
-        self.bytes -= size
+class ClientGoneError(Exception):
+    """The client has closed the connection, so that no reply is needed."""
 
 
 class RewardApp(Starlette):
@@ -86,12 +56,14 @@ class RewardApp(Starlette):
         *,
         status: Callable[[], ServerStatus] = ServerStatus,
         metrics: Metrics | None = None,
-        lifespan: Lifespan | None = None,
+        lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
     ) -> None:
-        self.settings = settings if settings is not None else Settings()
+        self.settings = settings = settings if settings is not None else Settings()
         self.metrics = metrics if metrics is not None else Metrics(status)
-        self.admission = Admission(self.settings.bounds)
-        self.access = Access(self.settings)
+        self.requests = self.bytes = 0
+        """Scoring requests under way, and their bytes."""
+        self.is_draining = False
+        """Whether requests that come in now are refused, since the server is about to stop."""
         self.reload_error = ""
         """Why this process could not take over a changed rubric."""
         self.unscored = 0
@@ -100,135 +72,164 @@ class RewardApp(Starlette):
         self._status = status
         self._context = copy_context()
         self._limits: set[asyncio.Timeout] = set()
+        self._checks_host = not settings.key or bool(settings.allow_hosts)
+        self._names = {name.lower() for name in ("localhost", settings.host, *settings.allow_hosts)}
         self.serve(rubric)
         self._scoring = {protocol.path: _Scoring(self, protocol) for protocol in PROTOCOLS}
         scoring = [Route(path, app, methods=["POST"]) for path, app in self._scoring.items()]
+        pages = [Route(path, self._page(page), methods=[page.method]) for path, page in PAGES.items()]
         # NeMo-Gym puts a prefix with the id of the rollout before a path when it records what happens.
-        mounted = Mount("/ng-rollout/{rollout}", routes=scoring)
-        pages = [
-            Route(path, self._page(getattr(self, f"_{page.name}"), needs_key=page.needs_key), methods=[page.method])
-            for path, page in PAGES.items()
-        ]  # fmt: skip
-        super().__init__(
-            routes=[*scoring, *pages, mounted], exception_handlers={HTTPException: _no_page}, lifespan=lifespan
-        )
+        routes = [*scoring, *pages, Mount("/ng-rollout/{rollout}", routes=scoring)]
+        super().__init__(routes=routes, exception_handlers={HTTPException: _no_page}, lifespan=lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Scoring goes past Starlette's middleware, which costs as much as a rollout."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            scoring = self._scoring.get(scope["path"])
-            if scoring is not None:
-                await scoring(scope, receive, send)
-                return
-        await super().__call__(scope, receive, send)
+        scoring = self._scoring.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (super().__call__ if scoring is None else scoring)(scope, receive, send)
 
     def serve(self, rubric: Rubric) -> None:
         """Score with this rubric from the next request on."""
-        seconds = self.settings.bounds.item_seconds
-        self.service = RubricService(rubric, seconds, self._context)
+        self.service = RubricService(rubric, self.settings.bounds.item_seconds, self._context)
 
     async def drain(self, linger: float = LINGER) -> None:
         """Refuse what comes in, finish what is under way, and refuse what takes too long to finish."""
-        self.admission.is_draining = True
-        loop = asyncio.get_running_loop()
-        now = busy = loop.time()
+        self.is_draining = True
+        now = busy = time.monotonic()
         ends = now + self.settings.bounds.drain_seconds
-        while now < ends and (self.admission.requests or now < busy + linger):
-            busy = now if self.admission.requests else busy
+        while now < ends and (self.requests or now < busy + linger):
+            busy = now if self.requests else busy
             await asyncio.sleep(0.02)
-            now = loop.time()
+            now = time.monotonic()
         for limit in self._limits:
-            limit.reschedule(now)
+            limit.reschedule(asyncio.get_running_loop().time())
 
-    async def reports(self, service: RubricService, asked: ScoreRequest) -> list[EvaluationReport]:
+    async def reports(self, service: RubricService, scored: Sequence[Any]) -> list[EvaluationReport]:
         """The reports on the rollouts of a request, unless the server stops before they are there."""
         if not service.waits:
-            return await service.reports(asked.rollouts)
+            return await service.reports(scored)
         limit = asyncio.timeout(None)
         self._limits.add(limit)
         try:
             async with limit:
-                return await service.reports(asked.rollouts)
+                return await service.reports(scored)
         except TimeoutError:
-            raise stopping() from None
+            raise _stopping() from None
         finally:
             self._limits.discard(limit)
 
+    def admit(self, size: int) -> None:
+        """Count a scoring request of that size in, or refuse it. Health and metrics need no admission."""
+        bounds = self.settings.bounds
+        if self.is_draining:
+            raise _stopping()
+        if self.requests >= bounds.at_once:
+            raise HttpRefusal(429, f"{bounds.at_once} requests are under way: come back", RETRY)
+        if self.requests and self.bytes + size > 8 * bounds.max_bytes:
+            raise HttpRefusal(429, f"requests of {self.bytes} bytes are under way: come back", RETRY)
+        self.requests += 1
+        self.bytes += size
+
+    def check_access(self, headers: Mapping[bytes, bytes], *, needs_key: bool = True) -> None:
+        """Refuse a request under another name, or without the key. One without a `Host` is from no browser.
+
+        A page in a browser can have its own name resolve to this machine and then ask as if it were the server's
+        own page (DNS rebinding). It cannot send another name than its own, so a name that is not the server's is
+        refused wherever no key does that.
+        """
+        if self._checks_host and b"host" in headers:
+            given = headers[b"host"].decode("latin-1")
+            host = given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0]
+            if host.lower() not in self._names and not is_loopback(host):
+                instead = f"ask {self.settings.host}, or start it with --allow-host {host[:100]}"
+                raise HttpRefusal(403, f"this server is not {short_repr(host)}: {instead}", CLOSE)
+        if needs_key and not self._knows_key(headers):
+            raise HttpRefusal(
+                401,
+                "the key is missing or wrong: send it as Authorization: Bearer KEY, or as the password in the address",
+                ((b"www-authenticate", b"Bearer"),),
+            )
+
+    def _knows_key(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request carries the key; always so where none is set."""
+        if not self.settings.key:
+            return True
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"basic":  # a client that has the key in its address sends it so
+            try:
+                given = b64decode(given, validate=True).partition(b":")[2]
+            except ValueError:
+                return False
+        elif scheme.lower() != b"bearer":
+            return False
+        # Comparing takes as long for a nearly right key as for any other.
+        return hmac.compare_digest(given.strip(), self.settings.key.encode())
+
     def write_gauges(self) -> None:
         """Write down how much is under way now."""
-        self.metrics.requests_under_way.set(self.admission.requests)
-        self.metrics.bytes_under_way.set(self.admission.bytes)
+        self.metrics.requests_under_way.set(self.requests)
+        self.metrics.bytes_under_way.set(self.bytes)
 
-    def _page(
-        self, content: Callable[[Request], Response], *, needs_key: bool
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def page(request: Request) -> Response:
+    def _page(self, page: PageRoute) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        content: Callable[[Request], Any] = getattr(self, f"_{page.name}")
+
+        async def answer(request: Request) -> Response:
             try:
-                self.access.check(dict(request.scope["headers"]), needs_key=needs_key)
+                self.check_access(dict(request.scope["headers"]), needs_key=page.needs_key)
             except HttpRefusal as refusal:
-                headers = {name.decode(): value.decode() for name, value in refusal.headers}
-                return Response(refusal.body, refusal.status, headers, "application/json")
-            return content(request)
+                return _refused(refusal, {name.decode(): value.decode() for name, value in refusal.headers})
+            found = content(request)
+            return found if isinstance(found, Response) else Response(encode(found), media_type="application/json")
 
-        return page
+        return answer
 
-    def _health(self, request: Request) -> Response:
-        return _json({"status": "ok"})
+    def _health(self, request: Request) -> Any:
+        return {"status": "ok"}
 
     def _ready(self, request: Request) -> Response:
         status = self._status()
         error = self.reload_error or status.reload_error
-        is_draining = self.admission.is_draining
-        is_ready = status.workers_ready >= status.workers and not is_draining
+        is_ready = status.workers_ready >= status.workers and not self.is_draining
         state: dict[str, Any] = {
             "ready": is_ready,
             "workers": status.workers,
             "workers_ready": status.workers_ready,
-            "draining": is_draining,
+            "draining": self.is_draining,
             "rubric": self.service.hash,
             "reload_failed": bool(error),
         }
-        # The error may quote files, which is not for everybody who may ask whether the server is ready.
-        if error and self.access.knows_key(dict(request.scope["headers"])):
+        # The error may quote files, which is not for everyone who may ask whether the server is ready.
+        if error and self._knows_key(dict(request.scope["headers"])):
             state["reload_error"] = error
-        return _json(state, 200 if is_ready else 503)
+        return Response(encode(state), 200 if is_ready else 503, media_type="application/json")
 
     def _metrics(self, request: Request) -> Response:
         self.write_gauges()
-        return Response(self.metrics.text(), headers={"content-type": CONTENT_TYPE})
+        return Response(self.metrics.text(), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    def _rubric(self, request: Request) -> Response:
+    def _rubric(self, request: Request) -> Any:
         rubric, bounds = self.service.rubric, self.settings.bounds
-        return _json(
-            {
-                "rubric": self.service.hash,
-                "name": rubric.name,
-                "criteria": [
-                    {"name": c.name, "weight": c.weight, "counts": c.counts, "judged": c.judged}
-                    for c in rubric.criteria
-                ],
-                "compares": list(self.service.compares),
-                "max_batch": bounds.max_batch,
-                "max_bytes": bounds.max_bytes,
-            }
-        )
+        criteria = [
+            {"name": c.name, "weight": c.weight, "counts": c.counts, "judged": c.judged} for c in rubric.criteria
+        ]
+        told = {"rubric": self.service.hash, "name": rubric.name, "criteria": criteria}
+        limits = {"max_batch": bounds.max_batch, "max_bytes": bounds.max_bytes}
+        return told | {"compares": list(self.service.compares)} | limits
 
-    def _openapi(self, request: Request) -> Response:
-        return _json(document(needs_key=bool(self.settings.key)))
+    def _openapi(self, request: Request) -> Any:
+        return document(needs_key=bool(self.settings.key))
 
-    def _seed_session(self, request: Request) -> Response:
-        return _json({})
+    def _seed_session(self, request: Request) -> Any:
+        return {}
 
-    def _reverify_mode(self, request: Request) -> Response:
-        return _json("stateless")
+    def _reverify_mode(self, request: Request) -> Any:
+        return "stateless"
 
 
 class _Scoring:
     """Answers the requests of one protocol. It is an ASGI application, since a `Request` costs more than its work."""
 
     def __init__(self, app: RewardApp, protocol: ScoringProtocol) -> None:
-        self._app = app
-        self._protocol = protocol
+        self._app, self._protocol = app, protocol
         metrics, name = app.metrics, protocol.name
         self._seconds = metrics.seconds.labels(name)
         self._scored = metrics.rollouts.labels(name, "scored")
@@ -241,8 +242,8 @@ class _Scoring:
         status = 200
         headers: list[tuple[bytes, bytes]] = [JSON]
         try:
-            body, more = await self._reply(scope, receive)
-            headers += more
+            body, rubric = await self._reply(scope, receive)
+            headers.append((b"x-assay-rubric", rubric))
         except HttpRefusal as refusal:
             status, body = refusal.status, refusal.body
             headers += refusal.headers
@@ -250,10 +251,10 @@ class _Scoring:
             return
         except Exception:
             logger.exception("a request to %s failed", scope["path"])
-            sentence = "the server failed, through no fault of yours: its log says more"
-            status, body = 500, HttpRefusal(500, sentence).body
+            status = 500
+            body = HttpRefusal(500, "the server failed, through no fault of yours: its log says more").body
         headers.append((b"content-length", b"%d" % len(body)))
-        if self._app.admission.is_draining:
+        if self._app.is_draining:
             headers += CLOSE
         # Before the reply is sent, so that a client that has it finds it counted.
         answered = self._answered
@@ -264,32 +265,31 @@ class _Scoring:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _reply(self, scope: Scope, receive: Receive) -> tuple[bytes, Headers]:
+    async def _reply(self, scope: Scope, receive: Receive) -> tuple[bytes, bytes]:
+        """The reply, and the hash of the rubric that it comes from."""
         app, protocol = self._app, self._protocol
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        app.access.check(headers)
+        app.check_access(headers)
         bounds = app.settings.bounds
-        size = announced_size(headers, bounds)
+        size = _announced_size(headers, bounds)
         held = min(size, bounds.max_bytes)
-        app.admission.enter(held)
+        app.admit(held)
         try:
-            refuse_other_types(headers)
-            asked = protocol.read(decode(await read_body(receive, size, bounds)))
-            if len(asked.rollouts) > bounds.max_batch:
-                raise HttpRefusal(
-                    413,
-                    f"there are {len(asked.rollouts)} rollouts, and {bounds.max_batch} are allowed: "
-                    "send fewer at a time",
-                )
+            _refuse_other_types(headers)
+            rollouts, detail = protocol.read(decode(await _read_body(receive, size, bounds)))
+            if len(rollouts) > bounds.max_batch:
+                few = f"{bounds.max_batch} are allowed: send fewer at a time"
+                raise HttpRefusal(413, f"there are {len(rollouts)} rollouts, and {few}")
             service = app.service
-            reports = await app.reports(service, asked)
+            reports = await app.reports(service, rollouts)
             self._count(reports)
             if protocol.numbers_only and app.settings.unscored == "raise":
-                refuse_unscored(reports)
-            scored = ScoredRequest(asked, reports, service, app.settings.unscored)
-            return encode(protocol.write(scored)), ((b"x-assay-rubric", service.hash.encode()),)
+                _refuse_unscored(reports)
+            scored = ScoredRequest(rollouts, detail, reports, service, app.settings.unscored)
+            return encode(protocol.write(scored)), service.hash.encode()
         finally:
-            app.admission.leave(held)
+            app.requests -= 1
+            app.bytes -= held
 
     def _count(self, reports: Sequence[EvaluationReport]) -> None:
         missing = [report for report in reports if not report.scored]
@@ -297,30 +297,100 @@ class _Scoring:
         if not missing:
             return
         self._unscored.inc(len(missing))
+        if self._protocol.numbers_only:
+            self._fallbacks.inc(len(missing))
         app = self._app
         app.unscored += len(missing)
         for report in missing:
-            for error in report.errors.values():
-                app.last_error = error
-                if error.startswith(LATE):
-                    app.metrics.deadlines.inc()
-                    break
-        if self._protocol.numbers_only:
-            self._fallbacks.inc(len(missing))
+            errors = list(report.errors.values())
+            app.last_error = errors[-1] if errors else app.last_error
+            if any(error.startswith(LATE) for error in errors):
+                app.metrics.deadlines.inc()
 
 
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(encode(value), status, media_type="application/json")
+def _stopping() -> HttpRefusal:
+    return HttpRefusal(503, "the server is stopping: ask again, perhaps another one", RETRY)
+
+
+def _refused(refusal: HttpRefusal, headers: Mapping[str, str]) -> Response:
+    return Response(refusal.body, refusal.status, headers, "application/json")
 
 
 async def _no_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path
-    headers = dict(error.headers or {})
-    sentence = (
-        f"{path[:80]!r} takes {headers.get('Allow', '')}, and not {request.method[:20]}"
-        if error.status_code == 405
-        else f"there is nothing at {path[:80]!r}: /openapi.json lists what there is"
-    )
-    refusal = HttpRefusal(error.status_code, sentence)
-    return Response(refusal.body, refusal.status, headers, "application/json")
+    path, headers = request.url.path, dict(error.headers or {})
+    sentence = f"there is nothing at {path[:80]!r}: /openapi.json lists what there is"
+    if error.status_code == 405:
+        sentence = f"{path[:80]!r} takes {headers.get('Allow', '')}, and not {request.method[:20]}"
+    return _refused(HttpRefusal(error.status_code, sentence), headers)
+
+
+def _refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
+    """Refuse to give numbers for rollouts that have none, and say why they have none."""
+    missing = [place for place, report in enumerate(reports) if not report.scored]
+    if missing:
+        errors = reports[missing[0]].why_unscored
+        listed = "; ".join(f"{name}: {error}" for name, error in list(errors.items())[:3])
+        raise HttpRefusal(
+            422,
+            f"{len(missing)} of {len(reports)} rollouts have no score, and this route takes numbers only (rollout "
+            f"{missing[0]}: {listed}): ask again, or start the server with --unscored zero, group_mean or drop",
+        )
+
+
+def _announced_size(headers: Mapping[bytes, bytes], bounds: Bounds) -> int:
+    """The bytes that a request announces; the most it may have where it announces nothing."""
+    announced = headers.get(b"content-length")
+    if announced is None:
+        return bounds.max_bytes
+    if not announced.isdigit():
+        raise HttpRefusal(400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE)
+    return int(announced)
+
+
+def _refuse_other_types(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse what is not plain JSON in UTF-8. Nothing is decompressed, so that no small body becomes a huge one."""
+    kind = headers.get(b"content-type", b"")
+    if kind != b"application/json":
+        name, _, parameters = kind.decode("latin-1").lower().partition(";")
+        charset = parameters.partition("charset=")[2].strip(' "') or "utf-8"
+        if name.strip() != "application/json" or charset not in ("utf-8", "utf8"):
+            raise HttpRefusal(415, f"the content type is {short_repr(name)}: send JSON, with application/json")
+    encoding = headers.get(b"content-encoding", b"identity")
+    if encoding.lower() != b"identity":
+        raise HttpRefusal(415, f"the body is compressed ({encoding.decode('latin-1')!r:.60}): send it as it is")
+
+
+async def _read_body(receive: Receive, size: int, bounds: Bounds) -> bytes:
+    """The whole body of a request that announces `size` bytes; one that announces none is counted as it comes."""
+    parts: list[bytes] = []
+    read, more = size if size > bounds.max_bytes else 0, True
+
+    def take(message: Message) -> bool:
+        nonlocal read
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        parts.append(message.get("body", b""))
+        read += len(parts[-1])
+        return message.get("more_body", False)
+
+    # Nearly every body is there when it is asked for, and a timer would cost more than reading it.
+    message = at_once(cast("Coroutine[Any, Any, Message]", receive())) if not read else None
+    if message is not None:
+        more = take(message)
+    try:
+        if more:
+            async with asyncio.timeout(bounds.body_seconds):
+                while more and read <= bounds.max_bytes:
+                    more = take(await receive())
+    except TimeoutError:
+        late = f"not all of it had come after {bounds.body_seconds:g} s: send it at once"
+        raise HttpRefusal(408, late, CLOSE) from None
+    if read <= bounds.max_bytes:
+        return b"".join(parts)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_SECONDS):
+            while more:
+                more = (await receive()).get("more_body", False)
+    few = f"{bounds.max_bytes} are allowed: send fewer rollouts at a time"
+    raise HttpRefusal(413, f"the request has {read} bytes or more, and {few}", CLOSE)

@@ -15,7 +15,6 @@ from prometheus_client.registry import Collector
 from assay.models import Ledger
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True)
@@ -38,33 +37,32 @@ class Metrics(Collector):
         """`folder` is the one that `PROMETHEUS_MULTIPROC_DIR` named when prometheus_client was imported."""
         self._status = status
         own = CollectorRegistry()
-        self.requests = Counter("assay_requests", "Scoring requests answered.", ["route", "status"], registry=own)
-        outcomes = "Rollouts scored, and rollouts without a score."
-        self.rollouts = Counter("assay_rollouts", outcomes, ["route", "outcome"], registry=own)
+
+        def count(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"assay_{name}", text, labels, registry=own)
+
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"assay_{name}", text, registry=own, multiprocess_mode="livesum")
+
+        self.requests = count("requests", "Scoring requests answered.", "route", "status")
+        self.rollouts = count("rollouts", "Rollouts scored, and rollouts without a score.", "route", "outcome")
         instead = "Unscored rollouts on routes that take numbers only, by what was sent instead."
-        self.fallbacks = Counter("assay_unscored_fallbacks", instead, ["route", "fallback"], registry=own)
-        time_taken = "Time from the head of a request to its answer."
-        self.seconds = Histogram("assay_request_seconds", time_taken, ["route"], buckets=SECONDS, registry=own)
-        self.deadlines = Counter("assay_deadlines", "Rollouts that were not scored in time.", registry=own)
-        gauges = (
-            ("assay_requests_under_way", "Scoring requests under way."),
-            ("assay_bytes_under_way", "Bytes of the scoring requests under way."),
-            ("assay_connections", "Open connections."),
+        self.fallbacks = count("unscored_fallbacks", instead, "route", "fallback")
+        taken = "Time from the head of a request to its answer."
+        self.seconds = Histogram("assay_request_seconds", taken, ["route"], buckets=SECONDS, registry=own)
+        self.deadlines = count("deadlines", "Rollouts that were not scored in time.")
+        self.requests_under_way = gauge("requests_under_way", "Scoring requests under way.")
+        self.bytes_under_way = gauge("bytes_under_way", "Bytes of the scoring requests under way.")
+        self.connections = gauge("connections", "Open connections.")
+        tokens = count("judge_tokens", "Tokens that the judge read and wrote.", "kind")
+        self._judge = (
+            count("judge_calls", "Calls that the judge's endpoint answered."),
+            count("judge_cache_hits", "Verdicts that the cache had."),
+            count("judge_errors", "Calls to the judge that came to nothing."),
+            tokens.labels("prompt"),
+            tokens.labels("completion"),
+            count("judge_dollars", "What the judge cost, as far as prices are known."),
         )
-        self.requests_under_way, self.bytes_under_way, self.connections = (
-            Gauge(name, text, registry=own, multiprocess_mode="livesum") for name, text in gauges
-        )
-        calls, hits, errors, tokens, dollars = (
-            Counter(f"assay_judge_{name}", text, labels, registry=own)
-            for name, text, labels in (
-                ("calls", "Calls that the judge's endpoint answered.", ()),
-                ("cache_hits", "Verdicts that the cache had.", ()),
-                ("errors", "Calls to the judge that came to nothing.", ()),
-                ("tokens", "Tokens that the judge read and wrote.", ("kind",)),
-                ("dollars", "What the judge cost, as far as prices are known.", ()),
-            )
-        )
-        self._judge = (calls, hits, errors, tokens.labels("prompt"), tokens.labels("completion"), dollars)  # fmt: skip
         self._judged: tuple[float, ...] = (0.0,) * len(self._judge)
         self._shown = own
         if folder is not None:
@@ -83,8 +81,7 @@ class Metrics(Collector):
 
     def count_judge(self, spent: Ledger) -> None:
         """Add what the judge was asked and has cost since the last time."""
-        usage = spent.usage
-        errors = sum(spent.errors.values())
+        usage, errors = spent.usage, sum(spent.errors.values())
         now = (spent.calls, spent.hits, errors, usage.prompt, usage.completion, spent.cost)
         for counter, new, old in zip(self._judge, now, self._judged, strict=True):
             counter.inc(new - old)
@@ -92,12 +89,11 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """What is read from the status when it is asked for, and counted by no worker."""
-        status = self._status()
-        failed = float(bool(status.reload_error))
-        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        status, gauge, counter = self._status(), GaugeMetricFamily, CounterMetricFamily
         yield gauge("assay_workers", "Worker processes that should be there.", status.workers)
         yield gauge("assay_workers_ready", "Worker processes that take requests.", status.workers_ready)
         yield counter("assay_worker_restarts", "Worker processes that were replaced.", status.restarts)
         yield counter("assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads)
         yield counter("assay_rubric_reload_failures", "Those that could not be.", status.reload_failures)
+        failed = float(bool(status.reload_error))
         yield gauge("assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", failed)

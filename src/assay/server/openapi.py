@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from assay import __version__
-from assay.server.protocols import PROTOCOLS, ScoringProtocol
+from assay.server.protocols import PROTOCOLS
 
 Schema = dict[str, Any]
 
@@ -29,8 +29,7 @@ PAGES: Final = {
     "/openapi.json": PageRoute("openapi", "This document."),
     "/seed_session": PageRoute("seed_session", "For NeMo-Gym; keeps nothing.", "POST", needs_key=True),
     "/reverify_mode": PageRoute("reverify_mode", "For NeMo-Gym."),
-}  # fmt: skip
-
+}
 _REFUSALS: Final = {
     "400": "The body is no JSON, or not as it should be.",
     "408": "The request was not sent in time.",
@@ -46,32 +45,38 @@ _ERROR: Final[Schema] = {
     "properties": {"error": {"type": "string", "description": "What was wrong, and what to do."}},
     "required": ["error"],
 }
-_ERROR_HERE: Final[Schema] = {"$ref": "#/components/schemas/Error"}
-_HASH: Final[Schema] = {"schema": {"type": "string"}, "description": "The hash of the rubric."}
-_WAIT: Final[Schema] = {"schema": {"type": "integer"}, "description": "Seconds to wait."}
+_HASH: Final[Schema] = {"x-assay-rubric": {"schema": {"type": "string"}, "description": "The hash of the rubric."}}
+_WAIT: Final[Schema] = {"retry-after": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
 
 
 def document(*, needs_key: bool) -> Schema:
     """The document of a server, of one that needs a key or of one that does not."""
+
+    def operation(name: str, summary: str, answers: Schema, *, is_secured: bool) -> Schema:
+        denied = (
+            {"401": _refusal("The key is missing or wrong.")}
+            if is_secured
+            else {"403": _refusal("The server was asked under a name that is not its own.")}
+        )
+        made = {"operationId": name, "summary": summary, "responses": answers | denied}
+        return made | ({"security": [{"key": []}]} if is_secured else {})
+
     types = [kind for protocol in PROTOCOLS for kind in (protocol.request, protocol.reply)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     # What the type of a rollout cannot say.
     components["RolloutBody"]["anyOf"] = [{"required": ["completion"]}, {"required": ["state"], "maxProperties": 1}]
     paths: Schema = {}
     for protocol, request, reply in zip(PROTOCOLS, schemas[::2], schemas[1::2], strict=True):
-        paths[protocol.path] = {"post": _scoring(protocol, request, reply) | _secured(needs_key)}
-        paths[protocol.path]["post"]["responses"] |= _denied(needs_key)
+        answers = {"200": _answer("The scores.", reply) | {"headers": _HASH}}
+        for status, meaning in _REFUSALS.items():
+            answers[status] = _refusal(meaning) | ({"headers": _WAIT} if status in ("429", "503") else {})
+        asked = operation(protocol.name, protocol.summary, answers, is_secured=needs_key)
+        body = {"required": True, "content": {"application/json": {"schema": request}}}
+        paths[protocol.path] = {"post": asked | {"requestBody": body}}
     for path, page in PAGES.items():
         answers = {status: _answer("An answer.", {}, page.media) for status in page.statuses}
         is_secured = needs_key and page.needs_key
-        paths[path] = {
-            page.method.lower(): {
-                "operationId": page.name,
-                "summary": page.summary,
-                "responses": answers | _denied(is_secured),
-            }
-            | _secured(is_secured)
-        }
+        paths[path] = {page.method.lower(): operation(page.name, page.summary, answers, is_secured=is_secured)}
     scheme = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
     return {
         "openapi": "3.1.0",
@@ -81,28 +86,9 @@ def document(*, needs_key: bool) -> Schema:
     }
 
 
-def _scoring(protocol: ScoringProtocol, request: Schema, reply: Schema) -> Schema:
-    answers = {"200": _answer("The scores.", reply) | {"headers": {"x-assay-rubric": _HASH}}}
-    for status, meaning in _REFUSALS.items():
-        headers = {"headers": {"retry-after": _WAIT}} if status in ("429", "503") else {}
-        answers[status] = _answer(meaning, _ERROR_HERE) | headers
-    return {
-        "operationId": protocol.name,
-        "summary": protocol.summary,
-        "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
-        "responses": answers,
-    }
-
-
 def _answer(meaning: str, schema: Schema, media: str = "application/json") -> Schema:
     return {"description": meaning, "content": {media: {"schema": schema}}}
 
 
-def _secured(is_secured: bool) -> Schema:
-    return {"security": [{"key": []}]} if is_secured else {}
-
-
-def _denied(is_secured: bool) -> Schema:
-    if is_secured:
-        return {"401": _answer("The key is missing or wrong.", _ERROR_HERE)}
-    return {"403": _answer("The server was asked under a name that is not its own.", _ERROR_HERE)}
+def _refusal(meaning: str) -> Schema:
+    return _answer(meaning, {"$ref": "#/components/schemas/Error"})

@@ -7,8 +7,7 @@ OpenAPI document.
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -17,25 +16,88 @@ from assay.aggregation import Fallback, Policy, UnscoredError
 from assay.integrations.openrlhf import response_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
-from assay.server.body import HttpRefusal, convert
 from assay.server.service import RubricService
+from assay.wording import short_repr
 
+Value = TypeVar("Value")
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 Chat: TypeAlias = list[dict[str, Any]]
 """Messages, each with its role and content."""
 Number: TypeAlias = float | None
+Asked: TypeAlias = tuple[list[Rollout], Any]
+"""The rollouts of a request, and what the reply needs of it besides."""
 
 
-class ScoreRequest(NamedTuple):
-    """The rollouts of a request, and what the reply needs of it besides."""
+class HttpRefusal(Exception):  # noqa: N818 - the request is in error, the server is not
+    """A request is answered with this status and sentence, and not with a reply."""
 
-    rollouts: list[Rollout]
-    detail: Any = None
+    def __init__(self, status: int, sentence: str, headers: Headers = ()) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.headers = headers
+
+    @property
+    def body(self) -> bytes:
+        # Not by msgspec: a sentence may quote half a surrogate pair, which only an escape can carry.
+        return json.dumps({"error": str(self)}).encode()
+
+
+def decode(body: bytes) -> Any:
+    """The value in a body; refuses what is not JSON, or names a key twice in one object.
+
+    The standard library's reader is as strict as that, and takes the half surrogate pairs that models under
+    test write; msgspec would be faster, but keeps the last of two equal keys.
+    """
+    try:
+        return _STRICT.decode(body.decode())
+    except RecursionError:
+        raise HttpRefusal(400, "the JSON is nested too deep: flatten it") from None
+    except ValueError as error:
+        raise HttpRefusal(400, f"the body is no JSON: {error}") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise HttpRefusal(400, f"the key {short_repr(twice)} stands twice in one object: drop one of them")
+    return mapping
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{short_repr(digits)} is no finite number")
+    return number
+
+
+_STRICT: Final = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_finite)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def encode(reply: Any) -> bytes:
+    """A reply as JSON."""
+    try:
+        return _ENCODER.encode(reply)
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
+        return json.dumps(msgspec.to_builtins(reply)).encode()
+
+
+def _convert(value: Any, kind: type[Value]) -> Value:
+    """A decoded value as one of a type, or a refusal that says where it is not."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        hint = "; what checks name goes into columns" if "unknown field" in str(error) else ""
+        raise HttpRefusal(400, f"the request is not as it should be: {error}{hint}") from None
 
 
 class ScoredRequest(NamedTuple):
     """A request with the reports on its rollouts, from which its reply is written."""
 
-    request: ScoreRequest
+    rollouts: list[Rollout]
+    detail: Any
     reports: Sequence[EvaluationReport]
     service: RubricService
     unscored: Policy
@@ -44,15 +106,13 @@ class ScoredRequest(NamedTuple):
         """The numbers, with what the policy says in the place of each that is missing; a prompt makes a group."""
         if None not in numbers:
             return list(numbers)
-        groups = [repr(rollout.prompt) for rollout in self.request.rollouts]
         try:
-            return Fallback(self.unscored).fill(numbers, groups)
+            return Fallback(self.unscored).fill(numbers, [repr(rollout.prompt) for rollout in self.rollouts])
         except UnscoredError as error:
             raise HttpRefusal(422, str(error)) from None
 
 
-@dataclass(frozen=True)
-class ScoringProtocol:
+class ScoringProtocol(NamedTuple):
     """One way to ask for scores."""
 
     name: str
@@ -61,7 +121,7 @@ class ScoringProtocol:
     summary: str
     request: Any
     reply: Any
-    read: Callable[[Any], ScoreRequest]
+    read: Callable[[Any], Asked]
     """What a decoded body asks for; raises `HttpRefusal` when it is not as it should be."""
     write: Callable[[ScoredRequest], Any]
     """The reply; raises `HttpRefusal` when there can be none."""
@@ -110,21 +170,19 @@ class ScoreReply(Struct):
     items: list[Item]
 
 
-_FIELDS: Final = RolloutBody.__struct_fields__
-
-
-def _read_score(value: Any) -> ScoreRequest:
-    body = convert(value, ScoreBody)
-    return ScoreRequest(list(map(_rollout, body.rollouts)), body.report)
-
-
-def _rollout(body: RolloutBody) -> Rollout:
-    given: dict[str, Any] = {name: field for name in _FIELDS if (field := getattr(body, name)) is not UNSET}
-    if "completion" in given:
-        return Rollout(**given)
-    if len(given) == 1 and "state" in given:
-        return Rollout.from_state(given["state"])
-    raise HttpRefusal(400, "a rollout has no completion: give one, or a state alone that holds everything")
+def _read_score(value: Any) -> Asked:
+    body = _convert(value, ScoreBody)
+    rollouts: list[Rollout] = []
+    for each in body.rollouts:
+        names = RolloutBody.__struct_fields__
+        given: dict[str, Any] = {name: field for name in names if (field := getattr(each, name)) is not UNSET}
+        if "completion" in given:
+            rollouts.append(Rollout(**given))
+        elif given.keys() == {"state"}:
+            rollouts.append(Rollout.from_state(given["state"]))
+        else:
+            raise HttpRefusal(400, "a rollout has no completion: give one, or a state alone that holds everything")
+    return rollouts, body.report
 
 
 def _write_score(scored: ScoredRequest) -> ScoreReply:
@@ -134,7 +192,7 @@ def _write_score(scored: ScoredRequest) -> ScoreReply:
         else Item(None, None, report.errors or report.why_unscored, report.partial_reward)
         for report in scored.reports
     ]
-    if scored.request.detail:
+    if scored.detail:
         for item, report in zip(items, scored.reports, strict=True):
             item.report = report.to_dict()
     return ScoreReply(scored.service.hash, items)
@@ -160,8 +218,8 @@ class OpenRLHFReply(Struct):
     extra_logs: dict[str, list[Number]]
 
 
-def _read_openrlhf(value: Any) -> ScoreRequest:
-    body = convert(value, OpenRLHFBody)
+def _read_openrlhf(value: Any) -> Asked:
+    body = _convert(value, OpenRLHFBody)
     count = len(body.query)
     prompts, labels = body.prompts or [""] * count, body.labels or [""] * count
     for name, column in (("prompts", prompts), ("labels", labels)):
@@ -173,12 +231,11 @@ def _read_openrlhf(value: Any) -> ScoreRequest:
         if written is None:
             raise HttpRefusal(
                 400,
-                f"query {place} does not begin with its prompt, so what the model wrote cannot be told "
-                "apart: send the prompt as the model read it",
+                f"query {place} does not begin with its prompt, so what the model wrote cannot be told apart: "
+                "send the prompt as the model read it",
             )
-        answer = "" if label is None else label
-        rollouts.append(Rollout(prompt, response_of(written, ""), answer))
-    return ScoreRequest(rollouts)
+        rollouts.append(Rollout(prompt, response_of(written, ""), "" if label is None else label))
+    return rollouts, None
 
 
 def _after(query: str, prompt: str) -> str | None:
@@ -224,18 +281,15 @@ class SlimeSample(Struct):
 SlimeReply: TypeAlias = Number | list[Number]
 
 
-def _read_slime(value: Any) -> ScoreRequest:
+def _read_slime(value: Any) -> Asked:
     is_group = isinstance(value, list)
-    samples = convert(value if is_group else [value], list[SlimeSample])
-    rollouts = [
-        Rollout(sample.prompt, sample.response, "" if sample.label is None else sample.label) for sample in samples
-    ]
-    return ScoreRequest(rollouts, is_group)
+    samples = _convert(value if is_group else [value], list[SlimeSample])
+    return [Rollout(s.prompt, s.response, "" if s.label is None else s.label) for s in samples], is_group
 
 
 def _write_slime(scored: ScoredRequest) -> SlimeReply:
     rewards = scored.filled([report.raw_score for report in scored.reports])
-    return rewards if scored.request.detail else rewards[0]
+    return rewards if scored.detail else rewards[0]
 
 
 # POST /verify: as NeMo-Gym asks a resources server; its reply is the request with a reward
@@ -273,14 +327,12 @@ class VerifyReply(Struct):
     failure_reason: str = ""
 
 
-_REPLIED: Final = {
-    *VerifyReply.__struct_fields__, "_ng_failure_class", "_ng_failure_judge_error",
-}  # fmt: skip
+_REPLIED: Final = {*VerifyReply.__struct_fields__, "_ng_failure_class", "_ng_failure_judge_error"}
 """Fields of a reply, which a row that is verified again may still have from the time before."""
 
 
-def _read_verify(value: Any) -> ScoreRequest:
-    body = convert(value, VerifyBody)
+def _read_verify(value: Any) -> Asked:
+    body = _convert(value, VerifyBody)
     row = {name: field for name, field in value.items() if name not in _REPLIED}
     asked, info = body.responses_create_params.input, row.get("info")
     rollout = Rollout(
@@ -290,7 +342,7 @@ def _read_verify(value: Any) -> ScoreRequest:
         info=cast("dict[str, Any]", info) if isinstance(info, dict) else {},
         columns=row,
     )
-    return ScoreRequest([rollout], row)
+    return [rollout], row
 
 
 def _chat(items: Chat) -> Chat:
@@ -299,40 +351,35 @@ def _chat(items: Chat) -> Chat:
 
 
 def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    kind = item.get("type", "message")
-    if kind == "function_call":
-        call = {"name": item.get("name"), "arguments": item.get("arguments")}
-        calls = [{"id": item.get("call_id"), "type": "function", "function": call}]
-        return {"role": "assistant", "content": None, "tool_calls": calls}
-    if kind == "function_call_output":
-        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
-    if kind != "message":
-        return None
-    return {"role": item.get("role", "assistant"), "content": item.get("content")}
+    match item.get("type", "message"):
+        case "function_call":
+            call = {"name": item.get("name"), "arguments": item.get("arguments")}
+            calls = [{"id": item.get("call_id"), "type": "function", "function": call}]
+            return {"role": "assistant", "content": None, "tool_calls": calls}
+        case "function_call_output":
+            return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+        case "message":
+            return {"role": item.get("role", "assistant"), "content": item.get("content")}
+        case _:
+            return None
 
 
 def _write_verify(scored: ScoredRequest) -> dict[str, Any]:
-    [report], row = scored.reports, scored.request.detail
+    [report], row = scored.reports, scored.detail
     [reward] = scored.filled([report.raw_score])
     if reward is None:
         # NeMo-Gym keeps a row that is marked so out of its metrics; the 0 stands for nothing.
         errors = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
-        return row | {
-            "reward": 0.0,
-            "mask_sample": True,
-            "failure_kind": "judge_failed",
-            "failure_reason": errors,
-            "_ng_failure_class": "judge_failed",
-            "_ng_failure_judge_error": errors,
-        }
+        kind = "judge_failed"
+        failure = {"reward": 0.0, "mask_sample": True, "failure_kind": kind, "failure_reason": errors}
+        return row | failure | {"_ng_failure_class": kind, "_ng_failure_judge_error": errors}
     parts: dict[str, float] = {}
     for line in report.lines:
         if line.counted and line.value is not None:
             parts[line.name] = parts.get(line.name, 0.0) + line.weight * line.value
     # With a veto or a mean the parts do not come to the reward, and are left out.
     adds_up = math.isclose(math.fsum(parts.values()), reward, rel_tol=1e-9, abs_tol=1e-9)
-    components = {"reward_components": parts} if parts and adds_up else {}
-    return row | {"reward": reward} | components
+    return row | {"reward": reward} | ({"reward_components": parts} if parts and adds_up else {})
 
 
 PROTOCOLS: Final = (
@@ -348,33 +395,5 @@ PROTOCOLS: Final = (
         "slime", "/slime", "Score as slime asks.",
         SlimeSample | list[SlimeSample], SlimeReply, _read_slime, _write_slime,
     ),
-    ScoringProtocol(
-        "nemo_gym", "/verify", "Score as NeMo-Gym asks.",
-        VerifyBody, VerifyReply, _read_verify, _write_verify,
-    ),
+    ScoringProtocol("nemo_gym", "/verify", "Score as NeMo-Gym asks.", VerifyBody, VerifyReply, _read_verify, _write_verify),
 )  # fmt: skip
-
-
-def refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
-    """Refuse to give numbers for rollouts that have none, and say why they have none."""
-    missing = [place for place, report in enumerate(reports) if not report.scored]
-    if missing:
-        errors = reports[missing[0]].why_unscored
-        listed = "; ".join(f"{name}: {error}" for name, error in list(errors.items())[:3])
-        raise HttpRefusal(
-            422,
-            f"{len(missing)} of {len(reports)} rollouts have no score, and this route takes numbers "
-            f"only (rollout {missing[0]}: {listed}): ask again, or start the server with --unscored "
-            "zero, group_mean or drop",
-        )
-
-
-_encoder: Final = msgspec.json.Encoder()
-
-
-def encode(reply: Any) -> bytes:
-    """A reply as JSON."""
-    try:
-        return _encoder.encode(reply)
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
-        return json.dumps(msgspec.to_builtins(reply)).encode()

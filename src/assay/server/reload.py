@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -26,15 +26,7 @@ from assay.server.metrics import ServerStatus
 from assay.server.settings import Judge
 from assay.wording import described, short_repr
 
-if sys.platform == "linux":
-    import fcntl
-else:
-    fcntl = None
-
 logger = logger_of("assay.server")
-
-LOOK_MILLISECONDS: Final = 500
-"""How often a file that is still being written is looked at again."""
 
 _GRADERS: Final[dict[str, Any]] = {
     "per-criterion": PerCriterionGrader,
@@ -73,17 +65,22 @@ class RubricLoader:
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._grader: Autograder | None = None
         self._cache: Any = None
 
     def rubric(self, source: ServedSource) -> Rubric:
         """The rubric of a source, ready to score; raises when anything about it is wrong."""
-        rubric = _imported(source.where) if source.file is None else _read(source)
+        if source.file is None:
+            rubric = _imported(source.where)
+        else:
+            file: Any = io.BytesIO(source.text)
+            file.name = source.where  # for what is said about it
+            rubric = rubric_at(read_file(file), allow_code=source.allow_code)
         if rubric.autograder is None and Traits.of(rubric).asks:
-            rubric.autograder = self._grader = self._grader or self._make_grader()
+            rubric.autograder = self._grader
         return rubric
 
-    def _make_grader(self) -> Autograder:
+    @cached_property
+    def _grader(self) -> Autograder:
         from assay.cache import VerdictCache
         from assay.models import default_model, model_of
 
@@ -98,12 +95,6 @@ class RubricLoader:
         """Write what the cache has not written yet."""
         if self._cache is not None:
             self._cache.close()
-
-
-def _read(source: ServedSource) -> Rubric:
-    file: Any = io.BytesIO(source.text)
-    file.name = source.where  # for what is said about it
-    return rubric_at(read_file(file), allow_code=source.allow_code)
 
 
 def _imported(reference: str) -> Rubric:
@@ -154,23 +145,16 @@ class ServerFolder:
         """Note that this process takes requests, and say whether it does so in the place of another."""
         earlier = self._marks()
         for pid in earlier:
-            if not _is_alive(pid):
-                multiprocess.mark_process_dead(pid, str(self.path))  # pyright: ignore[reportUnknownMemberType] - its gauges no longer count
+            if not _is_alive(pid):  # its gauges no longer count
+                multiprocess.mark_process_dead(pid, str(self.path))  # pyright: ignore[reportUnknownMemberType]
         (self.path / f"worker-{os.getpid()}").touch()
         return len(earlier) >= self._workers
 
     def status(self) -> ServerStatus:
         """The state of the whole server."""
-        marks = self._marks()
-        published = self.published()
-        return ServerStatus(
-            workers=self._workers,
-            workers_ready=min(self._workers, sum(map(_is_alive, marks))),
-            restarts=max(0, len(marks) - self._workers),
-            reloads=published.reloads,
-            reload_failures=published.failures,
-            reload_error=published.error,
-        )
+        marks, workers, published = self._marks(), self._workers, self.published()
+        ready, restarts = min(workers, sum(map(_is_alive, marks))), max(0, len(marks) - workers)
+        return ServerStatus(workers, ready, restarts, published.reloads, published.failures, published.error)
 
     def _marks(self) -> list[int]:
         """The process ids of all workers that there have been."""
@@ -202,7 +186,7 @@ def follow_file(folder: ServerFolder, judge: Judge, stop: threading.Event) -> No
     # The folder is watched, since most editors replace the file. A timeout is a look at what is pending.
     for changes in watch(
         source.file.parent, watch_filter=None, recursive=False, step=50, debounce=400,
-        rust_timeout=LOOK_MILLISECONDS, yield_on_timeout=True, stop_event=stop, raise_interrupt=False,
+        rust_timeout=500, yield_on_timeout=True, stop_event=stop, raise_interrupt=False,
     ):  # fmt: skip
         is_pending = is_pending or bool(changes)
         if not is_pending or _is_being_written(source.file):
@@ -214,15 +198,15 @@ def follow_file(folder: ServerFolder, judge: Judge, stop: threading.Event) -> No
         is_pending = False
         if text != seen:
             seen = text
-            folder.publish(_taken_over(folder.published(), text, loader.rubric))
+            folder.publish(_taken_over(folder.published(), text, loader))
     loader.close()
 
 
-def _taken_over(published: Published, text: bytes, load: Callable[[ServedSource], Rubric]) -> Published:
+def _taken_over(published: Published, text: bytes, loader: RubricLoader) -> Published:
     """What to publish when the file holds another text."""
     source = replace(published.source, text=text)
     try:
-        load(source)
+        loader.rubric(source)
     except Exception as error:  # noqa: BLE001 - a rubric file may run anything
         said = redacted(str(error)) or described(error)
         logger.error("the rubric file changed and cannot be used: %s", said)
@@ -235,9 +219,9 @@ def _taken_over(published: Published, text: bytes, load: Callable[[ServedSource]
 
 def _is_being_written(path: Path) -> bool:
     """Whether a process has the file open for writing, where the system can tell: a lease is refused."""
-    if fcntl is None:
+    if sys.platform != "linux":
         return False
-    system: Any = fcntl
+    system: Any = import_module("fcntl")
     try:
         with path.open("rb") as file:
             # A process that opens it meanwhile has us told by this signal, and it must not be a deadly one.

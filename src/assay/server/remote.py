@@ -5,11 +5,10 @@ import json
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from assay.concurrency import run_sync, side_by_side
 from assay.engine import BatchResult
@@ -24,8 +23,8 @@ from assay.rubric import BaseRubric
 from assay.types import OnError
 from assay.wording import described, short_repr
 
-TEMPORARY: Final = frozenset({408, 429, 502, 503, 504})
-"""Statuses that another try may change."""
+TEMPORARY: Final = frozenset({None, 408, 429, 502, 503, 504})
+"""Statuses that another try may change; None is a server that was never reached."""
 ANSWER_SECONDS: Final = 900.0
 """How long one answer may take. The server limits how long scoring takes; this is for one that is gone."""
 AROUND: Final = 64
@@ -40,10 +39,48 @@ class ServerRefused(AssayError):  # noqa: N818 - named as `Refused` is
         super().__init__(message)
         self.status = status
 
-    @property
-    def is_passing(self) -> bool:
-        """Whether the server could not for a while, rather than would not for good."""
-        return self.status is None or self.status in TEMPORARY
+
+class _Criterion(BaseModel):
+    name: str
+    weight: float
+    counts: bool
+
+
+class Description(BaseModel):
+    """A rubric as its server describes it."""
+
+    rubric: str
+    """Its hash."""
+    criteria: list[_Criterion]
+    compares: list[str]
+    """The criteria that weigh the rollouts of a request against each other."""
+    max_batch: int
+    max_bytes: int
+
+    def failed(self, error: str) -> EvaluationReport:
+        """The report on a rollout that could not be scored at all."""
+        return aggregate(
+            [CriterionReport(name=c.name, weight=c.weight, counted=c.counts, error=error) for c in self.criteria]
+        )
+
+    def cuts(self, rows: Sequence[bytes], most: int) -> list[int]:
+        """Where to cut rows into requests that the server takes; rows that compare stay together."""
+        size = sum(map(len, rows)) + len(rows) + AROUND
+        if self.compares:
+            if len(rows) > self.max_batch or size > self.max_bytes:
+                raise ValueError(
+                    f"{self.compares[0]!r} compares rollouts with each other, and {len(rows)} of {size} bytes are more "
+                    f"than the server takes at once ({self.max_batch}, {self.max_bytes}): score group by group"
+                )
+            return [0, len(rows)]
+        cuts, size = [0], AROUND
+        for place, row in enumerate(rows):
+            size += len(row) + 1
+            is_full = place - cuts[-1] >= min(most, self.max_batch) or size > self.max_bytes
+            if is_full and place > cuts[-1]:
+                cuts.append(place)
+                size = AROUND + len(row) + 1
+        return [*cuts, len(rows)]
 
 
 class RemoteRubric(BaseRubric):
@@ -74,30 +111,31 @@ class RemoteRubric(BaseRubric):
         """`batch_size` rollouts go into one request, and `at_once` requests are under way together."""
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
-        for name, value, least in (("batch_size", batch_size, 1), ("at_once", at_once, 1), ("patience", patience, 0)):  # fmt: skip
+        for name, value, least in (("batch_size", batch_size, 1), ("at_once", at_once, 1), ("patience", patience, 0)):
             if not value >= least:
                 raise ValueError(f"{name} is {value!r}: give {least} or more")
-        self._server = _Server(url, key, patience)
-        self._batch_size = batch_size
-        self._at_once = at_once
-        self._on_error = on_error
+        self.url = url.rstrip("/")
+        """The address of the server."""
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self._describing = HttpAddress(f"{self.url}/v1/rubric", headers, method="GET")
+        self._scoring = HttpAddress(f"{self.url}/v1/score", headers)
+        self._batch_size, self._at_once = batch_size, at_once
+        self._patience, self._on_error = patience, on_error
         self._known: Description | None = None
 
-    @property
-    def url(self) -> str:
-        """The address of the server."""
-        return self._server.url
-
-    async def describe(self) -> "Description":
+    async def describe(self) -> Description:
         """What the server says of its rubric; asked once, and again when its hash changes."""
         if self._known is None:
-            self._known = Description.of(await self._server.describe())
+            try:
+                self._known = Description.model_validate(await self._ask(self._describing, b""))
+            except ValidationError as error:
+                raise ServerRefused(f"that is no reward server of ours: {error}") from None
         return self._known
 
     @property
     def content_hash(self) -> str:
         """The hash of the rubric that was last scored with."""
-        return run_sync(self.describe()).hash
+        return run_sync(self.describe()).rubric
 
     @property
     def compares(self) -> bool:
@@ -117,44 +155,64 @@ class RemoteRubric(BaseRubric):
             raise TypeError(next(iter(unreadable.values())).removeprefix("TypeError: "))
         # A completion that is no text is an error of its own rollout, and is not sent.
         sent = [place for place in range(len(batch)) if place not in unreadable]
-        rows = _rows(batch.select(sent) if unreadable else batch)
-        cuts = known.cuts(rows, self._batch_size)
-        found = await self._ask_all(rows, cuts, known) if rows else []
-        reports = iter([report for piece in found for report in piece])
+        reports = iter(await self._score(_rows(batch.select(sent) if unreadable else batch), known))
         return BatchResult(
             [known.failed(unreadable[place]) if place in unreadable else next(reports) for place in range(len(batch))]
         )
 
-    async def _ask_all(
-        self, rows: Sequence[bytes], cuts: Sequence[int], known: "Description"
-    ) -> list[list[EvaluationReport]]:
-        """The reports of every piece; all again when the rubric changed in between."""
+    async def _score(self, rows: Sequence[bytes], known: Description) -> list[EvaluationReport]:
+        """A report a row; all are asked for again when the rubric changed in between."""
+        pieces = list(pairwise(known.cuts(rows, self._batch_size))) if rows else []
         for _ in range(3):
             hashes: set[str] = set()
 
             async def ask(piece: tuple[int, int], seen: set[str] = hashes) -> list[EvaluationReport]:
-                return await self._ask(rows[slice(*piece)], known, seen)
+                some = rows[slice(*piece)]
+                try:
+                    answer = await self._ask(self._scoring, b'{"rollouts":[' + b",".join(some) + b'],"report":true}')
+                except ServerRefused as error:
+                    if self._on_error == "raise" or error.status not in TEMPORARY:
+                        raise
+                    return [known.failed(described(error))] * len(some)
+                seen.add(answer["rubric"])
+                reports = [EvaluationReport.from_dict(item["report"]) for item in answer["items"]]
+                if len(reports) != len(some):
+                    raise ServerRefused(f"the server gave {len(reports)} reports on {len(some)} rollouts")
+                return reports
 
-            found = await side_by_side(ask, list(pairwise(cuts)), limit=self._at_once)
-            if hashes - {known.hash}:
+            found = await side_by_side(ask, pieces, limit=self._at_once)
+            if hashes - {known.rubric}:
                 self._known = None
             if len(hashes) <= 1:
-                return found
+                return [report for piece in found for report in piece]
         raise ServerRefused("the server's rubric keeps changing: its scores would not compare")
 
-    async def _ask(self, rows: Sequence[bytes], known: "Description", seen: set[str]) -> list[EvaluationReport]:
-        body = b'{"rollouts":[' + b",".join(rows) + b'],"report":true}'
-        try:
-            answer = await self._server.score(body)
-        except ServerRefused as error:
-            if self._on_error == "raise" or not error.is_passing:
-                raise
-            return [known.failed(described(error))] * len(rows)
-        seen.add(answer["rubric"])
-        reports = [EvaluationReport.from_dict(item["report"]) for item in answer["items"]]
-        if len(reports) != len(rows):
-            raise ServerRefused(f"the server gave {len(reports)} reports on {len(rows)} rollouts")
-        return reports
+    async def _ask(self, address: HttpAddress, body: bytes) -> Any:
+        """The answer to a request, as JSON, asked again while the server is full, stopping or away."""
+        attempt, ends = 0, None
+        while True:
+            attempt += 1
+            wait, status = backoff(attempt, None), None
+            try:
+                answer = await address.send(body, ANSWER_SECONDS)
+            except OSError as error:  # a TimeoutError is one too
+                sentence = described(error)
+            else:
+                status = answer.status
+                if status == 200:
+                    return answer.data
+                said: Any = answer.data
+                told = cast("dict[str, Any]", said).get("error") if isinstance(said, dict) else None
+                sentence = f"{status}, {told if isinstance(told, str) else answer.text[:200]}".rstrip(", ")
+                asked = retry_after(answer.headers)
+                if asked is not None:
+                    # A little later than asked, or all clients that were refused come back together.
+                    wait = asked * random.uniform(1, 1.5)
+            ends = time.monotonic() + self._patience if ends is None else ends
+            if status not in TEMPORARY or time.monotonic() + wait > ends:
+                tries = f" after {attempt} tries" if attempt > 1 else ""
+                raise ServerRefused(f"{self.url}{tries}: {sentence}", status)
+            await asyncio.sleep(wait)
 
     def _refuse_alone(self) -> None:
         compares = run_sync(self.describe()).compares
@@ -162,103 +220,10 @@ class RemoteRubric(BaseRubric):
             raise RubricError(f"check {compares[0]!r} scores a whole group: use score_group")
 
     def _get_reward_func_names(self) -> list[str]:
-        return [line.name for line in run_sync(self.describe()).lines]
+        return [criterion.name for criterion in run_sync(self.describe()).criteria]
 
     def __repr__(self) -> str:
         return f"<RemoteRubric at {self.url}>"
-
-
-class _Server:
-    """Asks one reward server, with its key, and again while it is full, stopping or away."""
-
-    def __init__(self, url: str, key: str | None, patience: float) -> None:
-        self.url = url.rstrip("/")
-        self._patience = patience
-        headers = {"Content-Type": "application/json"}
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
-        self._description = HttpAddress(f"{self.url}/v1/rubric", headers, method="GET")
-        self._scoring = HttpAddress(f"{self.url}/v1/score", headers)
-
-    async def describe(self) -> Any:
-        return await self._ask(self._description, b"")
-
-    async def score(self, body: bytes) -> Any:
-        return await self._ask(self._scoring, body)
-
-    async def _ask(self, address: HttpAddress, body: bytes) -> Any:
-        """The answer to a request, as JSON; raises `ServerRefused` when there is none."""
-        attempt, ends = 0, None
-        while True:
-            attempt += 1
-            wait = backoff(attempt, None)
-            try:
-                answer = await address.send(body, ANSWER_SECONDS)
-            except OSError as error:  # a TimeoutError is one too
-                failure = ServerRefused(described(error))
-            else:
-                if answer.status == 200:
-                    return answer.data
-                said: Any = answer.data
-                told = cast("dict[str, Any]", said).get("error") if isinstance(said, dict) else None
-                sentence = told if isinstance(told, str) else answer.text[:200]
-                failure = ServerRefused(f"{answer.status}, {sentence}".rstrip(", "), answer.status)
-                asked = retry_after(answer.headers)
-                if asked is not None:
-                    # A little later than asked, or all clients that were refused come back together.
-                    wait = asked * random.uniform(1, 1.5)
-            ends = time.monotonic() + self._patience if ends is None else ends
-            if not failure.is_passing or time.monotonic() + wait > ends:
-                tries = f" after {attempt} tries" if attempt > 1 else ""
-                raise ServerRefused(f"{self.url}{tries}: {failure}", failure.status)
-            await asyncio.sleep(wait)
-
-
-@dataclass(frozen=True)
-class Description:
-    """A rubric as its server describes it."""
-
-    hash: str
-    lines: tuple[CriterionReport, ...]
-    """One a criterion, without an answer."""
-    compares: tuple[str, ...]
-    """The criteria that weigh the rollouts of a request against each other."""
-    max_batch: int
-    max_bytes: int
-
-    @classmethod
-    def of(cls, data: Any) -> "Description":
-        """The description in a reply."""
-        try:
-            lines = (CriterionReport(name=c["name"], weight=c["weight"], counted=c["counts"]) for c in data["criteria"])
-            compares = tuple(data["compares"])
-            return cls(data["rubric"], tuple(lines), compares, data["max_batch"], data["max_bytes"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ServerRefused(f"that is no reward server of ours: {error!r}") from None
-
-    def failed(self, error: str) -> EvaluationReport:
-        """The report on a rollout that could not be scored at all."""
-        return aggregate([line.model_copy(update={"error": error}) for line in self.lines])
-
-    def cuts(self, rows: Sequence[bytes], most: int) -> list[int]:
-        """Where to cut rows into requests that the server takes; rows that compare stay together."""
-        size = sum(map(len, rows)) + len(rows) + AROUND
-        if self.compares:
-            if len(rows) > self.max_batch or size > self.max_bytes:
-                raise ValueError(
-                    f"{self.compares[0]!r} compares rollouts with each other, and {len(rows)} of "
-                    f"{size} bytes are more than the server takes at once ({self.max_batch}, "
-                    f"{self.max_bytes}): score group by group"
-                )
-            return [0, len(rows)]
-        cuts, size = [0], AROUND
-        for place, row in enumerate(rows):
-            size += len(row) + 1
-            is_full = place - cuts[-1] >= min(most, self.max_batch) or size > self.max_bytes
-            if is_full and place > cuts[-1]:
-                cuts.append(place)
-                size = AROUND + len(row) + 1
-        return [*cuts, len(rows)]
 
 
 def _rows(batch: Batch) -> list[bytes]:
@@ -266,29 +231,22 @@ def _rows(batch: Batch) -> list[bytes]:
     for row, view in zip(batch.rows, batch.views or (), strict=False):
         if view_of(row["completion"])[1] != view:  # what a judge would read here and could not there
             raise TypeError("a remote rubric grades a text or messages: join thinking and output into one text")
+    options: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
     rows: list[bytes] = []
     for place, (row, state) in enumerate(zip(batch.rows, batch.states, strict=True)):
+        body: dict[str, Any] = {"state": dict(row)}
+        if row is not state and "completion" in row:
+            columns = {name: row[name] for name in row if name not in _FIELDS}
+            body = {name: row[name] for name in row if name in _FIELDS}
+            body |= ({"state": dict(state)} if state else {}) | ({"columns": columns} if columns else {})
         try:
-            rows.append(_written(_body(row, state)))
+            try:
+                rows.append(json.dumps(body, ensure_ascii=False, **options).encode())
+            except UnicodeEncodeError:  # half a character, which only an escape can carry
+                rows.append(json.dumps(body, **options).encode())
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(f"rollout {place} cannot be sent to a server: {error}") from None
     return rows
-
-
-def _body(row: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    if row is state or "completion" not in row:
-        return {"state": dict(row)}
-    body = {name: row[name] for name in row if name in _FIELDS}
-    columns = {name: row[name] for name in row if name not in _FIELDS}
-    return body | ({"state": dict(state)} if state else {}) | ({"columns": columns} if columns else {})
-
-
-def _written(body: dict[str, Any]) -> bytes:
-    options: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
-    try:
-        return json.dumps(body, ensure_ascii=False, **options).encode()
-    except UnicodeEncodeError:  # half a character, which only an escape can carry
-        return json.dumps(body, **options).encode()
 
 
 def _plain(value: object) -> object:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, Self, cast
 
 import uvicorn
@@ -80,10 +80,17 @@ def serve(
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = place
         stack.callback(os.environ.pop, "PROMETHEUS_MULTIPROC_DIR", None)
         url = replace(settings, port=listening.getsockname()[1]).url
-        beside = threading.Thread(
-            target=_look_after, args=(folder, settings, judge, stop, partial(started, url) if started else None),
-            name="assay-serve",
-        )  # fmt: skip
+
+        def look_after() -> None:
+            """Say when all workers are up, and follow the rubric file from then on."""
+            while folder.status().workers_ready < settings.workers:
+                if stop.wait(0.02):
+                    return
+            if started is not None:
+                started(url)
+            follow_file(folder, judge, stop)
+
+        beside = threading.Thread(target=look_after, name="assay-serve")
         beside.start()
         try:
             app = partial(worker_app, settings, judge, folder)
@@ -97,18 +104,6 @@ def serve(
             raise ServeError(failed.read_text())
 
 
-def _look_after(
-    folder: ServerFolder, settings: Settings, judge: Judge, stop: threading.Event, started: Callable[[], None] | None
-) -> None:
-    """Say when all workers are up, and follow the rubric file from then on."""
-    while folder.status().workers_ready < settings.workers:
-        if stop.wait(0.02):
-            return
-    if started is not None:
-        started()
-    follow_file(folder, judge, stop)
-
-
 def worker_app(settings: Settings, judge: Judge, folder: ServerFolder) -> RewardApp:
     """The application of a worker process."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
@@ -116,7 +111,8 @@ def worker_app(settings: Settings, judge: Judge, folder: ServerFolder) -> Reward
     try:
         return _Worker(settings, judge, folder).app
     except Exception as error:
-        if folder.status().workers_ready or folder.status().restarts:
+        status = folder.status()
+        if status.workers_ready or status.restarts:
             raise RuntimeError("a worker could not start") from error  # another try may do better
         (folder.path / "failed").write_text(redacted(str(error)) or described(error))
         # To be ended by the supervisor: it would wait for the answer of one that ends while it is looked at.
@@ -141,13 +137,8 @@ class _Worker:
         share = None if judge.budget is None else judge.budget / settings.workers
         self._budget = budget(dollars=share)  # kept, since it would end with its last reference
         self._spent: Ledger = self._budget.__enter__()
-        self.app = RewardApp(
-            rubric,
-            settings,
-            status=folder.status,
-            metrics=Metrics(folder.status, str(folder.path)),
-            lifespan=self._lifespan,
-        )
+        metrics = Metrics(folder.status, str(folder.path))
+        self.app = RewardApp(rubric, settings, status=folder.status, metrics=metrics, lifespan=self._lifespan)
         # Requests leave next to no cycles of garbage, and looking for them often costs a tenth of the whole.
         gc.collect()
         gc.freeze()
@@ -155,9 +146,8 @@ class _Worker:
 
     @asynccontextmanager
     async def _lifespan(self, app: object) -> AsyncGenerator[None]:
-        self._exit: dict[int, Any] = {}
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._exit[number] = signal.signal(number, self._told_to_stop)
+        stops = (signal.SIGINT, signal.SIGTERM)
+        self._exit: dict[int, Any] = {number: signal.signal(number, self._told_to_stop) for number in stops}
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._follow())]
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the supervisor, which replaces all workers then
@@ -176,20 +166,19 @@ class _Worker:
 
         The first comes twice where a terminal sends it to all processes: from there, and from the supervisor.
         """
-        loop = asyncio.get_running_loop()
         if number == signal.SIGINT and self._interrupted:
             for _ in range(2):  # the second time uvicorn waits for nothing
                 self._exit[number](number, frame)
         self._interrupted = self._interrupted or number == signal.SIGINT
-        loop.call_soon_threadsafe(self._begin_to_stop)
+        asyncio.get_running_loop().call_soon_threadsafe(self._begin_to_stop)
 
     def _begin_to_stop(self) -> None:
-        if self._draining is None:
-            self._draining = asyncio.create_task(self._stop())
+        async def stop() -> None:
+            await self.app.drain()
+            self._exit[signal.SIGTERM](signal.SIGTERM, None)
 
-    async def _stop(self) -> None:
-        await self.app.drain()
-        self._exit[signal.SIGTERM](signal.SIGTERM, None)
+        if self._draining is None:
+            self._draining = asyncio.create_task(stop())
 
     async def _beat(self) -> None:
         """Twice a second, show that the event loop turns, and write down what changes slowly.
@@ -197,19 +186,16 @@ class _Worker:
         Where a check that never returns holds it up, the process ends with a traceback that names the check, and
         the supervisor starts another.
         """
-        told = 0
+        app, told = self.app, 0
         while True:
             faulthandler.dump_traceback_later(self._limit, exit=True)
             if self._supervisor is not None and not self._supervisor.is_alive():
                 self._begin_to_stop()
-            self.app.write_gauges()
-            self.app.metrics.count_judge(self._spent)
-            if self.app.unscored > told:
-                logger.warning(
-                    "%d more rollouts could not be scored; the last: %s",
-                    self.app.unscored - told, self.app.last_error,
-                )  # fmt: skip
-                told = self.app.unscored
+            app.write_gauges()
+            app.metrics.count_judge(self._spent)
+            if app.unscored > told:
+                more, told = app.unscored - told, app.unscored
+                logger.warning("%d more rollouts could not be scored; the last: %s", more, app.last_error)
             await asyncio.sleep(BEAT)
 
     async def _follow(self) -> None:
@@ -259,9 +245,7 @@ class RewardServer:
             raise self._failure or RuntimeError("the server ended before it was up")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Finish what is under way, and end."""
         asyncio.run_coroutine_threadsafe(self.app.drain(linger=0), self._loop).result()
         self._server.should_exit = True
@@ -280,49 +264,34 @@ class RewardServer:
 
 def bound(settings: Settings) -> socket.socket:
     """A socket that listens where the settings say."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((settings.host, settings.port))
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # `::` takes IPv4 too
+        place = (settings.host, settings.port)
+        return socket.create_server(place, family=family, backlog=2048, dualstack_ipv6=is_dual)
     except OSError as error:
-        listening.close()
         raise SettingsError(
             f"the server cannot listen on {settings.host}, port {settings.port} ({error.strerror}): "
             "is another server there? Give another --port, or 0 for any"
         ) from None
-    listening.listen(2048)
-    return listening
 
 
 def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
     # uvicorn tells of every connection that ends early, and of its own course; we say what matters.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     return uvicorn.Config(
-        app,
-        factory=factory,
-        workers=settings.workers,
-        http=_GuardedHttp,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=5,
-        timeout_worker_healthcheck=HEALTH_SECONDS,
-    )
+        app, factory=factory, workers=settings.workers, http=_GuardedHttp, ws="none", lifespan="on", log_config=None,
+        access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=5, timeout_worker_healthcheck=HEALTH_SECONDS,
+    )  # fmt: skip
 
 
 def _allow_connections() -> None:
     """Have as many files open as may be, for every connection is one; workers inherit it."""
-    try:
+    with suppress(ImportError, ValueError, OSError):  # there is no such limit on Windows
         import resource
-    except ImportError:  # not on Windows
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
@@ -334,8 +303,7 @@ class _JoinedWrites:
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
+        self._transport, self._loop = transport, loop
         self._held: list[bytes] = []
 
     def write(self, data: bytes) -> None:
@@ -386,8 +354,7 @@ class _GuardedHttp(HttpToolsProtocol):
 
     def _expect_head(self) -> None:
         if self._timer is None:
-            seconds = self.app.settings.bounds.body_seconds
-            self._timer = self.loop.call_later(seconds, self.transport.close)
+            self._timer = self.loop.call_later(self.app.settings.bounds.body_seconds, self.transport.close)
 
     def _have_head(self) -> None:
         self._head = 0

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextvars import Context, copy_context
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.report import EvaluationReport, Score, aggregate, line_of
@@ -15,11 +15,6 @@ LATE: Final = "DeadlineExceeded: not scored within"
 """How the error of a rollout begins that was not scored in time."""
 
 Reports = list[EvaluationReport]
-
-
-class _Waiting(NamedTuple):
-    rollouts: Sequence[Rollout]
-    reports: "asyncio.Future[Reports]"
 
 
 class RubricService:
@@ -43,9 +38,8 @@ class RubricService:
         self.steady = tuple(dict.fromkeys(steady))
         """The criteria that have a value whenever a rollout is scored."""
         self._takes_many = traits.takes_many
-        """Whether a criterion waits for the answers about many rollouts at once."""
         self._seconds = seconds
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[tuple[Sequence[Rollout], asyncio.Future[Reports]]] = []
         self._context = copy_context() if context is None else context
         # The event loop itself forgets a task that is no longer awaited.
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -56,15 +50,15 @@ class RubricService:
             loop = asyncio.get_running_loop()
             if not self._waiting:
                 loop.call_soon(self._begin_batch)
-            waiting = _Waiting(rollouts, loop.create_future())
-            self._waiting.append(waiting)
-            return await waiting.reports
+            reports: asyncio.Future[Reports] = loop.create_future()
+            self._waiting.append((rollouts, reports))
+            return await reports
         if self.compares or (self._takes_many and len(rollouts) > 1):
-            reports = await self._in_time(rollouts)
-            if reports is not None:
-                return reports
+            found = await self._in_time(rollouts)
+            if found is not None:
+                return found
             if self.compares:
-                return [self._late()] * len(rollouts)
+                return self._failed(f"{LATE} {self._seconds:g} s") * len(rollouts)
         # Each by itself: one that takes too long must not take the others with it.
         return await side_by_side(self._alone, rollouts)
 
@@ -73,29 +67,26 @@ class RubricService:
         waiting, self._waiting = self._waiting, []
         self._task(self._answer(waiting))
 
-    async def _answer(self, waiting: Sequence[_Waiting]) -> None:
+    async def _answer(self, waiting: Sequence[tuple[Sequence[Rollout], "asyncio.Future[Reports]"]]) -> None:
         try:
             if self.compares:  # a request is a group of its own
-                found = [await self._score(one.rollouts) for one in waiting]
+                found = [await self._score(rollouts) for rollouts, _ in waiting]
             else:
-                reports = iter(await self._score([r for one in waiting for r in one.rollouts]))
-                found = [[next(reports) for _ in one.rollouts] for one in waiting]
-            for one, its_reports in zip(waiting, found, strict=True):
-                if not one.reports.done():  # the request may have been cancelled
-                    one.reports.set_result(its_reports)
+                reports = iter(await self._score([each for rollouts, _ in waiting for each in rollouts]))
+                found = [[next(reports) for _ in rollouts] for rollouts, _ in waiting]
+            for (_, future), its_reports in zip(waiting, found, strict=True):
+                if not future.done():  # the request may have been cancelled
+                    future.set_result(its_reports)
         finally:
-            for one in waiting:  # no request waits for what will not come; does nothing to what is done
-                one.reports.cancel()
+            for _, future in waiting:  # no request waits for what will not come; does nothing to what is done
+                future.cancel()
 
     async def _alone(self, rollout: Rollout) -> EvaluationReport:
-        reports = await self._in_time([rollout])
-        return self._late() if reports is None else reports[0]
+        [report] = await self._in_time([rollout]) or self._failed(f"{LATE} {self._seconds:g} s")
+        return report
 
     async def _in_time(self, rollouts: Sequence[Rollout]) -> Reports | None:
-        """The reports; None when they are not there in time.
-
-        A check need not heed that it is cancelled, so it is not waited for.
-        """
+        """The reports; None when they are not there in time: a check need not heed that it is cancelled."""
         scoring = self._task(self._score(rollouts))
         try:
             await asyncio.wait([scoring], timeout=self._seconds)
@@ -112,15 +103,13 @@ class RubricService:
             if len(rollouts) > 1 and not self.compares:
                 each = await side_by_side(lambda rollout: self._score([rollout]), rollouts)
                 return [report for [report] in each]
-            return [self._failed(described(error))] * len(rollouts)
+            return self._failed(described(error)) * len(rollouts)
 
-    def _late(self) -> EvaluationReport:
-        return self._failed(f"{LATE} {self._seconds:g} s")
-
-    def _failed(self, error: str) -> EvaluationReport:
+    def _failed(self, error: str) -> Reports:
+        """A report, alone in a list, in which every line has this error."""
         criteria = self.rubric.criteria
         lines = [line_of(criterion, Score.failed(error)) for criterion in criteria]
-        return aggregate(lines, criteria, aggregation=self.rubric.aggregation)
+        return [aggregate(lines, criteria, aggregation=self.rubric.aggregation)]
 
     def _task(self, work: Any) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work, context=self._context.copy())

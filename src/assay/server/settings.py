@@ -1,7 +1,9 @@
 """Settings say where the server listens, what it allows, and which model judges."""
 
-from dataclasses import dataclass, field
+import os
+from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Final, Literal
 
 from assay.aggregation import POLICIES, Policy
@@ -34,17 +36,12 @@ class Bounds:
     """How long requests under way may go on once the server is told to stop."""
 
     def __post_init__(self) -> None:
-        for name in ("at_once", "max_bytes", "max_batch"):
-            if not getattr(self, name) >= 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}: give 1 or more")
-        for name in ("item_seconds", "body_seconds", "drain_seconds"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise SettingsError(f"{name} is {getattr(self, name)}: give a number of seconds above 0")
-
-    @property
-    def all_bytes(self) -> int:
-        """Bytes of the requests under way together."""
-        return 8 * self.max_bytes
+        for name, value in asdict(self).items():
+            if name.endswith("_seconds"):
+                if not 0 < value < float("inf"):
+                    raise SettingsError(f"{name} is {value}: give a number of seconds above 0")
+            elif not value >= 1:
+                raise SettingsError(f"{name} is {value}: give 1 or more")
 
 
 @dataclass(frozen=True)
@@ -75,19 +72,14 @@ class Settings:
     """0 takes any that is free."""
     workers: int = 1
     unscored: Policy = "raise"
-    """What goes where a trainer takes a number only, and there is none.
-
-    `raise` answers with an error, `zero` with 0, `group_mean` with the mean of the scored rollouts that have
-    the same prompt in the same request, `drop` with null (for NeMo-Gym, with a row marked as failed).
-    """
+    """What goes where a trainer takes a number only, and there is none: `raise` answers with an error, `zero` with 0,
+    `group_mean` with the mean of the scored rollouts of the same prompt in the same request, `drop` with null (for
+    NeMo-Gym, with a row marked as failed)."""
     key: str = field(default="", repr=False)
     """What every request but health and readiness must carry; may be empty on loopback only."""
     allow_hosts: tuple[str, ...] = ()
-    """Names that requests may give the server, besides its address and those of this machine.
-
-    Looked at where there is no key, since then a page in a browser could ask under a name of its own; and
-    where any are given.
-    """
+    """Names that requests may give the server, besides its address and those of this machine. Looked at where any are
+    given, and where there is no key, since then a page in a browser could ask under a name of its own."""
     bounds: Bounds = Bounds()
 
     def __post_init__(self) -> None:
@@ -101,15 +93,14 @@ class Settings:
             raise SettingsError("the key holds spaces or signs that no header can: make a new one")
         if not self.key and not is_loopback(self.host):
             raise SettingsError(
-                f"on {self.host} others can reach the server, and no key is set: set {KEY}, name a "
-                "key file, or listen on 127.0.0.1"
+                f"on {self.host} others can reach the server, and no key is set: set {KEY}, name a key file, "
+                "or listen on 127.0.0.1"
             )
 
     @property
     def url(self) -> str:
         """The address of the server."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
 def is_loopback(host: str) -> bool:
@@ -118,9 +109,17 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
     """
-    if host == "localhost":
-        return True
     try:
-        return ip_address(host).is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def key_from(file: str | Path | None) -> str:
+    """The key of the server: from a file, else from the environment; empty when there is none."""
+    if file is None:
+        return os.environ.get(KEY, "").strip()
+    key = Path(file).read_text(encoding="utf-8").strip()
+    if not key:
+        raise SettingsError(f"the key file {file} is empty: put one line with the key into it")
+    return key
