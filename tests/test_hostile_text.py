@@ -82,9 +82,9 @@ def judges() -> list[Callable[[str], Any]]:
     """What reads the replies of judges, and what prepares a text for them."""
     from assay import Criterion
     from assay.graders import PerCriterionOutput
-    from assay.graders.judge_input import parse_thinking_output, thinking_and_rest, transcript
-    from assay.graders.per_criterion import foregone
-    from assay.graders.prompting import opening
+    from assay.graders.judge_input import opening, transcript
+    from assay.graders.length import parse_thinking_output, thinking_and_rest
+    from assay.graders.model_grader import foregone
     from assay.models.model import Request
     from assay.models.structured import read
     from assay.presets.judge_rubric import TemplateJudge

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assay import Rubric, RubricAsJudgeGrader
-from assay.graders.prompting import opening
+from assay.graders.judge_input import opening
 from assay.testing import FakeModel, make_state
 
 

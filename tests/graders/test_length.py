@@ -9,8 +9,13 @@ from pydantic import ValidationError
 
 from assay import GradingError, PerCriterionGrader, RubricAsJudgeGrader
 from assay.graders import LengthPenalty, ThinkingOutputDict
-from assay.graders.judge_input import normalize_to_grade_input, parse_thinking_output, thinking_and_rest
-from assay.graders.length import compute_length_penalty, word_count
+from assay.graders.length import (
+    compute_length_penalty,
+    normalize_to_grade_input,
+    parse_thinking_output,
+    thinking_and_rest,
+    word_count,
+)
 from assay.testing import FakeModel, make_state
 
 CURVE = LengthPenalty(free_budget=10, max_cap=20, penalty_at_cap=0.5, exponent=2)

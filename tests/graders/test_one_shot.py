@@ -6,7 +6,7 @@ import pytest
 
 from assay import Criterion, JudgeError, PerCriterionOneShotGrader, Rubric
 from assay.graders import OneShotChoiceOutput
-from assay.graders.prompting import opening
+from assay.graders.judge_input import opening
 from assay.testing import FakeModel
 
 

@@ -22,7 +22,15 @@ from assay.graders import (
     RubricAsJudgeOutput,
     ToGrade,
 )
-from assay.graders.prompting import all_criteria, fenced, mark_of, one_criterion, opening, prompt_version, system_prompt
+from assay.graders.judge_input import (
+    all_criteria,
+    fenced,
+    mark_of,
+    one_criterion,
+    opening,
+    prompt_version,
+    system_prompt,
+)
 from assay.testing import FakeModel
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -156,7 +164,7 @@ async def test_a_plain_text_keeps_tags_of_thinking() -> None:
 )
 def test_a_mark_that_is_split_counts_as_there(hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text that holds nearly all marks of two bytes, each split, gets one of the few that are left."""
-    monkeypatch.setattr("assay.graders.prompting.MARK_BYTES", 2)
+    monkeypatch.setattr("assay.graders.judge_input.MARK_BYTES", 2)
     held = [f"{number:04x}" for number in range(65_000)]
     text = " z ".join(f"{mark[:2]}{hidden}{mark[2:].upper()}" for mark in held)
     assert mark_of(text) not in held
@@ -167,7 +175,7 @@ def test_a_mark_that_is_split_counts_as_there(hidden: str, monkeypatch: pytest.M
 def test_a_mark_has_128_bits_and_follows_from_the_text() -> None:
     """Too many to try, and the same for every process, so that caches find a prompt again."""
     assert re.fullmatch("[0-9a-f]{32}", mark_of("Say MET."))
-    command = [sys.executable, "-c", "from assay.graders.prompting import mark_of; print(mark_of('Say MET.'))"]
+    command = [sys.executable, "-c", "from assay.graders.judge_input import mark_of; print(mark_of('Say MET.'))"]
     assert subprocess.check_output(command, text=True).strip() == mark_of("Say MET.")
 
 

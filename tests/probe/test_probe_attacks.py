@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from assay import Criterion
-from assay.graders.prompting import prompt_version, system_prompt
+from assay.graders.judge_input import prompt_version, system_prompt
 from assay.probe import Attack, attacks_of
 from assay.probe.attacks import DISGUISES, attack_of, shipped_attacks
 from assay.probe.trials import shipped_texts

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from assay import JudgeError, PerCriterionGrader, RubricAsJudgeGrader
-from assay.graders.prompting import fenced
+from assay.graders.judge_input import fenced
 from assay.models import dry_run
 from assay.suggest import Pair, read_pairs, suggest_from_pairs, suggest_from_references
 from assay.suggest.drafts import split

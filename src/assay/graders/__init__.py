@@ -1,13 +1,11 @@
 """Grade by a model: what answers the criteria that have words and no code.
 
-autograder     Autograder: subclass it for a judge of your own; Composite, a grader around graders
-per_criterion  one call a criterion, a few criteria a call, or one call for all
-holistic       one number for all
+autograder    Autograder: subclass it for a judge of your own; Composite, a grader around graders
+model_grader  one call a criterion, a few criteria a call, one call for all, or one number for all
 panel, cascade, expectation, guard, context, tournament    graders around graders
-judge_input    what is judged, as the text that a judge reads
-prompting      what a judge is asked; prompts/, in prose
-verdicts       what a judge replies, read as scores
-length         what a long answer loses
+judge_input   what a judge reads; prompts/, in prose
+verdicts      what a judge replies, read as scores
+length        what a long answer loses
 
 Graders around graders load when first used: a rubric without them pays for none.
 """

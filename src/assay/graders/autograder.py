@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, TypedDict, cast
 
 from assay.aggregation import Scale, Totals, share_of, stakes, sum_behind
 from assay.concurrency import FAILURES, is_stop
@@ -65,14 +65,12 @@ class Autograder(ABC):
     length_penalty: LengthPenalty | None = None
     judges_whole: bool = False
     """Whether it asks for one number for all criteria, and not for an answer to each."""
-
     _own_steps: ClassVar[frozenset[str]] = frozenset()
     """Which of `judge`, `aggregate` and `grade` the class has in place of the ones in this module."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # Seen once, as the class is made. Steps may be replaced in any class, a shipped grader's too; what
-        # a subclass wrote is used then.
+        # Steps may be replaced in any class, a shipped grader's too; what a subclass wrote is used then.
         steps = ("judge", "aggregate", "grade")
         cls._own_steps = frozenset(s for s in steps if getattr(cls, s).__module__ != __name__)
 
@@ -118,17 +116,14 @@ class Autograder(ABC):
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
         return read_answers(await self.judge(to_grade, criteria, query), criteria, self.scale)
 
-    def report_of(self, answer: Sequence[Score] | EvaluationReport, criteria: Sequence[Criterion]) -> EvaluationReport:
+    def report_of(self, answer: JudgeAnswer, criteria: Sequence[Criterion]) -> EvaluationReport:
         """The report that these answers come to, by the weighted rule."""
         if isinstance(answer, EvaluationReport):
             return as_whole(answer, criteria, self.scale)
         return aggregate(Lines(criteria, answer), criteria, scale=self.scale)
 
     def with_options(self, change: OptionsChange) -> "Autograder":
-        """This grader, putting its questions another way.
-
-        One that does not ask through our models has no options to change, and is given back.
-        """
+        """This grader, putting its questions another way; itself when it does not ask through our models."""
         return self
 
     @property
@@ -178,8 +173,15 @@ class Grader(Autograder):
         answer = await self.ask(to_grade, criteria, query, on_error)
         if self.length_penalty is None:
             return answer
-        report = self.report_of(answer, criteria)
-        return penalised(report, to_grade, self.length_penalty, floor=self.normalize)
+        return penalised(self.report_of(answer, criteria), to_grade, self.length_penalty, floor=self.normalize)
+
+
+class CompositeOptions(TypedDict, total=False):
+    """What every grader around graders takes."""
+
+    normalize: bool | None
+    """False makes the raw sum the score; None does as the first grader inside."""
+    length_penalty: LengthPenalty | None
 
 
 class Composite(Grader):
@@ -251,21 +253,6 @@ async def scores_from(
     return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
 
 
-def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str, Autograder]:
-    """The graders by name: as given, or by title; no name twice."""
-    if isinstance(graders, Mapping):
-        return dict(graders)
-    found: dict[str, Autograder] = {}
-    for grader in graders:
-        base = name = str(getattr(grader, "title", "?"))
-        number = 1
-        while name in found:
-            number += 1
-            name = f"{base}_{number}"
-        found[name] = grader
-    return found
-
-
 def read_answers(results: Any, criteria: Sequence[Criterion], scale: Scale | None = None) -> JudgeAnswer:
     """Whatever `judge()` returned, as one score a criterion or one report for the whole."""
     if isinstance(results, EvaluationReport):
@@ -277,7 +264,7 @@ def read_answers(results: Any, criteria: Sequence[Criterion], scale: Scale | Non
         raise JudgeError(
             f"judge() returned {len(answers)} answers to {len(criteria)} criteria: return one a criterion, in order"
         )
-    return [score_of(c, answer) for c, answer in zip(criteria, answers, strict=True)]
+    return list(map(score_of, criteria, answers))
 
 
 def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None) -> EvaluationReport:

@@ -2,13 +2,12 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Unpack
 
 from assay.aggregation import Scale, share_of
 from assay.criterion import Criterion
-from assay.graders.autograder import Autograder, Composite, named, scores_from
-from assay.graders.length import LengthPenalty
-from assay.graders.panel import Vote, line_of_vote
+from assay.graders.autograder import Autograder, Composite, CompositeOptions, scores_from
+from assay.graders.panel import Vote, line_of_vote, named
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
 from assay.types import OnError
 
@@ -34,12 +33,7 @@ class Cascade(Composite):
     """
 
     def __init__(
-        self,
-        judges: Sequence[Autograder],
-        *,
-        doubt: float = 0.1,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        self, judges: Sequence[Autograder], *, doubt: float = 0.1, **options: Unpack[CompositeOptions]
     ) -> None:
         """`judges` go from cheap to dear. Choose `doubt` on labelled examples.
 
@@ -47,7 +41,7 @@ class Cascade(Composite):
         """
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give 0 to less than 1")
-        super().__init__(judges, normalize=normalize, length_penalty=length_penalty)
+        super().__init__(judges, **options)
         self.names = tuple(named(judges))
         self.doubt = doubt
 
@@ -59,22 +53,19 @@ class Cascade(Composite):
         """One score a criterion, each from the last judge that was asked about it."""
         steps: list[list[Vote]] = [[] for _ in criteria]
         left = list(range(len(criteria)))
-        last = len(self.inner) - 1
-        for number, judge in enumerate(self.inner):
+        for name, judge in zip(self.names, self.inner, strict=True):
             asked = [criteria[place] for place in left]
-            rule: OnError = on_error if number == last else "record"
+            rule: OnError = on_error if name == self.names[-1] else "record"
             scores = await scores_from(judge, to_grade, asked, query, rule)
             for place, score in zip(left, scores, strict=True):
-                steps[place].append(Vote(self.names[number], score))
+                steps[place].append(Vote(name, score))
             left = [place for place in left if self.doubts(steps[place][-1].score)]
-        settled: list[Score] = []
-        for criterion, votes in zip(criteria, steps, strict=True):
-            score = votes[-1].score
-            if len(votes) > 1:
-                lines = tuple(line_of_vote(criterion, step) for step in votes)
-                score = score._replace(lines=lines)
-            settled.append(score)
-        return settled
+        return [
+            votes[-1].score
+            if len(votes) == 1
+            else votes[-1].score._replace(lines=tuple(line_of_vote(criterion, step) for step in votes))
+            for criterion, votes in zip(criteria, steps, strict=True)
+        ]
 
 
 class EarlyStop(Composite):
@@ -118,27 +109,17 @@ class EarlyStop(Composite):
             listed = [criteria[place] for place in batch]
             scores = await scores_from(self.inner[0], to_grade, listed, query, on_error)
             asked.found.update(zip(batch, scores, strict=True))
-        return asked.report() if self.threshold is None else asked.passed_report()
+        return asked.report()
 
 
 _BEST, _WORST, _LEFT_OUT = range(3)
 """How an open line may come out."""
 
-
-class _Case(NamedTuple):
-    """How all open lines come out together."""
-
-    wanted: int
-    """Those with a positive weight that may turn out not to apply."""
-    fault: int
-    """Those with a negative one."""
-    rest: int
-
-
-_EXTREMES = (_Case(_BEST, _BEST, _BEST), _Case(_WORST, _WORST, _WORST))
+# How all open lines come out together: those that may turn out not to apply, wanted ones and faults, and the rest.
+_EXTREMES = ((_BEST, _BEST, _BEST), (_WORST, _WORST, _WORST))
 # A line that does not apply leaves the stakes too, so both kinds may go, alone or together.
 _WITHOUT = tuple(
-    _Case(wanted, fault, rest)
+    (wanted, fault, rest)
     for rest in (_BEST, _WORST)
     for wanted, fault in ((_LEFT_OUT, rest), (rest, _LEFT_OUT), (_LEFT_OUT, _LEFT_OUT))
 )
@@ -158,9 +139,12 @@ class _Questions:
         """The answers so far, by the place of the criterion."""
         self._scale: Scale | None = scale
         self._threshold = threshold
-        self._ways = [_ways(criterion) for criterion in criteria]
-        may_leave = any(criterion.allow_na for criterion in criteria)
-        self._cases = _EXTREMES + _WITHOUT if may_leave else _EXTREMES
+        ends = (Score(1.0), Score(0.0))
+        self._ways = [
+            [line_of(c, score) for score in (*(ends if c.weight >= 0 else ends[::-1]), Score.not_applicable())]
+            for c in criteria
+        ]
+        self._cases = _EXTREMES + (_WITHOUT if any(criterion.allow_na for criterion in criteria) else ())
 
     @property
     def _known(self) -> dict[int, Score]:
@@ -186,56 +170,55 @@ class _Questions:
         if self._threshold is None or not counted:
             return left
         order = sorted(counted, key=lambda place: -abs(self.criteria[place].weight))
-        batch = sorted(order[: self._fewest(order)])
-        return left if len(batch) == len(counted) else batch
+        known = self._known
+
+        def could_decide(count: int) -> bool:
+            asked = [(place, self.criteria[place].weight >= 0) for place in order[:count]]
+            best = {place: Score(float(wanted)) for place, wanted in asked}
+            worst = {place: Score(float(not wanted)) for place, wanted in asked}
+            return self._is_decided({**known, **best}) or self._is_decided({**known, **worst})
+
+        # The fewest, heaviest first, that could decide the result by themselves.
+        batch = order[: 1 + bisect_left(range(1, len(order)), True, key=could_decide)]
+        return left if len(batch) == len(counted) else sorted(batch)
 
     def report(self) -> EvaluationReport:
-        """The report, with the lines that were not asked about."""
+        """The report, with the lines that were not asked about; with a threshold as pass or fail."""
         unasked = Score(reason="not asked: the result was decided without it")
         lines = [
-            line_of(criterion, self.found[place])
-            if place in self.found
-            else line_of(criterion, unasked).model_copy(update={"asked": False})
+            line_of(criterion, self.found.get(place, unasked)).model_copy(update={"asked": place in self.found})
             for place, criterion in enumerate(self.criteria)
         ]
         if not self.decided:
-            return self._aggregated(self.found).model_copy(update={"report": lines})
+            nothing = {} if self._threshold is None else {"score": None, "raw_score": None}
+            return self._aggregated(self.found, _EXTREMES[0]).model_copy(update={"report": lines, **nothing})
         # What is decided is scored, whatever the answers that are missing would have been.
         counted = [line for line in lines if line.counted]
         answered = sum(line.answered for line in counted if line.applies)
         unneeded = sum(not line.answered for line in counted)
-        counts = {"asked": answered, "answered": answered, "unneeded": unneeded}
-        return self._aggregated(self._known).model_copy(update={"report": lines, **counts})
-
-    def passed_report(self) -> EvaluationReport:
-        """The report as pass or fail: all that could be gained, or nothing."""
-        report = self.report()
-        if not self.decided:
-            return report.model_copy(update={"score": None, "raw_score": None})
+        changes: dict[str, Any] = {"report": lines, "asked": answered, "answered": answered, "unneeded": unneeded}
+        report = self._aggregated(self._known, _EXTREMES[0])
         passes = self._passes(report)
-        if passes is None:
-            return report
-        totals = share_of(float(passes), [c.weight for c in self.criteria if c.counts])
-        return report.model_copy(
-            update={
-                "score": float(passes),
-                "raw_score": float(passes) if self._scale == "raw" else totals.raw,
-                "llm_raw_score": None,
-                "gain": totals.gain,
-                "loss": totals.loss,
-            }
-        )
+        if passes is not None:
+            # All that could be gained, or nothing.
+            totals = share_of(float(passes), [c.weight for c in self.criteria if c.counts])
+            raw = float(passes) if self._scale == "raw" else totals.raw
+            changes |= {"score": float(passes), "raw_score": raw, "llm_raw_score": None}
+            changes |= {"gain": totals.gain, "loss": totals.loss}
+        return report.model_copy(update=changes)
 
-    def _aggregated(self, known: Mapping[int, Score]) -> EvaluationReport:
-        """The report if every answer that is not known came out best."""
-        lines = [
-            line_of(criterion, known[place]) if place in known else self._ways[place][_BEST]
-            for place, criterion in enumerate(self.criteria)
-        ]
+    def _aggregated(self, known: Mapping[int, Score], case: tuple[int, int, int]) -> EvaluationReport:
+        """The report if all answers that are not known come out in this case."""
+        wanted, fault, rest = case
+        lines: list[CriterionReport] = []
+        for place, criterion in enumerate(self.criteria):
+            own = wanted if criterion.weight > 0 else fault
+            open_line = self._ways[place][own if criterion.allow_na else rest]
+            lines.append(line_of(criterion, known[place]) if place in known else open_line)
         return aggregate(lines, self.criteria, scale=self._scale)
 
     def _passes(self, report: EvaluationReport) -> bool | None:
-        """Whether a report reaches the threshold; None when it has no score."""
+        """Whether a report reaches the threshold; None when it has no score, or there is none to reach."""
         if report.score is None or self._threshold is None:
             return None
         return report.score >= self._threshold - 1e-9
@@ -244,39 +227,12 @@ class _Questions:
         """Whether no open answer can change the result. Values outside of 0 to 1 decide nothing."""
         if any(not 0 <= (score.value or 0.0) <= 1 for score in known.values()):
             return False
-        lines = {place: line_of(self.criteria[place], score) for place, score in known.items()}
-        return len({self._result(lines, case) for case in self._cases}) == 1
-
-    def _fewest(self, order: Sequence[int]) -> int:
-        """How many of the open ones, in this order, could decide the result by themselves."""
-        known = self._known
-
-        def could(count: int) -> bool:
-            asked = [(place, self.criteria[place].weight >= 0) for place in order[:count]]
-            best = {place: Score(float(wanted)) for place, wanted in asked}
-            worst = {place: Score(float(not wanted)) for place, wanted in asked}
-            return self._is_decided({**known, **best}) or self._is_decided({**known, **worst})
-
-        return 1 + bisect_left(range(1, len(order)), True, key=could)
-
-    def _result(self, known: Mapping[int, CriterionReport], case: _Case) -> Any:
-        """What decides whether two outcomes are the same, if all open lines come out in this case."""
-        lines: list[CriterionReport] = []
-        for place, criterion in enumerate(self.criteria):
-            own = case.wanted if criterion.weight > 0 else case.fault
-            way = own if criterion.allow_na else case.rest
-            lines.append(known[place] if place in known else self._ways[place][way])
-        report = aggregate(lines, self.criteria, scale=self._scale)
+        reports = [self._aggregated(known, case) for case in self._cases]
         if self._threshold is not None:
-            return self._passes(report), report.scored
-        return (
-            None if report.score is None else round(report.score, 9),
-            None if report.raw_score is None else round(report.raw_score, 9),
-            bool(report.vetoed_by),
-        )
+            return len({(self._passes(report), report.scored) for report in reports}) == 1
+        numbers = {(_rounded(r.score), _rounded(r.raw_score), bool(r.vetoed_by)) for r in reports}
+        return len(numbers) == 1
 
 
-def _ways(criterion: Criterion) -> tuple[CriterionReport, ...]:
-    best, worst = (1.0, 0.0) if criterion.weight >= 0 else (0.0, 1.0)
-    scores = (Score(best), Score(worst), Score.not_applicable())
-    return tuple(line_of(criterion, score) for score in scores)
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 9)

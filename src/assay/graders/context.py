@@ -3,14 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, JudgeAnswer, JudgeOptions
-from assay.graders.judge_input import JudgeInput, transcript, without_prompt_tags
-from assay.graders.length import LengthPenalty
-from assay.graders.prompting import system_prompt
+from assay.graders.autograder import Autograder, Composite, CompositeOptions, JudgeAnswer, JudgeOptions
+from assay.graders.judge_input import JudgeInput, system_prompt, transcript, without_prompt_tags
 from assay.graders.verdicts import verdict_score
 from assay.types import OnError
 from assay.wording import short_repr
@@ -38,28 +36,22 @@ class Referenced(Composite):
         reference: str | None = None,
         *,
         field: str = "answer",
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        **options: Unpack[CompositeOptions],
     ) -> None:
         """`reference` is for every text; without it the rollout's field of that name is shown."""
-        super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
+        super().__init__([grader], **options)
         self.reference = reference
         self.field = field
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         text = JudgeInput.of(to_grade)
-        with_it = JudgeInput(text, text.fields, self._reference(text))
+        found: Any = text.fields.get(self.field) if self.reference is None else self.reference
+        if not isinstance(found, str | int | float | None):
+            raise JudgeError(
+                f"the reference in {self.field!r} is {short_repr(found)}: give a text, or name another field="
+            )
+        with_it = JudgeInput(text, text.fields, "" if found is None else str(found))
         return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
-
-    def _reference(self, text: JudgeInput) -> str:
-        if self.reference is not None:
-            return self.reference
-        found: Any = text.fields.get(self.field)
-        if found is None or isinstance(found, str):
-            return found or ""
-        if isinstance(found, int | float):
-            return str(found)
-        raise JudgeError(f"the reference in {self.field!r} is {short_repr(found)}: give a text, or name another field=")
 
 
 class Transcript(Composite):
@@ -81,10 +73,8 @@ class Transcript(Composite):
 
     takes_wholes = True
 
-    def __init__(
-        self, grader: Autograder, *, normalize: bool | None = None, length_penalty: LengthPenalty | None = None
-    ) -> None:
-        super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
+    def __init__(self, grader: Autograder, **options: Unpack[CompositeOptions]) -> None:
+        super().__init__([grader], **options)
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         text = JudgeInput.of(to_grade)
@@ -156,16 +146,22 @@ class Anchored(Composite):
         anchors: Sequence[Anchor],
         *,
         each: int | None = None,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        **options: Unpack[CompositeOptions],
     ) -> None:
         """`each` keeps so many anchors for every verdict of every criterion, the first ones."""
-        super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
+        super().__init__([grader], **options)
         if not anchors:
             raise ValueError("Anchored has no anchors: give at least one, or leave it out")
         if each is not None and each < 1:
             raise ValueError(f"each is {each}: keep at least 1, or None for all")
-        self.anchors = tuple(anchors) if each is None else balanced(anchors, each)
+        seen: Counter[tuple[str, str]] = Counter()
+        kept: list[Anchor] = []
+        for anchor in anchors:
+            kind = (anchor.requirement, anchor.verdict.strip().casefold())
+            seen[kind] += 1
+            if each is None or seen[kind] <= each:
+                kept.append(anchor)
+        self.anchors = tuple(kept)
         self._all = examples(self.anchors)
         if self._with(self._all) is grader:
             raise ValueError(
@@ -181,44 +177,22 @@ class Anchored(Composite):
 
     def _with(self, words: str) -> Autograder:
         def change(options: JudgeOptions) -> JudgeOptions:
-            together = [part for part in (options.examples, words) if part]
-            return replace(options, examples="\n\n".join(together))
+            return replace(options, examples="\n\n".join(part for part in (options.examples, words) if part))
 
         return self.inner[0].with_options(change)
 
 
-def balanced(anchors: Sequence[Anchor], each: int) -> tuple[Anchor, ...]:
-    """The first `each` anchors for every verdict of every criterion, in order.
-
-    >>> labelled = [Anchor("Is short", text, "MET") for text in "abc"]
-    >>> [anchor.response for anchor in balanced([*labelled, Anchor("Is short", "d", "UNMET")], 1)]
-    ['a', 'd']
-    """
-    seen: Counter[tuple[str, str]] = Counter()
-    kept: list[Anchor] = []
-    for anchor in anchors:
-        kind = (anchor.requirement, anchor.verdict.strip().casefold())
-        seen[kind] += 1
-        if seen[kind] <= each:
-            kept.append(anchor)
-    return tuple(kept)
-
-
 def examples(anchors: Sequence[Anchor]) -> str:
     """The anchors as a prompt has them; nothing when there are none."""
-    if not anchors:
-        return ""
-    return "\n\n".join([system_prompt("anchors"), *map(_example, anchors)])
-
-
-def _example(anchor: Anchor) -> str:
-    kind = "criterion_status" if anchor.verdict in BINARY else "choice"
-    parts = {
-        "query": anchor.query,
-        "response": f"\n{anchor.response}\n",
-        "criterion": anchor.requirement,
-        "explanation": anchor.reason,
-        kind: anchor.verdict,
-    }
-    lines = [f"<{tag}>{without_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part]
-    return "\n".join(["<example>", *lines, "</example>"])
+    shown: list[str] = []
+    for anchor in anchors:
+        parts = {
+            "query": anchor.query,
+            "response": f"\n{anchor.response}\n",
+            "criterion": anchor.requirement,
+            "explanation": anchor.reason,
+            "criterion_status" if anchor.verdict in BINARY else "choice": anchor.verdict,
+        }
+        lines = [f"<{tag}>{without_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part]
+        shown.append("\n".join(["<example>", *lines, "</example>"]))
+    return "\n\n".join([system_prompt("anchors"), *shown]) if shown else ""

@@ -6,16 +6,15 @@ each with its probability, as G-Eval does it. A reply without log-probabilities 
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import BaseModel
 
 from assay.criterion import Criterion
-from assay.graders.autograder import Autograder, Composite, scores_from
+from assay.graders.autograder import Autograder, Composite, CompositeOptions, scores_from
 from assay.graders.judge_input import degenerate
-from assay.graders.length import LengthPenalty
 from assay.models.model import Reply, Token
 from assay.redaction import logger_of
 from assay.report import Score
@@ -47,20 +46,12 @@ class Expectation(Composite):
     0.9
     """
 
-    def __init__(
-        self,
-        grader: Autograder,
-        *,
-        alternatives: int = 20,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
-    ) -> None:
+    def __init__(self, grader: Autograder, *, alternatives: int = 20, **options: Unpack[CompositeOptions]) -> None:
         """`alternatives` is how many to ask for with each token; most endpoints have up to 20."""
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
         self._refuse(grader)
-        weighed = grader.with_options(lambda options: replace(options, logprobs=alternatives))
-        super().__init__([weighed], normalize=normalize, length_penalty=length_penalty)
+        super().__init__([grader.with_options(lambda asked: replace(asked, logprobs=alternatives))], **options)
         self._warned = False
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
@@ -88,10 +79,8 @@ def value_of(reply: Reply) -> Any:
         starts = starts[-1:]
     if len(starts) != len(verdicts):
         return value
-    weighed = [
-        {**dict(verdict), "tokens": _from(reply.logprobs, start)}
-        for verdict, start in zip(verdicts, starts, strict=True)
-    ]
+    pairs = zip(verdicts, starts, strict=True)
+    weighed = [{**dict(verdict), "tokens": _from(reply.logprobs, start)} for verdict, start in pairs]
     return weighed[0] if entries is None else {"criteria_evaluations": weighed}
 
 
@@ -115,10 +104,9 @@ def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Sco
     """The expectation over the choices; the score as it is where they cannot be told apart."""
     if score.value is None or score.verdict is None:
         return score
-    odds = choice_odds(criterion.choices, score.verdict, tokens)
+    odds, values = choice_odds(criterion.choices, score.verdict, tokens), criterion.values
     if odds is None:
         return score
-    values = criterion.values
     mean = math.fsum(odds[choice] * values[choice] for choice in odds)
     apart = math.fsum(odds[one] * odds[other] * abs(values[one] - values[other]) for one in odds for other in odds)
     return score._replace(value=mean, disagreement=apart)
@@ -147,9 +135,11 @@ def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -
             if len(led_to) == 1:
                 odds[led_to[0]] += mass * chance
         path += token.text
-        left_behind = set(possible) - set(_leading(path, possible))
-        unseen |= {c: mass * _unlisted(chances) for c in left_behind if not odds[c]}
-        possible = [choice for choice in possible if choice not in left_behind]
+        still = _leading(path, possible)
+        # The most that a token can have that is not among the listed ones.
+        unlisted = min(min(chances.values()), max(0.0, 1.0 - math.fsum(chances.values())))
+        unseen |= {c: mass * unlisted for c in possible if c not in still and not odds[c]}
+        possible = still
         mass *= math.exp(min(0.0, token.logprob))
         if len(possible) <= 1:
             break
@@ -163,10 +153,4 @@ def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -
 def _leading(path: str, choices: Sequence[str]) -> list[str]:
     """The choices that a text which starts like this is on the way to, or already past."""
     start = path.casefold()
-    folded = {choice: choice.casefold() for choice in choices}
-    return [c for c in choices if folded[c].startswith(start) or start.startswith(f'{folded[c]}"')]
-
-
-def _unlisted(chances: Mapping[str, float]) -> float:
-    """The most that a token can have that is not among the listed ones."""
-    return min(min(chances.values()), max(0.0, 1.0 - math.fsum(chances.values())))
+    return [c for c in choices if c.casefold().startswith(start) or start.startswith(f'{c.casefold()}"')]

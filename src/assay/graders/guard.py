@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, Unpack, get_args
 
 from assay.concurrency import FAILURES, is_stop
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, JudgeAnswer, as_whole
-from assay.graders.judge_input import degenerate
-from assay.graders.length import LengthPenalty
-from assay.graders.prompting import system_prompt
+from assay.graders.autograder import Autograder, Composite, CompositeOptions, JudgeAnswer, as_whole
+from assay.graders.judge_input import degenerate, system_prompt
 from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
 from assay.types import OnError
@@ -40,15 +38,10 @@ class Guarded(Composite):
     takes_wholes = True
 
     def __init__(
-        self,
-        grader: Autograder,
-        *,
-        on_attack: OnAttack = "worst",
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        self, grader: Autograder, *, on_attack: OnAttack = "worst", **options: Unpack[CompositeOptions]
     ) -> None:
         """`on_attack="error"` leaves such a response unscored, for a person to look at."""
-        super().__init__([grader], normalize=normalize, length_penalty=length_penalty)
+        super().__init__([grader], **options)
         if on_attack not in get_args(OnAttack):
             raise ValueError(f"on_attack is {on_attack!r}: give 'worst' or 'error'")
         self.on_attack: OnAttack = on_attack
@@ -73,16 +66,11 @@ class Guarded(Composite):
         reason = f"{INJECTION}: {said.reason}"
         if self.on_attack == "error":
             raise JudgeError(reason)
-        return self._worst(criteria, reason)
-
-    def _worst(self, criteria: Sequence[Criterion], reason: str) -> JudgeAnswer:
         if self.judges_whole:
             return as_whole(EvaluationReport(0.0, reason=reason), criteria, self.scale)
         # The best choice of a fault is the worst for the response.
-        choices = [c.choices[-1 if c.weight < 0 else 0] for c in criteria]
-        return [
-            Score(criterion.values[choice], reason, choice) for criterion, choice in zip(criteria, choices, strict=True)
-        ]
+        worst = [(criterion, criterion.choices[-1 if criterion.weight < 0 else 0]) for criterion in criteria]
+        return [Score(criterion.values[choice], reason, choice) for criterion, choice in worst]
 
 
 @cache

@@ -1,12 +1,15 @@
-"""Take a penalty off the score of a long answer."""
+"""Take a penalty off the score of a long answer, and tell its thinking from its output."""
 
-from collections.abc import Callable
-from typing import Literal, Self, TypeAlias
+import re
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from assay.aggregation import sum_behind
-from assay.graders.judge_input import ThinkingOutputDict, thinking_and_rest
+from assay.graders.judge_input import SECTIONS, ThinkingOutputDict
 from assay.report import EvaluationReport
 
 CountFn: TypeAlias = Callable[[str], int]
@@ -17,11 +20,7 @@ PenaltyType: TypeAlias = Literal["ALL", "OUTPUT_ONLY", "THINKING_ONLY"]
 
 
 def word_count(text: str) -> int:
-    """The number of words, as blanks divide them.
-
-    >>> word_count("to be  or not")
-    4
-    """
+    """The number of words, as blanks divide them."""
     return len(text.split())
 
 
@@ -72,3 +71,66 @@ def penalised(report: EvaluationReport, text: str, penalty: LengthPenalty | None
     score = max(0.0, score) if floor else score
     worth = sum_behind(score, report.gain, report.loss, report.scale)
     return report.model_copy(update={"score": score, "worth": worth})
+
+
+_TAGS = {name: (re.compile(f"<{name}>", re.IGNORECASE), re.compile(f"</{name}>", re.IGNORECASE)) for name in SECTIONS}
+
+
+def _split(text: str, name: str, most: int = sys.maxsize) -> tuple[list[str], str]:
+    """What stands in the sections of this name, or the first few, and the text without them."""
+    opening, closing = _TAGS[name]
+    inside: list[str] = []
+    rest: list[str] = []
+    position = 0
+    # Tag by tag: one pattern for a section would look for an end anew after each of a million openings.
+    while (
+        len(inside) < most and (start := opening.search(text, position)) and (end := closing.search(text, start.end()))
+    ):
+        rest.append(text[position : start.start()])
+        inside.append(text[start.end() : end.start()])
+        position = end.end()
+    return inside, "".join([*rest, text[position:]])
+
+
+def parse_thinking_output(text: str) -> ThinkingOutputDict:
+    """The first section of each name; without an output section, all but the thinking is output.
+
+    A tag that is never closed is plain text.
+
+    >>> parse_thinking_output("<thinking>2 and 2</thinking> 4")
+    {'thinking': '2 and 2', 'output': '4'}
+    """
+    (thoughts, rest), (outputs, _) = _split(text, "thinking"), _split(text, "output", 1)
+    if not thoughts and not outputs:
+        return {"thinking": "", "output": text}
+    return {"thinking": "".join(thoughts[:1]).strip(), "output": (outputs or [rest])[0].strip()}
+
+
+def thinking_and_rest(text: str) -> ThinkingOutputDict:
+    """The first thinking section, and everything else as output, sections or not.
+
+    For counting: an empty output section, written by the model that is scored, hides nothing.
+
+    >>> thinking_and_rest("<thinking>hm</thinking><output></output> and so on")
+    {'thinking': 'hm', 'output': 'and so on'}
+    """
+    thoughts, rest = _split(text, "thinking", 1)
+    for tag in _TAGS["output"]:
+        rest = tag.sub(" ", rest)
+    return {"thinking": "".join(thoughts).strip(), "output": rest.strip()}
+
+
+def normalize_to_grade_input(to_grade: str | ThinkingOutputDict) -> ThinkingOutputDict:
+    """A text or mapping as thinking and output; either is empty when it is not there."""
+    if isinstance(to_grade, str):
+        return parse_thinking_output(to_grade)
+    if not isinstance(to_grade, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"to_grade must be a string or dict, got {type(to_grade).__name__}")
+    parts = cast("Mapping[str, object]", to_grade)
+    if unknown := sorted(set(parts) - set(SECTIONS)):
+        warnings.warn(f"Unexpected keys in to_grade: {unknown}. Only 'thinking' and 'output' are read.", stacklevel=2)
+    texts = {name: parts.get(name, "") for name in SECTIONS}
+    for name, part in texts.items():
+        if not isinstance(part, str):
+            raise ValueError(f"{name!r} must be a string, got {type(part).__name__}")
+    return cast("ThinkingOutputDict", texts)

@@ -2,15 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+from itertools import combinations, count
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, Unpack
 
 from assay.aggregation import weighted_sum
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, JudgeAnswer, JudgeOptions, as_whole, named, scores_from
-from assay.graders.length import LengthPenalty
+from assay.graders.autograder import (
+    Autograder,
+    Composite,
+    CompositeOptions,
+    JudgeAnswer,
+    JudgeOptions,
+    as_whole,
+    scores_from,
+)
 from assay.graders.verdicts import refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
@@ -19,8 +26,6 @@ from assay.wording import did_you_mean
 Item = TypeVar("Item")
 Rule: TypeAlias = Literal["majority", "mean", "worst"]
 """The verdict of most, the mean value, or the answer that leaves the lowest score."""
-
-RULES: tuple[Rule, ...] = ("majority", "mean", "worst")
 
 
 class Vote(NamedTuple):
@@ -57,8 +62,7 @@ class Panel(Composite):
         rule: Rule = "majority",
         weights: Sequence[float] | None = None,
         quorum: int = 1,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        **options: Unpack[CompositeOptions],
     ) -> None:
         """`judges` may be given by name; `weights`, one a judge, count in a majority and a mean.
 
@@ -66,9 +70,9 @@ class Panel(Composite):
         than `quorum` answers a criterion has none.
         """
         by_name = named(judges)
-        super().__init__(list(by_name.values()), normalize=normalize, length_penalty=length_penalty)
-        if rule not in RULES:
-            raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, RULES)}")
+        super().__init__(list(by_name.values()), **options)
+        if rule not in _RULES:
+            raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, _RULES)}")
         if not 1 <= quorum <= len(by_name):
             raise ValueError(f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are")
         wholes = [grader.title for grader in self.inner if grader.gives_whole]
@@ -79,10 +83,13 @@ class Panel(Composite):
             )
         if self.judges_whole and rule == "majority":
             raise ValueError("numbers have no majority: give rule='mean' or rule='worst'")
-        self.names = tuple(by_name)
+        given = tuple([1.0] * len(by_name) if weights is None else weights)
+        if len(given) != len(by_name):
+            raise ValueError(f"there are {len(given)} weights for {len(by_name)} judges: give one each")
+        if not all(0 < weight < float("inf") for weight in given):
+            raise ValueError(f"weights are {list(given)}: give finite numbers above 0")
+        self.names, self.weights, self.quorum = tuple(by_name), given, quorum
         self.rule: Rule = rule
-        self.weights = _weights(weights, len(by_name))
-        self.quorum = quorum
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         """One score a criterion, or one report for the whole; fails when too few have answered."""
@@ -95,9 +102,7 @@ class Panel(Composite):
             return self._listed(place, scores)
 
         answers = await side_by_side(asked, range(len(self.inner)))
-        scores = [
-            self._outcome(criterion, [scores[place] for scores in answers]) for place, criterion in enumerate(criteria)
-        ]
+        scores = [self._outcome(criterion, [own[place] for own in answers]) for place, criterion in enumerate(criteria)]
         if on_error == "raise":
             refuse_errors(criteria, scores)
         return scores
@@ -110,10 +115,20 @@ class Panel(Composite):
         """The report that the judges' numbers come to; its reason says which they were, and how far apart."""
 
         async def asked(place: int) -> Score:
-            return await _number_from(self.inner[place], to_grade, self._listed(place, criteria), query)
+            grader, listed = self.inner[place], self._listed(place, criteria)
+            try:
+                answer = await grader.answer(to_grade, listed, query, on_error="raise")
+            except FAILURES as error:
+                if is_stop(error):
+                    raise
+                return Score.failed(error)
+            report = grader.report_of(answer, listed)
+            if report.score is None or not report.scored:
+                return Score.failed(JudgeError("it gave no number for the whole"))
+            return Score(report.score, report.reason)
 
         scores = await side_by_side(asked, range(len(self.inner)))
-        score = self._outcome(_WHOLE, scores)
+        score = self._outcome(Criterion(requirement="All criteria together", name="whole"), scores)
         if score.value is None:
             raise JudgeError((score.error or "there is no number").removeprefix("JudgeError: "))
         pairs = zip(self.names, scores, strict=True)
@@ -153,8 +168,7 @@ class Samples(Panel):
         rule: Rule = "majority",
         temperature: float | None = 1.0,
         quorum: int = 1,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        **options: Unpack[CompositeOptions],
     ) -> None:
         """`temperature` is what a model is asked with: at 0 all samples would be one."""
         if count < 1:
@@ -162,20 +176,14 @@ class Samples(Panel):
         self._refuse(grader)
 
         def sample(number: int) -> Autograder:
-            def change(options: JudgeOptions) -> JudgeOptions:
+            def change(asked: JudgeOptions) -> JudgeOptions:
                 # Samples of samples have numbers of their own too.
-                own = options.sample * count + number
-                return replace(options, sample=own, temperature=temperature)
+                return replace(asked, sample=asked.sample * count + number, temperature=temperature)
 
             return grader.with_options(change)
 
-        super().__init__(
-            {f"sample {number + 1}": sample(number) for number in range(count)},
-            rule=rule,
-            quorum=quorum,
-            normalize=normalize,
-            length_penalty=length_penalty,
-        )
+        samples = {f"sample {number + 1}": sample(number) for number in range(count)}
+        super().__init__(samples, rule=rule, quorum=quorum, **options)
 
 
 class Swapped(Panel):
@@ -195,13 +203,7 @@ class Swapped(Panel):
     noun = "orders"
 
     def __init__(
-        self,
-        grader: Autograder,
-        *,
-        rule: Rule = "mean",
-        quorum: int = 1,
-        normalize: bool | None = None,
-        length_penalty: LengthPenalty | None = None,
+        self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[CompositeOptions]
     ) -> None:
         """With `quorum=2` a criterion has no answer when one of the orders has none."""
         self._refuse(grader)
@@ -211,42 +213,22 @@ class Swapped(Panel):
                 f"{grader.title} puts its questions in its own way, so its choices cannot be turned "
                 "round: use a grader that asks a model through `model=` or `generate_fn=`"
             )
-        super().__init__(
-            {"usual order": grader, "opposite order": turned},
-            rule=rule,
-            quorum=quorum,
-            normalize=normalize,
-            length_penalty=length_penalty,
-        )
+        super().__init__({"usual order": grader, "opposite order": turned}, rule=rule, quorum=quorum, **options)
 
     def _listed(self, place: int, items: list[Item]) -> list[Item]:
         return items[::-1] if place else items
 
 
-def _weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
-    given = tuple([1.0] * count if weights is None else weights)
-    if len(given) != count:
-        raise ValueError(f"there are {len(given)} weights for {count} judges: give one each")
-    if not all(0 < weight < float("inf") for weight in given):
-        raise ValueError(f"weights are {list(given)}: give finite numbers above 0")
-    return given
-
-
-_WHOLE = Criterion(requirement="All criteria together", name="whole")
-
-
-async def _number_from(grader: Autograder, to_grade: str, criteria: list[Criterion], query: str | None) -> Score:
-    """A grader's one number for all criteria, with its reason."""
-    try:
-        answer = await grader.answer(to_grade, criteria, query, on_error="raise")
-    except FAILURES as error:
-        if is_stop(error):
-            raise
-        return Score.failed(error)
-    report = grader.report_of(answer, criteria)
-    if report.score is None or not report.scored:
-        return Score.failed(JudgeError("it gave no number for the whole"))
-    return Score(report.score, report.reason)
+def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str, Autograder]:
+    """The graders by name: as given, or by title; no name twice."""
+    if isinstance(graders, Mapping):
+        return dict(graders)
+    found: dict[str, Autograder] = {}
+    for grader in graders:
+        base = str(getattr(grader, "title", "?"))
+        names = (base if number == 1 else f"{base}_{number}" for number in count(1))
+        found[next(name for name in names if name not in found)] = grader
+    return found
 
 
 def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: int = 1, noun: str = "judges") -> Score:
@@ -255,15 +237,23 @@ def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: 
     `noun` is what the voters are called. With fewer than `quorum` answers there is none.
     """
     given = [vote for vote in votes if vote.score.error is None]
+    failed = [vote for vote in votes if vote.score.error is not None]
     lines = tuple(line_of_vote(criterion, vote) for vote in votes)
     if len(given) < max(1, quorum):
-        return Score.failed(_too_few(votes, len(given), quorum, noun))._replace(lines=lines)
+        listed = "; ".join(f"{vote.who}: {vote.score.error}" for vote in failed[:3])
+        more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
+        needed = f", and {quorum} must" if quorum > 1 else ""
+        error = JudgeError(f"{len(given)} of {len(votes)} {noun} answered{needed} ({listed}{more})")
+        return Score.failed(error)._replace(lines=lines)
     score = _RULES[rule](criterion, given)
-    return score._replace(
-        reason=_reason(score, given, votes, noun),
-        lines=lines,
-        disagreement=disagreement([vote.score for vote in given]),
-    )
+    # How many agree with the outcome, who failed, and why, in the words of one who agrees.
+    like = [vote for vote in given if vote.score.verdict == score.verdict]
+    reason = f"{len(like)} of {len(given)} {noun}"
+    if failed:
+        reason += f", {len(failed)} failed ({failed[0].who}: {failed[0].score.error})"
+    if like and like[0].score.reason:
+        reason += f": {like[0].score.reason}"
+    return score._replace(reason=reason, lines=lines, disagreement=disagreement([vote.score for vote in given]))
 
 
 def disagreement(scores: Sequence[Score]) -> float | None:
@@ -275,15 +265,10 @@ def disagreement(scores: Sequence[Score]) -> float | None:
     0.6666666666666666
     """
     pairs = list(combinations([score.value for score in scores], 2))
-    if not pairs:
-        return None
-    return sum(_distance(one, other) for one, other in pairs) / len(pairs)
-
-
-def _distance(one: float | None, other: float | None) -> float:
-    if one is None or other is None:
-        return float(one is not other)
-    return min(1.0, abs(one - other))
+    apart = [
+        float(one is not other) if one is None or other is None else min(1.0, abs(one - other)) for one, other in pairs
+    ]
+    return sum(apart) / len(apart) if apart else None
 
 
 def line_of_vote(criterion: Criterion, vote: Vote) -> CriterionReport:
@@ -295,8 +280,7 @@ def line_of_vote(criterion: Criterion, vote: Vote) -> CriterionReport:
 
 def nearest(criterion: Criterion, value: float) -> str:
     """The choice that is worth the most like this value; of two as near, the worse one."""
-    sign = 1 if criterion.weight >= 0 else -1
-    worths = criterion.values
+    sign, worths = (1 if criterion.weight >= 0 else -1), criterion.values
     return min(criterion.choices, key=lambda choice: (round(abs(worths[choice] - value), 12), sign * worths[choice]))
 
 
@@ -308,21 +292,16 @@ def _majority(criterion: Criterion, given: Sequence[Vote]) -> Score:
     most = max(sum(vote.weight for vote in votes) for votes in tally.values())
     leading = [v for v in tally.values() if sum(x.weight for x in v) >= most - 1e-9]
     winner = _worst(criterion, [votes[0] for votes in leading])
-    verdict = winner.verdict
-    if verdict is None or verdict not in criterion.values:
-        return winner
-    return winner._replace(value=criterion.values[verdict])
+    return winner._replace(value=criterion.values.get(winner.verdict or "", winner.value))
 
 
 def _mean(criterion: Criterion, given: Sequence[Vote]) -> Score:
     held = [vote for vote in given if vote.score.value is not None]
-    weight, others = sum(v.weight for v in held), sum(v.weight for v in given if v not in held)
+    weight, others = sum(v.weight for v in held), sum(v.weight for v in given if v.score.value is None)
     if not held or others > weight:
         return Score.not_applicable()
-    values = [vote.score.value or 0.0 for vote in held]
-    value = weighted_sum([vote.weight for vote in held], values) / weight
-    verdict = nearest(criterion, value) if any(vote.score.verdict for vote in held) else None
-    return Score(value, verdict=verdict)
+    value = weighted_sum([vote.weight for vote in held], [vote.score.value or 0.0 for vote in held]) / weight
+    return Score(value, verdict=nearest(criterion, value) if any(vote.score.verdict for vote in held) else None)
 
 
 def _worst(criterion: Criterion, given: Sequence[Vote]) -> Score:
@@ -335,22 +314,3 @@ def _worst(criterion: Criterion, given: Sequence[Vote]) -> Score:
 
 
 _RULES = {"majority": _majority, "mean": _mean, "worst": _worst}
-
-
-def _reason(score: Score, given: Sequence[Vote], votes: Sequence[Vote], noun: str) -> str:
-    """How many agree with the outcome, who failed, and why, in the words of one who agrees."""
-    like = [vote for vote in given if vote.score.verdict == score.verdict]
-    counted = f"{len(like)} of {len(given)} {noun}"
-    failed = [vote for vote in votes if vote.score.error is not None]
-    if failed:
-        counted += f", {len(failed)} failed ({failed[0].who}: {failed[0].score.error})"
-    words = like[0].score.reason if like else ""
-    return f"{counted}: {words}" if words else counted
-
-
-def _too_few(votes: Sequence[Vote], answered: int, quorum: int, noun: str) -> JudgeError:
-    failed = [vote for vote in votes if vote.score.error is not None]
-    listed = "; ".join(f"{vote.who}: {vote.score.error}" for vote in failed[:3])
-    more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
-    needed = f", and {quorum} must" if quorum > 1 else ""
-    return JudgeError(f"{answered} of {len(votes)} {noun} answered{needed} ({listed}{more})")

@@ -9,9 +9,8 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, scores_from
-from assay.graders.judge_input import DEGENERATE, Neutraliser, degenerate, view_of
+from assay.graders.judge_input import DEGENERATE, Neutraliser, degenerate, system_prompt, view_of
 from assay.graders.panel import Vote, line_of_vote, outcome
-from assay.graders.prompting import system_prompt
 from assay.messages import question_text
 from assay.report import Score
 from assay.types import Messages
@@ -106,13 +105,17 @@ class Tournament:
 
     async def compare(self, first: str, second: str, query: str | None = None) -> Score:
         """One game: 1 when the first is better, 0 when the second is, a half for a tie."""
-        unasked = _foregone(first, second)
-        if unasked is not None:
-            return unasked
+        if first == second:
+            return Score(0.5, "both are the same", "TIE")
+        lost, won = degenerate(first), degenerate(second)
+        if lost or won:
+            value = 0.5 if lost and won else float(lost is None)
+            return Score(value, f"{DEGENERATE}: {lost or won}; no judge was asked", CHOICES[int(2 * value)])
         orders = [(first, second), (second, first)][: 1 + self.swap]
 
         async def asked(order: tuple[str, str]) -> Score:
-            pair = _pair(*order)
+            one, other = map(_without_places, order)
+            pair = f"<first>\n{one}\n</first>\n<second>\n{other}\n</second>"
             [score] = await scores_from(self.grader, pair, [self.criterion], query)
             return score
 
@@ -133,13 +136,12 @@ class Tournament:
 
         played = dict(zip(distinct, await side_by_side(play, distinct), strict=True))
         games: list[list[Vote]] = [[] for _ in texts]
-        for one, other in pairs:
-            first, second = sorted((stands[one], stands[other]))
-            game = played[first, second]
-            turned = _turned(game)
-            as_listed = first == stands[one]
-            games[one].append(Vote(f"against {other + 1}", game if as_listed else turned))
-            games[other].append(Vote(f"against {one + 1}", turned if as_listed else game))
+        for pair in pairs:
+            for one, other in (pair, pair[::-1]):
+                first, second = sorted((stands[one], stands[other]))
+                game = played[first, second]
+                own = game if stands[one] == first else _turned(game)
+                games[one].append(Vote(f"against {other + 1}", own))
         return [self._standing(own) for own in games]
 
     def _standing(self, games: Sequence[Vote]) -> Score:
@@ -168,42 +170,16 @@ def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
     ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], 120, 32)
     """
     reach = size // 2 if opponents is None else min(size // 2, -(-opponents // 2))
-    met = {
-        (min(one, other), max(one, other))
-        for one in range(size)
-        for step in range(1, reach + 1)
-        if (other := (one + step) % size) != one
-    }
-    return sorted(met)
-
-
-def _pair(first: str, second: str) -> str:
-    return f"<first>\n{_without_places(first)}\n</first>\n<second>\n{_without_places(second)}\n</second>"
-
-
-def _foregone(first: str, second: str) -> Score | None:
-    """A game that needs no judge: between equals, or where only one holds an answer at all."""
-    if first == second:
-        return Score(0.5, "both are the same", "TIE")
-    lost, won = degenerate(first), degenerate(second)
-    if lost is None and won is None:
-        return None
-    value = 0.5 if lost and won else float(lost is None)
-    why = f"{DEGENERATE}: {lost or won}; no judge was asked"
-    return Score(value, why, CHOICES[int(2 * value)])
+    met = {tuple(sorted((one, (one + step) % size))) for one in range(size) for step in range(1, reach + 1)}
+    return [(one, other) for one, other in sorted(met) if one != other]
 
 
 def _turned(score: Score) -> Score:
     """The same game, seen from the other side."""
-    value: Any = None if score.value is None else 1.0 - score.value
-    verdict = None if score.verdict is None else _OPPOSITE.get(score.verdict, score.verdict)
-    lines = tuple(
-        line.model_copy(
-            update={
-                "value": None if line.value is None else 1.0 - line.value,
-                "verdict": _OPPOSITE.get(line.verdict, line.verdict),
-            }
-        )
-        for line in score.lines
-    )
-    return score._replace(value=value, verdict=verdict, lines=lines)
+
+    def other(said: Any) -> dict[str, Any]:
+        value = None if said.value is None else 1.0 - said.value
+        return {"value": value, "verdict": _OPPOSITE.get(said.verdict, said.verdict)}
+
+    lines = tuple(line.model_copy(update=other(line)) for line in score.lines)
+    return score._replace(**other(score), lines=lines)

@@ -1,11 +1,11 @@
 """Describe what a judge may reply, and read each reply as a `Score`. Only a verdict on offer counts.
 
 The reply models are pydantic models whose JSON schema can be handed to a provider. The reason stands before the
-verdict in each, so that a model writes it first.
+verdict in each, so that a model writes it first. Their docstrings are part of the schema, and so of every cache key.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -14,11 +14,9 @@ from assay.errors import JudgeError
 from assay.report import CriterionReport, Score
 from assay.wording import short_repr
 
-Status: TypeAlias = Literal["MET", "UNMET"]
-
-_REASON = "Why, in one to three sentences that point at the response."
-_STATUS = "MET when what the criterion describes is present in the response, else UNMET."
-_CHOICE = "One of the labels that were offered, spelled as they are."
+_Reason = Annotated[str, Field(description="Why, in one to three sentences that point at the response.")]
+_CHOICE = Field(description="One of the labels that were offered, spelled as they are.")
+_EACH = Field(description="One entry for every criterion.", min_length=1)
 
 
 class PerCriterionOutput(BaseModel):
@@ -28,22 +26,25 @@ class PerCriterionOutput(BaseModel):
     'MET'
     """
 
-    explanation: str = Field(description=_REASON)
-    criterion_status: Status = Field(description=_STATUS)
+    explanation: _Reason
+    criterion_status: Annotated[
+        Literal["MET", "UNMET"],
+        Field(description="MET when what the criterion describes is present in the response, else UNMET."),
+    ]
 
 
 class ChoiceOutput(BaseModel):
     """The reply to one criterion that offers other labels than MET and UNMET."""
 
-    explanation: str = Field(description=_REASON)
-    choice: str = Field(description=_CHOICE)
+    explanation: _Reason
+    choice: Annotated[str, _CHOICE]
 
 
 class TurnedOutput(BaseModel):
     """The reply to one criterion where MET and UNMET are listed, UNMET first."""
 
-    explanation: str = Field(description=_REASON)
-    choice: Literal["UNMET", "MET"] = Field(description=_CHOICE)
+    explanation: _Reason
+    choice: Annotated[Literal["UNMET", "MET"], _CHOICE]
 
 
 class _Numbered(BaseModel):
@@ -71,40 +72,34 @@ class _Numbered(BaseModel):
         return fields | {"criterion_number": index + 1}
 
 
-class CriterionEvaluation(_Numbered):
+class CriterionEvaluation(PerCriterionOutput, _Numbered):
     """The reply to one criterion of a list: `criterion_number` from 1, or `criterion_idx` from 0.
 
     >>> CriterionEvaluation(criterion_idx=0, explanation="", criterion_status="MET").criterion_number
     1
     """
 
-    explanation: str = Field(description=_REASON)
-    criterion_status: Status = Field(description=_STATUS)
 
-
-class ChoiceEvaluation(_Numbered):
+class ChoiceEvaluation(ChoiceOutput, _Numbered):
     """The reply to one criterion of a list in which some offer other labels."""
-
-    explanation: str = Field(description=_REASON)
-    choice: str = Field(description=_CHOICE)
 
 
 class OneShotOutput(BaseModel):
     """The replies to every criterion of a list."""
 
-    criteria_evaluations: list[CriterionEvaluation] = Field(description="One entry for every criterion.", min_length=1)
+    criteria_evaluations: Annotated[list[CriterionEvaluation], _EACH]
 
 
 class OneShotChoiceOutput(BaseModel):
     """The replies to every criterion of a list in which some offer other labels."""
 
-    criteria_evaluations: list[ChoiceEvaluation] = Field(description="One entry for every criterion.", min_length=1)
+    criteria_evaluations: Annotated[list[ChoiceEvaluation], _EACH]
 
 
 class RubricAsJudgeOutput(BaseModel):
     """One number for a whole rubric."""
 
-    explanation: str = Field(description=_REASON)
+    explanation: _Reason
     overall_score: float = Field(
         description="How far the response satisfies the whole rubric, from 0 to 100.", allow_inf_nan=False
     )
@@ -134,16 +129,13 @@ class RubricAsJudgeGenerateFn(Protocol):
     def __call__(self, system_prompt: str, user_prompt: str, /) -> Awaitable[Number] | Number: ...
 
 
-_NOT_APPLICABLE = ("n/a", "na", "not applicable")
-
-
 def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score:
     """The score of a verdict; an error when it was not on offer."""
     value = criterion.values.get(verdict)
     if value is not None:
         return Score(value, reason, verdict)
     folded = verdict.strip().casefold()
-    if criterion.allow_na and folded in _NOT_APPLICABLE:
+    if criterion.allow_na and folded in ("n/a", "na", "not applicable"):
         return Score.not_applicable(reason)
     for choice in criterion.choices:
         if choice.strip().casefold() == folded:
@@ -161,23 +153,19 @@ def field_of(reply: object, name: str) -> Any:
     return value
 
 
+def no_field(reply: object, wanted: str) -> JudgeError:
+    """The error of a reply that does not hold what is wanted, with what to return instead."""
+    return JudgeError(f"the reply {reply!r:.200} of type {type(reply).__name__} holds no {wanted}")
+
+
 def read_verdict(criterion: Criterion, reply: object) -> Score:
     """The score in a reply: `criterion_status` or `choice`, and `explanation`."""
-    if type(reply) is PerCriterionOutput:
-        verdict = reply.criterion_status
-        value = criterion.values.get(verdict)
-        if value is not None:
-            return Score.given(value, reply.explanation, verdict)
     verdict = field_of(reply, "criterion_status")
     if verdict is None:
         verdict = field_of(reply, "choice")
     if not isinstance(verdict, str):
-        return Score.failed(
-            JudgeError(
-                f"the reply {reply!r:.200} of type {type(reply).__name__} holds no verdict: return "
-                "a PerCriterionOutput, or a ChoiceOutput where labels are offered"
-            )
-        )
+        wanted = "verdict: return a PerCriterionOutput, or a ChoiceOutput where labels are offered"
+        return Score.failed(no_field(reply, wanted))
     reason = field_of(reply, "explanation")
     score = verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
     tokens = field_of(reply, "tokens")
@@ -191,20 +179,22 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
 
 def score_of(criterion: Criterion, answer: object) -> Score:
     """One answer of a judge as a `Score`: a verdict on offer, a number, a score or a report line."""
-    if isinstance(answer, Score):
-        return finite(criterion, answer)
-    if isinstance(answer, str):
-        return verdict_score(criterion, answer)
-    if isinstance(answer, CriterionReport):
-        if answer.value is None and answer.error is None and answer.verdict is not None:
-            return verdict_score(criterion, answer.verdict, answer.reason)
-        said = (answer.value, answer.reason, answer.verdict, answer.error, answer.lines)
-        return finite(criterion, Score(*said, answer.disagreement))
-    if isinstance(answer, bool):
-        return verdict_score(criterion, criterion.choices[-1 if answer else 0])
-    if isinstance(answer, int | float):
-        return finite(criterion, Score(answer))
-    return Score.failed(JudgeError(f"judge() answered {answer!r:.200}, which is no verdict"))
+    match answer:
+        case Score():
+            return finite(criterion, answer)
+        case str():
+            return verdict_score(criterion, answer)
+        case CriterionReport(value=None, error=None, verdict=str(verdict)):
+            return verdict_score(criterion, verdict, answer.reason)
+        case CriterionReport():
+            said = (answer.value, answer.reason, answer.verdict, answer.error, answer.lines)
+            return finite(criterion, Score(*said, answer.disagreement))
+        case bool():
+            return verdict_score(criterion, criterion.choices[-1 if answer else 0])
+        case int() | float():
+            return finite(criterion, Score(answer))
+        case _:
+            return Score.failed(JudgeError(f"judge() answered {answer!r:.200}, which is no verdict"))
 
 
 def finite(criterion: Criterion, score: Score) -> Score:

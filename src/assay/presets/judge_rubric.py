@@ -14,8 +14,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
 from assay.engine import Plan
 from assay.errors import JudgeError, RubricError
-from assay.graders.judge_input import DEGENERATE, degenerate, view_of
-from assay.graders.prompting import fenced, prompt_version, system_prompt
+from assay.graders.judge_input import DEGENERATE, degenerate, fenced, prompt_version, system_prompt, view_of
 from assay.messages import question_text
 from assay.models import Model, Request, default_model, model_of
 from assay.models.judge_log import ask_judge

@@ -17,9 +17,8 @@ from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.autograder import scores_from
-from assay.graders.judge_input import JudgeInput, view_of
-from assay.graders.per_criterion import ModelGrader, reply_model
-from assay.graders.prompting import labels, system_prompt
+from assay.graders.judge_input import JudgeInput, labels, system_prompt, view_of
+from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.verdicts import read_verdict
 from assay.loading.golden_examples import Golden
 from assay.messages import question_text

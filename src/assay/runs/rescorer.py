@@ -11,7 +11,7 @@ from assay.engine import Traits, logging_once
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, Grader, JudgeAnswer
 from assay.graders.judge_input import JudgeInput
-from assay.graders.per_criterion import question_of
+from assay.graders.model_grader import question_of
 from assay.models import Model
 from assay.models.budgets import budget
 from assay.report import CriterionReport, EvaluationReport, Score

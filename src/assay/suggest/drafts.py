@@ -12,8 +12,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.engine import named_apart
 from assay.errors import ModelError, TrustError
-from assay.graders.judge_input import view_of, without_prompt_tags
-from assay.graders.prompting import fenced, prompt_version, system_prompt
+from assay.graders.judge_input import fenced, prompt_version, system_prompt, view_of, without_prompt_tags
 from assay.lint.conflicts import hits_between
 from assay.lint.findings import RULES, SEVERITIES
 from assay.lint.rules import hits_of_criterion

@@ -5,8 +5,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from assay.errors import JudgeError
-from assay.graders.judge_input import normalize_to_grade_input, parse_thinking_output
-from assay.graders.length import compute_length_penalty, word_count
+from assay.graders.length import compute_length_penalty, normalize_to_grade_input, parse_thinking_output, word_count
 from assay.graders.verdicts import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.models.model import Request
 from assay.models.resolve import configured_model, model_by_key, what_to_set

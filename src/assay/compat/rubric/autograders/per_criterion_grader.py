@@ -1,7 +1,7 @@
 """`rubric.autograders.per_criterion_grader`."""
 
 from assay.graders import PerCriterionGrader
-from assay.graders.prompting import system_prompt
+from assay.graders.judge_input import system_prompt
 
 __all__ = ["DEFAULT_SYSTEM_PROMPT", "PerCriterionGrader"]
 

@@ -1,22 +1,32 @@
-"""Ask a model about criteria: each in a call of its own, a few a call, or all in one."""
+"""Ask a model about criteria: each in a call of its own, a few a call, all in one, or for one number for all."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from inspect import isawaitable
 from itertools import pairwise
-from typing import Any, Generic, Self, TypeVar, cast, get_args
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, get_args
 
 from pydantic import BaseModel
 
+from assay.aggregation import normalise, share_of
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Grader, JudgeOptions, OptionsChange
-from assay.graders.judge_input import DEGENERATE, Degenerate, degenerate
+from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_whole
+from assay.graders.judge_input import (
+    DEGENERATE,
+    Degenerate,
+    all_criteria,
+    degenerate,
+    labels,
+    one_criterion,
+    opening,
+    prompt_version,
+)
+from assay.graders.judge_input import system_prompt as shipped
 from assay.graders.length import LengthPenalty
-from assay.graders.prompting import all_criteria, labels, one_criterion, opening, prompt_version
-from assay.graders.prompting import system_prompt as shipped
 from assay.graders.verdicts import (
     ChoiceOutput,
     OneShotChoiceOutput,
@@ -24,8 +34,11 @@ from assay.graders.verdicts import (
     OneShotOutput,
     PerCriterionGenerateFn,
     PerCriterionOutput,
+    RubricAsJudgeGenerateFn,
+    RubricAsJudgeOutput,
     TurnedOutput,
     field_of,
+    no_field,
     read_verdict,
     refuse_errors,
 )
@@ -34,7 +47,7 @@ from assay.models.judge_log import ask_judge
 from assay.models.model import Model, Request, announce
 from assay.models.providers import keeps_prefixes
 from assay.models.resolve import configured_model, model_of, what_to_set
-from assay.report import UNASKED, Score
+from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
 
 WORTH = 2000
@@ -44,6 +57,18 @@ _REMEMBERED = 1024
 """How many prompts are remembered by how they begin."""
 
 Generate = TypeVar("Generate")
+
+
+class ModelOptions(TypedDict, total=False):
+    """What every grader around a model takes."""
+
+    model: Any
+    """What `model_of` takes; without it the configured default is asked."""
+    system_prompt: str | None
+    """Replaces the shipped one."""
+    normalize: bool
+    length_penalty: LengthPenalty | None
+    degenerate: Degenerate
 
 
 class ModelGrader(Grader, Generic[Generate]):
@@ -137,10 +162,8 @@ class ModelGrader(Grader, Generic[Generate]):
         if self.generate_fn is not None:
             function: Any = self.generate_fn
             system, user = opened[0]["content"], opened[1]["content"] + question
-            if self.size == 1:
-                said: Any = function(system_prompt=system, user_prompt=user)
-            else:
-                said = function(system, user)
+            by_name = self.size == 1
+            said: Any = function(system_prompt=system, user_prompt=user) if by_name else function(system, user)
             return await said if isawaitable(said) else said
         model, options, source = self.model, self.options, ""
         request = Request(
@@ -183,7 +206,7 @@ class _BatchGrader(ModelGrader[Generate]):
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
         known = self._foregone(to_grade, criteria)
         scores = [known.get(place, UNASKED) for place in range(len(criteria))]
-        cut = [[place for place in batch if place not in known] for batch in batches(len(criteria), self.size)]
+        cut = [[place for place in batch if place not in known] for batch in _batches(len(criteria), self.size)]
         calls = [places for places in cut if places]
         if not calls:
             return scores
@@ -224,8 +247,7 @@ class _BatchGrader(ModelGrader[Generate]):
         """Whether one call goes ahead of the rest, so that the endpoint has read the response when those come."""
         if self.size != 1 or self.generate_fn is not None or calls < 2 or self.warm is False:
             return False
-        long = len(opened[1]["content"]) >= WORTH
-        return self.warm or (long and keeps_prefixes(self.model.id))
+        return self.warm or (len(opened[1]["content"]) >= WORTH and keeps_prefixes(self.model.id))
 
     async def _scores(self, opened: tuple[Message, Message], batch: Sequence[Criterion]) -> list[Score]:
         """What one call says about its criteria."""
@@ -233,23 +255,18 @@ class _BatchGrader(ModelGrader[Generate]):
         if self.size == 1:
             [criterion] = batch
             offered = labels(criterion, reverse=reverse)
-
-            def complaint(reply: Any) -> str | None:
-                return read_verdict(criterion, reply).error
-
             reply = await self.reply(
                 opened,
                 one_criterion(criterion, reverse=reverse),
                 reply_model(offered),
                 # The schema of a label is any text, so it cannot tell that a label was not on offer.
-                check=complaint if offered else None,
+                check=(lambda said: read_verdict(criterion, said).error) if offered else None,
                 question_hash=question_of(criterion),
             )
             return [read_verdict(criterion, reply)]
         plain = not any(labels(criterion, reverse=reverse) for criterion in batch)
         schema = OneShotOutput if plain else OneShotChoiceOutput
-        reply = await self.reply(opened, all_criteria(batch, reverse=reverse), schema)
-        return _matched(batch, _entries(reply))
+        return _matched(batch, await self.reply(opened, all_criteria(batch, reverse=reverse), schema))
 
 
 class PerCriterionGrader(_BatchGrader[PerCriterionGenerateFn]):
@@ -274,12 +291,8 @@ class PerCriterionGrader(_BatchGrader[PerCriterionGenerateFn]):
         self,
         generate_fn: PerCriterionGenerateFn | None = None,
         *,
-        model: Any = None,
-        system_prompt: str | None = None,
-        normalize: bool = True,
-        length_penalty: LengthPenalty | None = None,
-        degenerate: Degenerate = "lowest",
         warm: bool | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
         """As other graders, and `warm`: whether one call goes ahead of the rest about a response.
 
@@ -287,14 +300,7 @@ class PerCriterionGrader(_BatchGrader[PerCriterionGenerateFn]):
         which makes those cheaper and the first answer no later. None does so where it pays: for long
         responses, and endpoints that are known to remember.
         """
-        super().__init__(
-            generate_fn,
-            model=model,
-            system_prompt=system_prompt,
-            normalize=normalize,
-            length_penalty=length_penalty,
-            degenerate=degenerate,
-        )
+        super().__init__(generate_fn, **options)
         self.warm = warm
 
 
@@ -305,16 +311,10 @@ class PerCriterionOneShotGrader(_BatchGrader[OneShotGenerateFn]):
     list means that the numbering cannot be trusted (a judge that counts from 0 is off by one
     everywhere), so then no criterion has one.
 
-    >>> from assay import OneShotOutput, Rubric
-    >>> async def ask(system_prompt, user_prompt):
-    ...     return OneShotOutput.model_validate({"criteria_evaluations": [
-    ...         {"criterion_number": 2, "explanation": "", "criterion_status": "UNMET"},
-    ...         {"criterion_number": 1, "explanation": "", "criterion_status": "MET"},
-    ...     ]})
-    >>> rubric = Rubric.from_dict([
-    ...     {"requirement": "Names a date", "weight": 3}, {"requirement": "Is short", "weight": 1}
-    ... ])
-    >>> rubric.grade_sync("In 1789.", autograder=PerCriterionOneShotGrader(generate_fn=ask)).score
+    >>> from assay import Rubric
+    >>> from assay.testing import FakeModel
+    >>> rubric = Rubric.from_dict([{"requirement": "Names a date", "weight": 3}, {"requirement": "Is short"}])
+    >>> rubric.grade_sync("In 1789.", PerCriterionOneShotGrader(FakeModel(("MET", "UNMET")))).score
     0.75
     """
 
@@ -335,38 +335,64 @@ class PerBatchGrader(_BatchGrader[Any]):
     (1.0, 2)
     """
 
-    def __init__(
-        self,
-        generate_fn: Any = None,
-        *,
-        size: int | None,
-        model: Any = None,
-        system_prompt: str | None = None,
-        normalize: bool = True,
-        length_penalty: LengthPenalty | None = None,
-        degenerate: Degenerate = "lowest",
-    ) -> None:
+    def __init__(self, generate_fn: Any = None, *, size: int | None, **options: Unpack[ModelOptions]) -> None:
         """`generate_fn` returns a `PerCriterionOutput` for a size of 1, else a `OneShotOutput`."""
         if size is not None and size < 1:
             raise ValueError(f"size is {size}: ask about at least 1 at a time, or None for all")
         self.size = size
         self.prompt = "per_criterion" if size == 1 else "one_shot"
-        super().__init__(
-            generate_fn,
-            model=model,
-            system_prompt=system_prompt,
-            normalize=normalize,
-            length_penalty=length_penalty,
-            degenerate=degenerate,
+        super().__init__(generate_fn, **options)
+
+
+class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
+    """Asks for one number from 0 to 100. The report has no lines.
+
+    `raw_score` is that share of the weights, so it compares with other graders' sums;
+    `llm_raw_score` is the number as it was given.
+
+    >>> from assay import Rubric
+    >>> from assay.testing import FakeModel
+    >>> rubric = Rubric.from_dict([{"requirement": "Names a date", "weight": 10}, {"requirement": "Is short", "weight": 5}])
+    >>> report = rubric.grade_sync("In 1789.", RubricAsJudgeGrader(FakeModel(85)))
+    >>> report.score, report.raw_score, report.llm_raw_score
+    (0.85, 12.75, 85.0)
+    """
+
+    prompt = "holistic"
+    judges_whole = True
+
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> EvaluationReport:
+        """One report for the whole; no call is made when there are no criteria."""
+        if not criteria:
+            return EvaluationReport(scale=self.scale or "unit")
+        known = self._foregone(to_grade, criteria)
+        if len(known) == len(criteria):
+            # One number weighs the faults against the rest, so it is foregone for all criteria or for none.
+            return as_whole(EvaluationReport(0.0, reason=known[0].reason), criteria, self.scale)
+        question = all_criteria(criteria, vetoes=True, reverse=self.options.reverse)
+        reply = await self.reply(self.opened(opening(to_grade, query)), question, RubricAsJudgeOutput)
+        number, reason = field_of(reply, "overall_score"), field_of(reply, "explanation")
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            raise no_field(reply, "score from 0 to 100: return a RubricAsJudgeOutput")
+        counted = [criterion.weight for criterion in criteria if criterion.counts]
+        totals = share_of(min(1.0, max(0.0, number / 100)), counted)
+        return EvaluationReport(
+            score=normalise(totals, self.scale or "unit") if counted else None,
+            raw_score=totals.raw if counted else None,
+            llm_raw_score=float(number),
+            gain=totals.gain,
+            loss=totals.loss,
+            asked=len(counted),
+            answered=len(counted),
+            scale=self.scale or "unit",
+            reason=reason if isinstance(reason, str) else "",
         )
 
 
-def batches(count: int, size: int | None) -> list[range]:
-    """The places of so many criteria, in as few batches of at most `size` as there can be, evenly filled.
-
-    >>> [len(batch) for batch in batches(7, 3)]
-    [3, 2, 2]
-    """
+def _batches(count: int, size: int | None) -> list[range]:
+    """The places of so many criteria, in as few batches of at most `size` as there can be, evenly filled."""
     number = -(-count // (size or count)) if count else 0
     least, more = divmod(count, number) if number else (0, 0)
     starts = [n * least + min(n, more) for n in range(number + 1)]
@@ -392,44 +418,35 @@ def question_of(criterion: Criterion) -> str:
     return known
 
 
-def _entries(reply: object) -> Sequence[Any]:
+def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
+    """The score of each criterion, by the number that its verdict has in the reply."""
     entries = field_of(reply, "criteria_evaluations")
     if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise JudgeError(
-            f"the reply {reply!r:.200} of type {type(reply).__name__} holds no list of verdicts: return a OneShotOutput"
-        )
-    return cast("Sequence[Any]", entries)
-
-
-def _matched(criteria: Sequence[Criterion], entries: Sequence[Any]) -> list[Score]:
-    replies: defaultdict[int, list[Any]] = defaultdict(list)
-    for entry in entries:
-        number = _number(entry)
-        if number is None or not 1 <= number <= len(criteria):
-            named = "no number" if number is None else f"number {number}"
+        raise no_field(reply, "list of verdicts: return a OneShotOutput")
+    verdicts: defaultdict[int, list[Any]] = defaultdict(list)
+    for entry in cast("Sequence[Any]", entries):
+        # A verdict may have its number from 1 or its index from 0, or both where they agree.
+        number, index = field_of(entry, "criterion_number"), field_of(entry, "criterion_idx")
+        whole = all(type(value) is int for value in (number, index) if value is not None)
+        numbers = {number, None if index is None else index + 1} - {None} if whole else set[int]()
+        place = numbers.pop() if len(numbers) == 1 else None
+        if place is None or not 1 <= place <= len(criteria):
+            named = "no number" if place is None else f"number {place}"
             error = JudgeError(
                 f"a verdict has {named}, and the criteria go from 1 to {len(criteria)}: "
                 "none of the numbers can be trusted"
             )
             return [Score.failed(error)] * len(criteria)
-        replies[number].append(entry)
-    return [_only(criterion, replies[n]) for n, criterion in enumerate(criteria, start=1)]
-
-
-def _number(entry: object) -> int | None:
-    """The number of a reply, from 1; None when it has none, or two that differ."""
-    number, index = field_of(entry, "criterion_number"), field_of(entry, "criterion_idx")
-    if not all(type(value) is int for value in (number, index) if value is not None):
-        return None
-    found = {number, None if index is None else index + 1} - {None}
-    return found.pop() if len(found) == 1 else None
-
-
-def _only(criterion: Criterion, replies: Sequence[Any]) -> Score:
-    if len(replies) == 1:
-        return read_verdict(criterion, replies[0])
-    said = "no verdict" if not replies else f"{len(replies)} verdicts"
-    return Score.failed(JudgeError(f"the judge gave {said} on this criterion, where one is needed"))
+        verdicts[place].append(entry)
+    scores: list[Score] = []
+    for place, criterion in enumerate(criteria, start=1):
+        own = verdicts[place]
+        if len(own) == 1:
+            scores.append(read_verdict(criterion, own[0]))
+        else:
+            said = f"{len(own)} verdicts" if own else "no verdict"
+            scores.append(Score.failed(JudgeError(f"the judge gave {said} on this criterion, where one is needed")))
+    return scores
 
 
 _QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")  # noqa: RUF001
@@ -444,14 +461,11 @@ def foregone(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
     why = degenerate(text)
     if why is None:
         return {}
-    quoted = text.strip().casefold()
-
-    def is_quoted(requirement: str) -> bool:
-        return any(quotes.format(quoted) in requirement.casefold() for quotes in _QUOTES)
-
+    bare = text.strip().casefold()
+    quoted = [quotes.format(bare) for quotes in _QUOTES] if bare else []
     reason = f"{DEGENERATE}: {why}; no judge was asked"
     return {
         place: Score(criterion.values[criterion.choices[0]], reason, criterion.choices[0])
         for place, criterion in enumerate(criteria)
-        if criterion.weight >= 0 and not (quoted and is_quoted(criterion.requirement or ""))
+        if criterion.weight >= 0 and not any(q in (criterion.requirement or "").casefold() for q in quoted)
     }
