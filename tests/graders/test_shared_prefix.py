@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay import GradingError, Guarded, Limits, PerCriterionGrader, Rubric, model_of
-from assay.models.providers import PROVIDERS, keeps_prefixes
+from assay.models.resolve import PROVIDERS, keeps_prefixes
 from assay.models.retry import Endpoint
 from assay.testing import FakeModel, Fault, ModelServer
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from assay import CircuitOpen, Limits, Overloaded, PerCriterionGrader, Rollout, Rubric, model_of
-from assay.models.limiter import FAILURES, FIRST_PAUSE, CallRecord, CircuitBreaker
-from assay.models.retry import Endpoint
+from assay.models.retry import FAILURES, FIRST_PAUSE, CallRecord, CircuitBreaker, Endpoint
 from assay.testing import Fault
 
 

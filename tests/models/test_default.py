@@ -6,8 +6,7 @@ import pytest
 
 from assay import GradingError, JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
 from assay.models import configure, default_model
-from assay.models.providers import price_of
-from assay.models.resolve import BY_KEY
+from assay.models.resolve import BY_KEY, price_of
 from assay.testing import FakeModel
 
 RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])

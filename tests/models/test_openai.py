@@ -120,7 +120,7 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
 )
 def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]) -> None:
     """It is no verdict, and no empty reply either."""
-    from assay.models.payload import whole
+    from assay.models.openai import whole
 
     data = {"choices": [{"message": message, "finish_reason": finish}]}
     with pytest.raises(error):
@@ -148,7 +148,7 @@ async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> 
     """By the characters, since a missing figure is not 0."""
     from assay.models.endpoint_model import TokenEstimate
 
-    assert TokenEstimate().guessed(question(), "x" * 40).completion == 10
+    assert TokenEstimate().expected(question(), "x" * 40).completion == 10
 
 
 @pytest.mark.parametrize("refuses", [(), ("response_format",)], ids=["as a schema", "in words"])

@@ -99,7 +99,7 @@ def _is_elsewhere(model: str) -> bool:
     """Whether a model is asked at an address that is neither a provider's nor on this machine."""
     from urllib.parse import urlsplit
 
-    from assay.models.providers import provider_at
+    from assay.models.resolve import provider_at
     from assay.server.settings import is_loopback
 
     if "://" not in model:

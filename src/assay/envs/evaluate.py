@@ -21,7 +21,7 @@ from assay.errors import RubricError, SignatureError
 from assay.graders.autograder import Autograder
 from assay.models import Ledger, budget
 from assay.models.budgets import RolloutSpending
-from assay.models.judge_log import judge_log
+from assay.models.model import judge_log
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric

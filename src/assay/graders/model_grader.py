@@ -43,10 +43,8 @@ from assay.graders.verdicts import (
     refuse_errors,
 )
 from assay.identity import name_of
-from assay.models.judge_log import ask_judge
-from assay.models.model import Model, Request, announce
-from assay.models.providers import keeps_prefixes
-from assay.models.resolve import configured_model, model_of, what_to_set
+from assay.models.model import Model, Request, announce, ask_judge
+from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
 from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
 

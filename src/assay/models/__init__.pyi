@@ -8,7 +8,7 @@ from assay.models.model import Reply as Reply
 from assay.models.model import Request as Request
 from assay.models.model import Token as Token
 from assay.models.model import Usage as Usage
-from assay.models.providers import price_of as price_of
 from assay.models.resolve import configure as configure
 from assay.models.resolve import default_model as default_model
 from assay.models.resolve import model_of as model_of
+from assay.models.resolve import price_of as price_of

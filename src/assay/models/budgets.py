@@ -1,4 +1,4 @@
-"""Ledger: what a run has asked for and spent, and how much it may.
+"""Count what a run asks of models and spends, and hold it to a budget.
 
     with budget(dollars=2.00, seconds=600) as spent:
         reports = await rubric.score(rollouts)
@@ -16,17 +16,18 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Itera
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import ClassVar
+from typing import Any
 
 from assay.errors import BudgetExceeded
 from assay.models.limiter import WaitQueue
 from assay.models.model import NOTHING, Model, Usage, innermost
 
+_SLACK = 1e-12
+"""Dollars by which sums may be off for the way they are added."""
+
 
 class Ledger:
     """Counts and sums. Read it while the run goes on, or after."""
-
-    _current: ClassVar[ContextVar["Ledger | None"]] = ContextVar("assay_ledger", default=None)
 
     def __init__(
         self,
@@ -37,7 +38,6 @@ class Ledger:
         rollout: float | None = None,
         is_dry: bool = False,
         parent: "Ledger | None" = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dollars = dollars
         """Dollars that may be spent; None is no limit."""
@@ -47,7 +47,7 @@ class Ledger:
         """Dollars that a rollout is known to cost; None when the first has to tell."""
         self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)
         """Whether calls are counted, by estimate, and not made."""
-        self.ends = None if seconds is None else clock() + seconds
+        self.ends = None if seconds is None else time.monotonic() + seconds
         self.calls = 0
         """Calls that the endpoint answered."""
         self.retries = 0
@@ -76,8 +76,13 @@ class Ledger:
         """Called, under a lock, after anything that concerns money has changed."""
         self._parent = parent
         self._lock = threading.Lock()
-        self._line = WaitQueue(self._next_in_line)
-        self._rollouts = _Rollouts(self)
+        self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
+        self._ranks = count()
+        self._waiting: dict[int, None] = {}
+        """The ranks of the rollouts that wait, in the order in which they came and begin."""
+        self._under_way: set[RolloutSpending] = set()
+        # What a rollout will cost is known from those before it: here, the most and the sum of what they needed.
+        self._dearest, self._total, self._ended = rollout, rollout or 0.0, int(rollout is not None)
 
     @property
     def left(self) -> float:
@@ -89,7 +94,7 @@ class Ledger:
     @classmethod
     def current(cls) -> "Ledger | None":
         """The innermost ledger here; None outside of any `budget`."""
-        return cls._current.get()
+        return _LEDGER.get()
 
     def chain(self) -> Iterator["Ledger"]:
         """This ledger and those around it."""
@@ -131,14 +136,18 @@ class Ledger:
         for ledger in self.chain():
             ledger._put_back(estimate)
 
-    def add(self, usage: Usage, cost: float | None, model: str = "") -> None:
-        """Count a call that was answered, by the `model` of that id."""
+    def add(
+        self, usage: Usage, cost: float | None, model: str = "", *, most_calls: int = 0, most_cost: float = 0.0
+    ) -> None:
+        """Count a call that was answered, by the `model` of that id; in a dry run also what it may come to."""
         rollout = _ROLLOUT.get()
         if rollout is not None:
             rollout.calls += 1
             rollout.cost += cost or 0.0
         for ledger in self.chain():
             ledger._add(usage, cost, model)
+            ledger.most_calls += most_calls
+            ledger.most_cost += most_cost
 
     def _add(self, usage: Usage, cost: float | None, model: str) -> None:
         with self._lock:
@@ -149,13 +158,6 @@ class Ledger:
             if model:
                 self.models[model] += 1
             self._changed()
-
-    def count_dry_run(self, usage: Usage, cost: float | None, *, most_calls: int, most_cost: float) -> None:
-        """Count a call that would be made, and what it may come to at most."""
-        for ledger in self.chain():
-            ledger._add(usage, cost, "")
-            ledger.most_calls += most_calls
-            ledger.most_cost += most_cost
 
     def _changed(self) -> None:
         if self.on_change is not None:
@@ -177,66 +179,82 @@ class Ledger:
         while True:
             with self._lock:
                 may_begin = rollout is None or self not in rollout.too_dear_for
-                if may_begin and estimate <= self.left + 1e-12:
+                if may_begin and estimate <= self.left + _SLACK:
                     self.reserved += estimate
                     self._changed()
-                    self._line.serve()
+                    self._calls_line.serve()
                     return
                 if self.reserved <= 0 or not may_begin:
-                    self._line.serve()
-                    raise self._exceeded(f"the next call may cost ${estimate:.4f}")
-                place = self._line.join()
-            await self._line.wait(place)
-
-    def _exceeded(self, what: str) -> BudgetExceeded:
-        spent, before = self.spent_before + self.cost, self.spent_before
-        earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
-        return BudgetExceeded(
-            f"${spent:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} and {what}: give the run more "
-            "money, or let what is answered do"
-        )
+                    self._calls_line.serve()
+                    before = self.spent_before
+                    earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
+                    raise BudgetExceeded(
+                        f"${before + self.cost:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} and the next call "
+                        f"may cost ${estimate:.4f}: give the run more money, or let what is answered do"
+                    )
+                place = self._calls_line.join()
+            await self._calls_line.wait(place)
 
     def _put_back(self, estimate: float) -> None:
         with self._lock:
-            self.reserved -= estimate
-            if self.reserved < 1e-12:
+            self.reserved = max(0.0, self.reserved - estimate)
+            if self.reserved < _SLACK:
                 self.reserved = 0.0
             self._changed()
-            self._line.serve()
-            self._rollouts.serve()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have the first call and the first rollout that wait look again."""
+        with self._lock:
+            self._calls_line.serve()
+            self._rollouts_line.serve()
 
     async def begin_rollout(self, rollout: "RolloutSpending") -> None:
         """Wait until a rollout can be paid for whole, as far as earlier ones tell."""
-        line = self._rollouts.line
         with self._lock:
-            rank = next(self._rollouts.ranks)
-            self._rollouts.waiting[rank] = None
+            rank = next(self._ranks)
+            self._waiting[rank] = None
         try:
             while True:
                 with self._lock:
-                    if self._rollouts.begins(rollout, rank):
+                    if rank == next(iter(self._waiting)) and self._begins(rollout):
                         return
                     # One that was woken too early goes back to where it was.
-                    place = line.join(rank=rank)
-                await line.wait(place)
+                    place = self._rollouts_line.join(rank=rank)
+                await self._rollouts_line.wait(place)
         finally:
             with self._lock:
-                self._rollouts.waiting.pop(rank, None)
-                self._rollouts.serve()
+                del self._waiting[rank]
+            self._wake()
+
+    def _begins(self, rollout: "RolloutSpending") -> bool:
+        """Have a rollout begin if it may: the first alone, and another one as soon as the money does for it and for
+        all that is yet to come of those under way, should each cost as much as the dearest so far."""
+        if self._under_way:
+            if self._dearest is None:
+                return False
+            promised = (max(0.0, self._dearest - each.cost - each.reserved) for each in self._under_way)
+            if self.left - sum(promised) < self._dearest:
+                return False
+        elif self._ended and self.left + _SLACK < self._total / self._ended:
+            if self.reserved > 0:
+                return False
+            # Nothing is under way that could leave more.
+            rollout.too_dear_for.add(self)
+            return True
+        self._under_way.add(rollout)
+        return True
 
     def end_rollout(self, rollout: "RolloutSpending") -> None:
         """Learn what a rollout has cost, and let others begin."""
         with self._lock:
-            self._rollouts.end(rollout)
-
-    def _next_in_line(self) -> None:
-        with self._lock:
-            self._line.serve()
-
-    def wake_rollout(self) -> None:
-        """Wake the first rollout that waits to begin."""
-        with self._lock:
-            self._rollouts.serve()
+            self._under_way.discard(rollout)
+            if rollout.calls:
+                needed = max(rollout.needed, rollout.cost)
+                self._dearest = max(self._dearest or 0.0, needed)
+                self._total += needed
+                self._ended += 1
+        self._wake()
 
     def __repr__(self) -> str:
         return (
@@ -298,67 +316,8 @@ class RolloutSpending:
             each.end_rollout(self)
 
 
+_LEDGER: ContextVar[Ledger | None] = ContextVar("assay_ledger", default=None)
 _ROLLOUT: ContextVar[RolloutSpending | None] = ContextVar("assay_rollout_spending", default=None)
-
-
-class _Rollouts:
-    """The rollouts that are paid for out of one ledger, and those that wait for it.
-
-    What a rollout will cost is known from those before it: the first begins alone, and another one as soon
-    as the money does for it and for all that is yet to come of those under way, should each cost as much as
-    the dearest so far. Ledgers lock around all of it.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._under_way: set[RolloutSpending] = set()
-        self._dearest = ledger.rollout
-        """None until one has been paid for."""
-        self._total = ledger.rollout or 0.0
-        self._count = 0 if ledger.rollout is None else 1
-        self.line = WaitQueue(self._next_in_line)
-        self.ranks = count()
-        self.waiting: dict[int, None] = {}
-        """The ranks of those that wait, in the order in which they came and begin."""
-
-    def begins(self, rollout: RolloutSpending, rank: int) -> bool:
-        """Have a rollout begin if it may."""
-        if rank != next(iter(self.waiting)):
-            return False
-        left, mean = self._ledger.left, self._total / self._count if self._count else 0.0
-        if self._under_way:
-            if self._dearest is None or left - self._promised < self._dearest:
-                return False
-        elif left + 1e-12 < mean:
-            if self._ledger.reserved > 0:
-                return False
-            # Nothing is under way that could leave more.
-            rollout.too_dear_for.add(self._ledger)
-            return True
-        self._under_way.add(rollout)
-        return True
-
-    @property
-    def _promised(self) -> float:
-        """What those under way may still want, beyond what is set aside for their calls."""
-        dearest = self._dearest or 0.0
-        return sum(max(0.0, dearest - one.cost - one.reserved) for one in self._under_way)
-
-    def end(self, rollout: RolloutSpending) -> None:
-        self._under_way.discard(rollout)
-        if rollout.calls:
-            needed = max(rollout.needed, rollout.cost)
-            self._dearest = max(self._dearest or 0.0, needed)
-            self._total += needed
-            self._count += 1
-        self.serve()
-
-    def serve(self) -> None:
-        """Wake the first who waits."""
-        self.line.serve()
-
-    def _next_in_line(self) -> None:
-        self._ledger.wake_rollout()
 
 
 @asynccontextmanager
@@ -381,9 +340,7 @@ def refuse_unpriced(models: Iterable[Model]) -> None:
     Before a run, where one sentence says it; each call would be refused for the same reason.
     """
     ledger = Ledger.current()
-    if ledger is None or not ledger.needs_prices:
-        return
-    for model in map(innermost, models):
+    for model in map(innermost, models) if ledger is not None and ledger.needs_prices else ():
         # A model that does not speak of a price has no part in our ledger.
         if getattr(model, "price", True) is None:
             raise without_a_price(model.id)
@@ -412,8 +369,7 @@ def budget(
     >>> spent.calls, spent.cost
     (0, 0.0)
     """
-    given = {"dollars": dollars, "seconds": seconds, "spent": spent, "rollout": rollout}
-    for name, value in given.items():
+    for name, value in {"dollars": dollars, "seconds": seconds, "spent": spent, "rollout": rollout}.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
     made = Ledger(dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current())
@@ -439,11 +395,18 @@ def is_dry_run() -> bool:
     return ledger is not None and ledger.is_dry_run
 
 
+def count_here(**counts: Any) -> None:
+    """Count what costs nothing by itself, as `Ledger.count` does, where a ledger is kept."""
+    ledger = Ledger.current()
+    if ledger is not None:
+        ledger.count(**counts)
+
+
 @contextmanager
 def counting_in(ledger: Ledger) -> Generator[Ledger]:
     """Have this ledger count what is asked of models inside the block."""
-    token = Ledger._current.set(ledger)  # pyright: ignore[reportPrivateUsage]
+    token = _LEDGER.set(ledger)
     try:
         yield ledger
     finally:
-        Ledger._current.reset(token)  # pyright: ignore[reportPrivateUsage]
+        _LEDGER.reset(token)

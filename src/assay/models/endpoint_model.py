@@ -1,13 +1,12 @@
-"""EndpointModel asks a model behind an endpoint, under its limits and the budget, and reads its replies."""
+"""Ask a model behind an endpoint, under its limits and the budget, and read its replies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Set
-from typing import Any
+from collections.abc import Awaitable, Callable, Set
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
-from assay.models.budgets import Ledger, without_a_price
+from assay.models.budgets import Ledger, count_here, without_a_price
 from assay.models.model import Model, Price, Reply, Request, Usage, schema_text
-from assay.models.payload import (
+from assay.models.openai import (
     SCHEMA,
     Payload,
     ProviderFormat,
@@ -23,12 +22,6 @@ from assay.models.structured import read
 
 SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
 """Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds."""
-
-CHARACTERS = 4.0
-"""Characters in a token of English prose."""
-REPLY = 150.0
-"""Tokens of a reply: a reason of two sentences and a verdict, with room."""
-_MEMORY = 0.05
 
 
 class EndpointModel:
@@ -48,11 +41,9 @@ class EndpointModel:
         price: Price | None = None,
     ) -> None:
         self.id = identity
-        self.name = name
-        """What the endpoint calls the model."""
+        self.name = name  # what the endpoint calls the model
         self.endpoint = endpoint
-        self.price = price
-        """What it costs; None when that is not known."""
+        self.price = price  # None when it is not known
         self.tokens = TokenEstimate()
         self.left_out: Set[str] = refused_by_name(name)
         """What this model does not take, as far as is known by its name or from what it said."""
@@ -75,28 +66,28 @@ class EndpointModel:
 
     async def __call__(self, request: Request) -> Reply:
         try:
-            reply = await self._ask(request)
+            first = await self._ask(request)
             try:
-                return reply.read_as(read(reply.text, request))
+                return first.read_as(read(first.text, request))
             except Unreadable as error:
-                problem = error
-            return await self._asked_again(request, reply, problem)
+                again = _again(request, first, error)
+            # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
+            second = await self._ask(again, frozenset() if first.text.strip() else {SCHEMA})
+            try:
+                value = read(second.text, request)
+            except Unreadable as error:
+                kind = type(error)
+                raise kind(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
         except ModelError as error:
-            ledger = Ledger.current()
-            if ledger is not None:
-                ledger.count(error=type(error).__name__)
+            count_here(error=type(error).__name__)
             raise
-
-    async def _asked_again(self, request: Request, reply: Reply, problem: Unreadable) -> Reply:
-        again = _again(request, reply, problem)
-        # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
-        second = await self._ask(again, frozenset() if reply.text.strip() else {SCHEMA})
-        try:
-            value = read(second.text, request)
-        except Unreadable as error:
-            kind = type(error)
-            raise kind(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
-        return _together(reply, second, value)
+        return second._replace(
+            value=value,
+            usage=first.usage + second.usage,
+            cost=None if first.cost is None or second.cost is None else first.cost + second.cost,
+            seconds=first.seconds + second.seconds,
+            calls=first.calls + second.calls,
+        )
 
     async def _ask(self, request: Request, without: Set[str] = frozenset()) -> Reply:
         """The reply to a request, without the parts that the endpoint turns out not to take."""
@@ -132,53 +123,44 @@ class EndpointModel:
             return whole(reply, self.id, request)
 
     def _payload(self, request: Request, without: Set[str]) -> Payload:
-        """The request as it is to be sent now, by all that is known of the model by now."""
         return self._format.payload(request, self.name, self.left_out | self._suspected | without)
 
     async def _within_budget(self, request: Request, attempt: SendAttempt) -> Reply:
         ledger = Ledger.current()
         expected = self.tokens.expected(request)
         if ledger is None:
-            return await self._answered(attempt, request, expected, None)
-        estimate = self._estimate(expected, ledger)
+            return await self._answered(attempt, request, expected)
+        if self.price is None and ledger.needs_prices:
+            raise without_a_price(self.id)
+        estimate = 0.0 if self.price is None else self.price.of(expected)
         if ledger.is_dry_run:
+            # At most: every retry, once more for a reply of the expected length that cannot be read, and once
+            # more for a complaint about each part that may be left out.
+            reply = Reply("x" * round(self.tokens.reply * self.tokens.characters))
+            again = self.tokens.expected(_again(request, reply, Unreadable("it cannot be read")))
+            most_calls = (2 + len(self._payload(request, frozenset()).used)) * self.endpoint.limits.attempts
+            most_cost = 0.0 if self.price is None else estimate + self.price.of(again)
             cost = None if self.price is None else estimate
-            ledger.count_dry_run(expected, cost, **self._at_most(request, estimate))
+            ledger.add(expected, cost, most_calls=most_calls, most_cost=most_cost)
             raise NotAsked(f"{self.id} was not asked: this is a dry run")
         await ledger.reserve(estimate)
         try:
-            return await self._answered(attempt, request, expected, ledger)
+            return await self._answered(attempt, request, expected)
         finally:
             ledger.settle(estimate)
 
-    def _at_most(self, request: Request, estimate: float) -> dict[str, Any]:
-        """What a request can come to: with every retry, and once more for a reply that cannot be read."""
-        parts = self._payload(request, frozenset()).used
-        # A reply of the expected length, and a complaint about each part that may be left out.
-        reply = Reply("x" * round(self.tokens.reply * self.tokens.characters))
-        again = self.tokens.expected(_again(request, reply, Unreadable("it cannot be read")))
-        cost = 0.0 if self.price is None else self.price.of(again)
-        calls = (2 + len(parts)) * self.endpoint.limits.attempts
-        return {"most_calls": calls, "most_cost": estimate + cost}
-
-    def _estimate(self, expected: Usage, ledger: Ledger) -> float:
-        if self.price is not None:
-            return self.price.of(expected)
-        if ledger.needs_prices:
-            raise without_a_price(self.id)
-        return 0.0
-
-    async def _answered(self, attempt: SendAttempt, request: Request, expected: Usage, ledger: Ledger | None) -> Reply:
+    async def _answered(self, attempt: SendAttempt, request: Request, expected: Usage) -> Reply:
         total = expected.prompt + expected.completion
         answer, seconds = await self.endpoint.ask(attempt, total, self.name)
         try:
             reply = self._format.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise Overloaded(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
-        usage = reply.usage if reply.usage.prompt else self.tokens.guessed(request, reply.text)
+        usage = reply.usage if reply.usage.prompt else self.tokens.expected(request, reply.text)
         self.tokens.learn(request, usage)
         self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
         cost = None if self.price is None else self.price.of(usage)
+        ledger = Ledger.current()
         if ledger is not None:
             ledger.add(usage, cost, reply.model)
         return reply._replace(usage=usage, cost=cost, seconds=seconds)
@@ -197,28 +179,22 @@ class TokenEstimate:
     200
     """
 
+    _MEMORY = 0.05
+
     def __init__(self) -> None:
-        self.characters = CHARACTERS
-        """In a token, by and large."""
-        self.reply = REPLY
-        """Tokens in a reply, by and large."""
+        self.characters = 4.0  # in a token, by and large; as in English prose before one was counted
+        self.reply = 150.0  # tokens in a reply, by and large: at first a reason of two sentences and a verdict
 
-    def expected(self, request: Request) -> Usage:
-        """What a call will use, by and large; nothing of it from a cache."""
-        written = self.reply if request.max_tokens is None else min(self.reply, request.max_tokens)
+    def expected(self, request: Request, text: str | None = None) -> Usage:
+        """What a call will use, by and large; or has, for an endpoint that does not count, if this `text` came."""
+        written = min(self.reply, request.max_tokens or self.reply) if text is None else len(text) / self.characters
         return Usage(prompt=round(_length(request) / self.characters), completion=round(written))
-
-    def guessed(self, request: Request, text: str) -> Usage:
-        """What a call has used, for an endpoint that does not count."""
-        length = round(len(text) / self.characters)
-        return Usage(prompt=round(_length(request) / self.characters), completion=length)
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Take into account what was counted."""
         if usage.prompt > 0:
-            found = _length(request) / usage.prompt
-            self.characters += _MEMORY * (found - self.characters)
-        self.reply += _MEMORY * (usage.completion - self.reply)
+            self.characters += self._MEMORY * (_length(request) / usage.prompt - self.characters)
+        self.reply += self._MEMORY * (usage.completion - self.reply)
 
 
 def _length(request: Request) -> int:
@@ -230,31 +206,9 @@ def _length(request: Request) -> int:
 def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:
     """The request with the reply that did not do, and what was wrong with it."""
     schema = "" if request.schema is None else schema_text(request.schema)
-    words = {"problem": str(problem), "schema": schema}
     said = {"role": "assistant", "content": reply.text or "(nothing)"}
-    return request.asking(said, {"role": "user", "content": _filled(prompt("again"), words)})
-
-
-def _filled(template: str, words: Mapping[str, str]) -> str:
-    """The template with its places filled in one pass: what is put in is not looked at again."""
-    pieces = template.split("{")
-    filled = [pieces[0]]
-    for piece in pieces[1:]:
-        name, _, rest = piece.partition("}")
-        filled += [words[name], rest]
-    return "".join(filled)
-
-
-def _together(first: Reply, second: Reply, value: Any) -> Reply:
-    """The second reply, with what both cost."""
-    cost = None if first.cost is None or second.cost is None else first.cost + second.cost
-    return second._replace(
-        value=value,
-        usage=first.usage + second.usage,
-        cost=cost,
-        seconds=first.seconds + second.seconds,
-        calls=first.calls + second.calls,
-    )
+    # What is put in is not looked at again, so no words of the model are taken for a place to fill.
+    return request.asking(said, {"role": "user", "content": prompt("again").format(problem=problem, schema=schema)})
 
 
 class Deduplicated:
@@ -276,8 +230,11 @@ class Deduplicated:
         loop = asyncio.get_running_loop()
         key = (loop, request.content)
         while (asked := self._asked.get(key)) is not None:
-            reply = await _taken_over(asked)
-            if reply is not None:
+            await asyncio.wait([asked])
+            # One that was cancelled has to be asked anew.
+            if not asked.cancelled():
+                reply = asked.result()._replace(source="flight", cost=0.0, calls=0)
+                count_here(shared=1)
                 return reply
         asked = self._asked[key] = loop.create_future()
         try:
@@ -295,15 +252,3 @@ class Deduplicated:
             return reply
         finally:
             del self._asked[key]
-
-
-async def _taken_over(asked: "asyncio.Future[Reply]") -> Reply | None:
-    """The reply to an equal request; None when that was cancelled and has to be asked anew."""
-    await asyncio.wait([asked])
-    if asked.cancelled():
-        return None
-    reply = asked.result()
-    ledger = Ledger.current()
-    if ledger is not None:
-        ledger.count(shared=1)
-    return reply._replace(source="flight", cost=0.0, calls=0)

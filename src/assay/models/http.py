@@ -5,6 +5,7 @@ generator: a loop finishes those before it closes, and needs to know nothing of 
 """
 
 import asyncio
+import json
 import os
 import ssl
 import threading
@@ -16,7 +17,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from assay.errors import MissingExtraError, Refused
-from assay.models.payload import Payload, RawReply, dumps
+from assay.models.openai import Payload, RawReply
 from assay.redaction import STRUCK, parted_from_login, redacted, telltale
 from assay.wording import described
 
@@ -46,18 +47,28 @@ class HttpAddress:
         self._method = method
         self._headers = _HEADERS | dict(headers)
         if parts.username and "Authorization" not in self._headers:
-            self._headers["Authorization"] = _basic(parts)
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         for name, value in self._headers.items():
-            _refuse_unsendable(name, value)
+            if not value.isascii() or not value.isprintable():
+                # The value is not shown, for it may be a key.
+                raise Refused(
+                    f"the header {name} holds a line break, or a letter beyond ASCII: see that the key is "
+                    "one line, without quotes or blanks around it"
+                )
         key = self._headers.get("Authorization", "").rpartition(" ")[2]
         sent = telltale(key or self._headers.get("x-api-key"), password)
         self._secrets = tuple(secret.encode() for secret in sent)
         self._tls = _tls() if parts.scheme == "https" else True
-        self._proxy = proxy_for(url)
+        # Not left to aiohttp (`trust_env`), which would take a login from .netrc in place of the key as well.
+        self._proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme) or None
+        if self._proxy:
+            _split(self._proxy)
 
     async def post(self, payload: Payload, seconds: float) -> RawReply:
         """The answer to a payload; what it repeats of known secrets is struck out of its text."""
-        reply = await self.send(dumps(payload.body), seconds)
+        # Half a surrogate pair, which models under test write, is escaped.
+        reply = await self.send(json.dumps(payload.body).encode(), seconds)
         return reply._replace(text=redacted(reply.text)) if reply.text else reply
 
     async def send(self, body: bytes, seconds: float) -> RawReply:
@@ -77,19 +88,16 @@ class HttpAddress:
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise
-            raise ConnectionError(_why(error)) from error
+            why = str(error) or described(error)
+            if isinstance(error, aiohttp.ServerDisconnectedError):
+                why = "the server closed the connection before its answer was whole"
+            if isinstance(error, aiohttp.ClientConnectorError):
+                why = str(error.os_error)
+            raise ConnectionError(why) from error
         for secret in self._secrets:
             said = said.replace(secret, STRUCK.encode())
         headers = {name.lower(): value for name, value in response.headers.items()}
         return RawReply.of(response.status, headers, said)
-
-
-def _why(error: aiohttp.ClientError) -> str:
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the server closed the connection before its answer was whole"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return str(error.os_error)
-    return str(error) or described(error)
 
 
 def _split(url: str) -> SplitResult:
@@ -103,45 +111,24 @@ def _split(url: str) -> SplitResult:
     return parts
 
 
-def _basic(parts: SplitResult) -> str:
-    pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    return f"Basic {b64encode(pair.encode()).decode()}"
-
-
-def _refuse_unsendable(name: str, value: str) -> None:
-    if not value.isascii() or not value.isprintable():
-        # The value is not shown, for it may be a key.
-        raise Refused(
-            f"the header {name} holds a line break, or a letter beyond ASCII: see that the key is "
-            "one line, without quotes or blanks around it"
-        )
-
-
-def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for an address; None for none.
-
-    Not left to aiohttp (`trust_env`), which would take a login from .netrc in place of the key as well.
-    """
-    parts = urlsplit(url)
-    if not parts.hostname or proxy_bypass(parts.hostname):
-        return None
-    proxy = getproxies().get(parts.scheme)
-    if proxy:
-        _split(proxy)
-    return proxy or None
-
-
 async def _body(response: aiohttp.ClientResponse) -> bytes:
-    if (response.content_length or 0) > LONGEST_BODY:
-        raise _too_long()
     pieces: list[bytes] = []
-    total = 0
-    async for piece in response.content.iter_any():
-        total += len(piece)
-        if total > LONGEST_BODY:
-            raise _too_long()
-        pieces.append(piece)
-    return b"".join(pieces)
+    total = response.content_length or 0
+    if total <= LONGEST_BODY:
+        total = 0
+        async for piece in response.content.iter_any():
+            total += len(piece)
+            pieces.append(piece)
+            if total > LONGEST_BODY:
+                break
+    return _bounded(b"".join(pieces), total)
+
+
+def _bounded(body: bytes, length: int) -> bytes:
+    if length > LONGEST_BODY:
+        # Refused and not tried again: the next one would be as long.
+        raise Refused(f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is")
+    return body
 
 
 def _unzipped(body: bytes, coding: str) -> bytes:
@@ -154,17 +141,9 @@ def _unzipped(body: bytes, coding: str) -> bytes:
         text = unzipping.decompress(body, LONGEST_BODY + 1)
     except zlib.error as error:
         raise ConnectionError(f"a body that is no {coding} ({error})") from None
-    if len(text) > LONGEST_BODY:
-        raise _too_long()
-    if not unzipping.eof:
+    if len(text) <= LONGEST_BODY and not unzipping.eof:
         raise ConnectionError(f"a body of {coding} that ends too soon")
-    return text
-
-
-def _too_long() -> Refused:
-    # Refused and not tried again: the next one would be as long.
-    mebibytes = LONGEST_BODY >> 20
-    return Refused(f"the reply is longer than {mebibytes} MiB, which no answer of a model is")
+    return _bounded(text, len(text))
 
 
 class _Request(aiohttp.ClientRequest):
@@ -180,6 +159,7 @@ class _Request(aiohttp.ClientRequest):
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[None]]] = {}
 """The session of each loop, and the generator that closes it when the loop ends."""
 _lock = threading.Lock()
+_left_behind: list[object] = []
 
 
 async def _session() -> aiohttp.ClientSession:
@@ -218,9 +198,6 @@ async def _until_the_loop_ends(session: aiohttp.ClientSession) -> AsyncGenerator
 def _tls() -> ssl.SSLContext:
     """By the machine's certificates, or those of SSL_CERT_FILE; reading them takes a moment."""
     return ssl.create_default_context()
-
-
-_left_behind: list[object] = []
 
 
 def _after_fork() -> None:

@@ -6,9 +6,11 @@ Everything between is such a function too, around another one. A model that cann
 `ModelError`; it never returns an empty or made-up reply.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from json import dumps
 from operator import itemgetter
@@ -17,7 +19,9 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_
 from pydantic import BaseModel
 
 from assay.messages import ToolCall
+from assay.redaction import redacted
 from assay.types import Message
+from assay.wording import described
 
 Source: TypeAlias = Literal["model", "cache", "flight"]
 """Who answered: the model, a cache, or the model for an equal request that was under way."""
@@ -84,53 +88,40 @@ class Request:
     @property
     def system(self) -> str:
         """The text of the system messages."""
-        return self._text_of("system")
+        return _text_of("system", self.messages)
 
     @property
     def user(self) -> str:
         """The text of the user messages."""
-        return self._text_of("user")
+        return _text_of("user", self.messages)
 
-    def _text_of(self, role: str) -> str:
-        said = (message["content"] for message in self.messages if message["role"] == role)
-        return "".join(text for text in said if isinstance(text, str))
-
-    @property
+    @cached_property
     def content(self) -> str:
         """All that decides the answer, as one text: equal requests have equal contents."""
-        known = self.__dict__.get("_content")
-        if known is None:
-            known = self.__dict__["_content"] = _content(self)
-        return known
+        parts = [
+            f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} ",
+            "" if self.schema is None else schema_text(self.schema),
+        ]
+        if self.tools or self.verbatim:
+            # Only then, so that what was kept before there were any is found under its old key.
+            return "".join([*parts, dumps([self.verbatim, self.tools, self.messages])])
+        # As they go over the wire: where a prompt is cut decides nothing.
+        for role, said in groupby(self.messages, itemgetter("role")):
+            contents: list[Any] = [message["content"] if len(message) < 3 else dict(message) for message in said]
+            plain = all(type(content) is str for content in contents)
+            text = "".join(contents) if plain else dumps(contents)
+            # Each part has its length before it, so that no part can pass for two.
+            parts.append(f"{role} {plain:d} {len(text)} {text}")
+        return "".join(parts)
 
     def asking(self, *messages: Message) -> "Request":
         """The same request with more said after it."""
         return replace(self, messages=(*self.messages, *messages))
 
 
-def _content(request: Request) -> str:
-    """The messages as they go over the wire: where a prompt is cut decides nothing.
-
-    Each part has its length before it, so that no part can pass for two.
-    """
-    parts = [
-        f"{request.temperature} {request.max_tokens} {request.seed} {request.logprobs} {request.sample} ",
-        "" if request.schema is None else schema_text(request.schema),
-    ]
-    if request.tools or request.verbatim:
-        # Only then, so that what was kept before there were any is found under its old key.
-        return "".join([*parts, dumps([request.verbatim, request.tools, request.messages])])
-    for role, said in groupby(request.messages, itemgetter("role")):
-        contents = [_said(message) for message in said]
-        plain = all(type(content) is str for content in contents)
-        text = "".join(contents) if plain else dumps(contents)
-        parts.append(f"{role} {plain:d} {len(text)} {text}")
-    return "".join(parts)
-
-
-def _said(message: Message) -> Any:
-    """The content of a message; all of one that has more to it, such as calls of tools."""
-    return message["content"] if len(message) < 3 else dict(message)
+def _text_of(role: str, messages: Sequence[Message]) -> str:
+    said = (message["content"] for message in messages if message["role"] == role)
+    return "".join(text for text in said if isinstance(text, str))
 
 
 @cache
@@ -149,8 +140,8 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     (['reason', 'verdict'], False)
     """
     schema = model.model_json_schema()
-    for described in (schema, *schema.get("$defs", {}).values()):
-        described.pop("description", None)
+    for node in (schema, *schema.get("$defs", {}).values()):
+        node.pop("description", None)
     return _strict(schema)
 
 
@@ -169,23 +160,16 @@ def _strict(node: Any) -> Any:
         return [_strict(item) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
         return node
-    fields = cast("dict[str, Any]", node)
-    strict: dict[str, Any] = {
-        name: _children(name, value)
-        for name, value in fields.items()
-        if name not in _UNSUPPORTED or not isinstance(value, str | int)
-    }
+    strict: dict[str, Any] = {}
+    for name, value in cast("dict[str, Any]", node).items():
+        if name in ("properties", "$defs"):
+            # The keys here are names of fields, not words of the schema.
+            strict[name] = {key: _strict(child) for key, child in value.items()}
+        elif name not in _UNSUPPORTED or not isinstance(value, str | int):
+            strict[name] = _strict(value)
     if "properties" in strict:
-        strict["required"] = list(strict["properties"])
-        strict["additionalProperties"] = False
+        strict |= {"required": list(strict["properties"]), "additionalProperties": False}
     return strict
-
-
-def _children(name: str, value: Any) -> Any:
-    if name in ("properties", "$defs"):
-        # The keys here are names of fields, not words of the schema.
-        return {key: _strict(child) for key, child in value.items()}
-    return _strict(value)
 
 
 class Usage(NamedTuple):
@@ -304,6 +288,49 @@ class Model(Protocol):
     async def __call__(self, request: Request, /) -> Reply:
         """The reply. Raises a `ModelError` when there is none."""
         ...
+
+
+class LoggedCall(NamedTuple):
+    """One question to a judge and its answer."""
+
+    judge: str
+    """The model's id."""
+    question: str
+    """The hash of the criterion's question; empty when several were asked at once."""
+    messages: tuple[Message, ...]
+    reply: str
+    """What it said; of a call that came to nothing, why."""
+    source: Source | Literal["error"]
+    """Whether the model answered, or a cache; or that there was no answer."""
+
+
+_LOG: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
+
+
+@contextmanager
+def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
+    """Log word for word every call of a judge inside; the list grows as they come, unless they are not `wanted`."""
+    calls: list[LoggedCall] = []
+    token = _LOG.set(calls if wanted else _LOG.get())
+    try:
+        yield calls
+    finally:
+        _LOG.reset(token)
+
+
+async def ask_judge(model: Model, request: Request) -> Reply:
+    """The model's reply, logged where there is a log."""
+    log = _LOG.get()
+    if log is None:
+        return await model(request)
+    asked = (redacted(model.id), request.question, request.messages)
+    try:
+        reply = await model(request)
+    except Exception as error:
+        log.append(LoggedCall(*asked, described(error), "error"))
+        raise
+    log.append(LoggedCall(*asked, reply.text, reply.source))
+    return reply
 
 
 def innermost(model: Model) -> Model:

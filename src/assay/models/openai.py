@@ -1,30 +1,72 @@
-"""The format of OpenAI: chat completions, as nearly every endpoint takes them."""
+"""Write requests and read replies in the format of OpenAI, with what the formats of all providers share."""
 
-from collections.abc import Mapping, Set
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
-from json import loads
-from typing import Any
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol, cast
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
+from assay.errors import Refused, Truncated, Unreadable
 from assay.messages import tool_calls
-from assay.models.model import Reply, Request, Token, Tool, Usage, json_schema
-from assay.models.payload import (
-    LOGPROBS,
-    MAX_COMPLETION_TOKENS,
-    MAX_TOKENS,
-    SCHEMA,
-    SEED,
-    TEMPERATURE,
-    Payload,
-    joined,
-    text_of,
-    with_schema_in_words,
-)
+from assay.models.model import Reply, Request, Token, Usage, json_schema, schema_text
+from assay.types import Message
+
+SCHEMA, TEMPERATURE, SEED, LOGPROBS = "schema", "temperature", "seed", "logprobs"
+MAX_TOKENS, MAX_COMPLETION_TOKENS = "max_tokens", "max_completion_tokens"
+NO_FIELDS: Mapping[str, Any] = {}
+
+
+class Payload(NamedTuple):
+    """A request as an endpoint reads it, and which of its optional parameters it uses."""
+
+    body: dict[str, Any]
+    used: Set[str]
+
+
+class RawReply(NamedTuple):
+    """What an endpoint sent back, before it is read as a `Reply`."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    data: Any
+    """The body as JSON; None when it is none."""
+    text: str
+    """The body of an answer that is no success, or no JSON; else empty."""
+
+    @classmethod
+    def of(cls, status: int, headers: Mapping[str, str], body: bytes) -> "RawReply":
+        """A body that was read."""
+        data = None
+        # Half a surrogate pair, which models under test write, is read only by the slower one.
+        for load in (from_json, json.loads):
+            try:
+                data = load(body)
+                break
+            except (ValueError, RecursionError):
+                continue
+        is_plain = status == 200 and data is not None
+        return cls(status, headers, data, "" if is_plain else body.decode("utf-8", "replace"))
+
+
+class ProviderFormat(Protocol):
+    """Writes payloads and reads replies as one provider has them; `path` is added to the endpoint's address."""
+
+    path: str
+
+    def headers(self, key: str | None) -> dict[str, str]: ...
+
+    def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload: ...
+
+    def reply(self, data: Mapping[str, Any]) -> Reply: ...
 
 
 class OpenAIFormat:
-    """Writes chat completions and reads their answers."""
+    """Chat completions, as nearly every endpoint takes them."""
 
     path = "/chat/completions"
 
@@ -35,99 +77,212 @@ class OpenAIFormat:
         self._extra = extra
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """A bearer token, where there is a key."""
+        """The headers of every call: a bearer token, where there is a key."""
         given = {"Content-Type": "application/json"}
         return given | {"Authorization": f"Bearer {key}"} if key else given
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
-        """The body of a chat completion."""
-        by_schema = request.schema is not None and SCHEMA not in left_out
-        messages = request.messages if by_schema else with_schema_in_words(request)
+        """The request for the model of this name, without the parameters that it does not take."""
+        messages = messages_for(request, left_out)
         body: dict[str, Any] = {
             "model": name,
             "messages": list(messages) if request.verbatim else joined(messages),
             **self._extra,
         }
         if request.tools:
-            body["tools"] = [_function(tool) for tool in request.tools]
-        used: set[str] = set()
-        for parameter, fields in self._settings(request, left_out).items():
-            if parameter not in left_out:
-                body |= fields
-                used.add(parameter)
-        return Payload(body, used)
-
-    def _settings(self, request: Request, left_out: Set[str]) -> dict[str, dict[str, Any]]:
-        settings: dict[str, dict[str, Any]] = {}
-        if request.schema is not None:
-            settings[SCHEMA] = {"response_format": _response_format(request.schema)}
-        if request.temperature is not None:
-            settings[TEMPERATURE] = {"temperature": request.temperature}
-        if request.max_tokens is not None:
-            names = [name for name in self._limit_names if name not in left_out]
-            settings |= {name: {name: request.max_tokens} for name in names[:1]}
-        if request.seed is not None:
-            settings[SEED] = {"seed": request.seed}
-        if request.logprobs is not None:
-            settings[LOGPROBS] = {"logprobs": True, "top_logprobs": request.logprobs}
-        return settings
+            body["tools"] = [
+                {"type": "function", "function": tool._asdict() | {"parameters": json.loads(tool.parameters)}}
+                for tool in request.tools
+            ]
+        fields, used = optional(request, left_out, _PARAMETERS)
+        limit = next((known for known in self._limit_names if known not in left_out), None)
+        if request.max_tokens is not None and limit is not None:
+            return Payload(body | fields | {limit: request.max_tokens}, {*used, limit})
+        return Payload(body | fields, used)
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
-        """The first choice of an answer."""
+        """The first choice of an answer, with its usage, whole or not. `KeyError` when there is none."""
         choice = data["choices"][0]
         message = choice["message"]
         refusal = message.get("refusal")
+        ended = (choice.get("finish_reason") or "stop").lower()
         return Reply(
             refusal or text_of(message.get("content")),
-            usage=_usage(data.get("usage") or {}),
+            usage=_usage(data.get("usage") or NO_FIELDS),
             model=data.get("model") or "",
-            finish_reason="refusal" if refusal else _finish(choice.get("finish_reason")),
-            logprobs=_logprobs(choice.get("logprobs") or {}),
+            finish_reason="refusal" if refusal else "length" if ended in _CUT else ended,
+            logprobs=_logprobs((choice.get("logprobs") or NO_FIELDS).get("content")),
             tool_calls=tuple(tool_calls(message)) if message.get("tool_calls") else (),
         )
 
 
-def _function(tool: Tool) -> dict[str, Any]:
-    described = {"name": tool.name, "description": tool.description}
-    return {"type": "function", "function": {**described, "parameters": loads(tool.parameters)}}
-
-
-def _finish(reason: str | None) -> str:
-    """How a reply ended, in the words of the first of these endpoints."""
-    said = (reason or "stop").lower()
-    return "length" if said in _CUT else said
-
-
 _CUT = frozenset({"length", "max_tokens", "model_length", "max_length", "model_context_window_exceeded"})
+"""How a reply ends at the limit of tokens, in the words of various endpoints."""
 
 
 @cache
 def _response_format(schema: type[BaseModel]) -> dict[str, Any]:
     """Made once for each schema: a provider compiles a new one, and allows few a minute."""
     described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}
-    return {"type": "json_schema", "json_schema": described}
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+
+_PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    SCHEMA: _response_format,
+    TEMPERATURE: lambda temperature: {"temperature": temperature},
+    SEED: lambda seed: {"seed": seed},
+    LOGPROBS: lambda alternatives: {"logprobs": True, "top_logprobs": alternatives},
+}
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    details: Mapping[str, Any] = usage.get("prompt_tokens_details") or {}
-    cached: int = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
+    details = usage.get("prompt_tokens_details") or NO_FIELDS
     return Usage(
         prompt=usage.get("prompt_tokens") or 0,
-        cached=cached,
+        cached=details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0,
         completion=usage.get("completion_tokens") or 0,
         stored=details.get("cache_write_tokens") or 0,
     )
 
 
-def _logprobs(given: Mapping[str, Any]) -> tuple[Token, ...] | None:
-    tokens = given.get("content")
+def _logprobs(tokens: Sequence[Mapping[str, Any]] | None) -> tuple[Token, ...] | None:
     if not tokens:
         return None
     return tuple(
         Token(
-            token["token"],
-            token["logprob"],
-            {other["token"]: other["logprob"] for other in token.get("top_logprobs") or ()},
+            one["token"], one["logprob"], {other["token"]: other["logprob"] for other in one.get("top_logprobs") or ()}
         )
-        for token in tokens
+        for one in tokens
     )
+
+
+def optional(
+    request: Request, left_out: Set[str], parameters: Mapping[str, Callable[[Any], dict[str, Any]]]
+) -> Payload:
+    """The optional parameters that a request sets and a model takes, each written as a provider has it."""
+    wanted = {
+        name: write(value)
+        for name, write in parameters.items()
+        if name not in left_out and (value := getattr(request, name)) is not None
+    }
+    return Payload({field: value for fields in wanted.values() for field, value in fields.items()}, wanted.keys())
+
+
+@cache
+def prompt(name: str) -> str:
+    """The words in `prompts/`."""
+    return files("assay.models").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
+    """The messages, with the schema said in the system prompt where the endpoint takes none.
+
+    There it is the same for every request of a kind, so what they share stays shared.
+    """
+    if request.schema is None or SCHEMA not in left_out:
+        return request.messages
+    said = prompt("json").replace("{schema}", schema_text(request.schema))
+    last = max((n for n, message in enumerate(request.messages) if message["role"] == "system"), default=-1)
+    before, after = request.messages[: last + 1], request.messages[last + 1 :]
+    return (*before, {"role": "system", "content": f"\n\n{said}" if before else said}, *after)
+
+
+def joined(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Neighbours of one role as one message, with nothing between them; those with more than text stay."""
+    result: list[dict[str, Any]] = []
+    # The role of the last message, where that is a text to which more can be added.
+    open_role = None
+    for message in messages:
+        role, content = message["role"], message["content"]
+        is_text = isinstance(content, str) and len(message) == 2
+        if is_text and role == open_role:
+            result[-1]["content"] += content
+        else:
+            result.append(dict(message))
+            open_role = role if is_text else None
+    return result
+
+
+def text_of(content: Any) -> str:
+    """A message's content as text: a text, or the texts among its parts."""
+    if isinstance(content, list):
+        parts = cast("list[Mapping[str, Any]]", content)
+        return "".join(str(part.get("text") or "") for part in parts)
+    return content if isinstance(content, str) else ""
+
+
+_WHOLE = frozenset(
+    {"stop", "end_turn", "stop_sequence", "eos", "eos_token", "end_of_turn", "complete", "completed"}
+    | {"tool_calls", "tool_use", "function_call"}
+)
+"""How a reply ends that is all there, in the words of various endpoints."""
+_FILTERED = ("filter", "safety", "recitation", "blocklist", "prohibited", "spii", "sensitive")
+"""Parts of the words for a reply that was held back."""
+
+
+def whole(reply: Reply, where: str, request: Request) -> Reply:
+    """The reply if it is a whole one; anything else is an error and no answer."""
+    reason, end = reply.finish_reason.lower(), f"…{reply.text[-60:]!r}"
+    if request.max_tokens == 1 and request.logprobs is not None and request.schema is None:
+        # One token was asked for, for its likelihood, and came: nothing is cut off.
+        return reply._replace(finish_reason="stop")
+    if reason in _WHOLE:
+        return reply
+    if reason != "length" and any(word in reason for word in _FILTERED):
+        raise Refused(f"{where} does not answer: its content filter stopped the reply")
+    if request.verbatim:
+        return reply
+    if reason == "refusal":
+        raise Unreadable(f"{where} declines to answer: {reply.text[:200]!r}")
+    if reason == "length":
+        raise Truncated(
+            f"{where} stopped in the middle after {reply.usage.completion} tokens: {end}; "
+            "allow more max_tokens, or ask for a shorter reason"
+        )
+    raise Truncated(
+        f"{where} ended its reply with the reason {reply.finish_reason!r:.80}, so it may not be whole: {end}; "
+        "see the endpoint's log"
+    )
+
+
+_NAMED = {
+    SCHEMA: re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
+    TEMPERATURE: re.compile("temperature"),
+    MAX_COMPLETION_TOKENS: re.compile("max_completion_tokens"),
+    MAX_TOKENS: re.compile("max_tokens"),
+    SEED: re.compile(r"\bseed\b"),
+    LOGPROBS: re.compile("logprobs"),
+}
+"""How an endpoint names a parameter that it complains about."""
+_VAGUE = frozenset({400, 404, 405, 415, 422, 501})
+"""A complaint of this kind that names nothing may still be about the schema."""
+_REASONING = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNORECASE)
+
+
+def refused_by_name(name: str) -> frozenset[str]:
+    """The parameters that a model of this name refuses: OpenAI's reasoning models take no temperature.
+
+    >>> sorted(refused_by_name("gpt-5-mini")), sorted(refused_by_name("gpt-4.1"))
+    (['max_tokens', 'temperature'], [])
+    """
+    # They know the limit of tokens by its newer name, `max_completion_tokens`.
+    return frozenset({TEMPERATURE, MAX_TOKENS} if _REASONING.match(name.rpartition("/")[2]) else ())
+
+
+def is_named(parameter: str, complaint: str) -> bool:
+    """Whether a complaint says which parameter of a request it is about."""
+    return _NAMED[parameter].search(complaint.lower()) is not None
+
+
+def unsupported_parameter(status: int | None, complaint: str, used: Set[str]) -> str | None:
+    """The parameter to try without, after such a complaint; None when there is none.
+
+    >>> unsupported_parameter(400, "Unsupported value: 'temperature' must be 1", {"schema", "temperature"})
+    'temperature'
+    >>> unsupported_parameter(400, "Bad Request", {"schema"}), unsupported_parameter(401, "No", {"schema"})
+    ('schema', None)
+    """
+    if status != 500 and status not in _VAGUE:
+        return None
+    named = (parameter for parameter in _NAMED if parameter in used and is_named(parameter, complaint))
+    return next(named, SCHEMA if status in _VAGUE and SCHEMA in used else None)

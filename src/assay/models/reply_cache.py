@@ -6,11 +6,11 @@ be answered for ever.
 
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from assay.cache import CachedVerdict, Item, VerdictCache, VerdictKey, text_hash
+from assay.cache import CachedVerdict, VerdictCache, VerdictKey, text_hash
 from assay.errors import CacheError, Unreadable
-from assay.models.budgets import Ledger
+from assay.models.budgets import count_here
 from assay.models.model import Model, Reply, Request, Token, Usage
 from assay.models.structured import read
 from assay.redaction import logger_of
@@ -18,22 +18,13 @@ from assay.redaction import logger_of
 VERSION = "1"
 """Changes when what was kept must not be found any more."""
 
-
-class Cache(Protocol):
-    """What is needed of a cache; `assay.cache.VerdictCache` has it."""
-
-    async def get(self, key: VerdictKey) -> CachedVerdict | None: ...
-
-    async def put_many(self, items: list[Item]) -> None: ...
-
-
-CacheSource: TypeAlias = Cache | str | Path | bool | None
+CacheSource: TypeAlias = VerdictCache | str | Path | bool | None
 """A cache; a folder, file or `postgresql://` URL; True for the default place; None for none."""
 
 _logger = logger_of(__name__)
 
 
-def cache_of(source: CacheSource) -> Cache | None:
+def cache_of(source: CacheSource) -> VerdictCache | None:
     """The cache that is meant. One object a place, so that its batches go together."""
     if source is None or source is False:
         return None
@@ -42,17 +33,15 @@ def cache_of(source: CacheSource) -> Cache | None:
     return _opened(str(source)) if isinstance(source, str | Path) else source
 
 
-@cache
-def _opened(place: str | None) -> VerdictCache:
-    return VerdictCache(place)
+_opened = cache(VerdictCache)
 
 
 class Cached:
     """A model with a cache in front."""
 
-    def __init__(self, model: Model, cache: Cache) -> None:
+    def __init__(self, model: Model, verdicts: VerdictCache) -> None:
         self.inner = model
-        self._cache = cache
+        self._cache = verdicts
 
     @property
     def id(self) -> str:
@@ -60,37 +49,27 @@ class Cached:
         return self.inner.id
 
     async def __call__(self, request: Request) -> Reply:
-        key = key_of(request, self.inner.id)
+        key = VerdictKey(
+            question=request.question,
+            text=text_hash(request.content),  # in which is everything that decides the answer
+            judge=self.inner.id,
+            prompt=f"{VERSION} {request.prompt}".rstrip(),
+            sample=request.sample,
+        )
         known = await self._cache.get(key)
         reply = None if known is None else _unpacked(known, request)
         if reply is not None:
-            ledger = Ledger.current()
-            if ledger is not None:
-                ledger.count(hits=1, model=reply.model)
+            count_here(hits=1, model=reply.model)
             return reply
         reply = await self.inner(request)
         if reply.text and not reply.tool_calls:
-            await self._keep(key, reply)
+            try:
+                # Waited for: what a caller has seen is not asked again, though the process be killed.
+                await self._cache.put_many([(key, _packed(reply))])
+            except CacheError as error:
+                # The answer is paid for, and good: that it cannot be kept is no reason to lose it.
+                _logger.warning("a reply of %s was not kept: %s", self.id, error)
         return reply
-
-    async def _keep(self, key: VerdictKey, reply: Reply) -> None:
-        try:
-            # Waited for: what a caller has seen is not asked again, though the process be killed.
-            await self._cache.put_many([(key, _packed(reply))])
-        except CacheError as error:
-            # The answer is paid for, and good: that it cannot be kept is no reason to lose it.
-            _logger.warning("a reply of %s was not kept: %s", self.id, error)
-
-
-def key_of(request: Request, model: str) -> VerdictKey:
-    """The key of a request: everything that decides the answer is in its `text`."""
-    return VerdictKey(
-        question=request.question,
-        text=text_hash(request.content),
-        judge=model,
-        prompt=f"{VERSION} {request.prompt}".rstrip(),
-        sample=request.sample,
-    )
 
 
 def _packed(reply: Reply) -> CachedVerdict:
@@ -102,19 +81,19 @@ def _packed(reply: Reply) -> CachedVerdict:
 
 def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
     """The reply that was kept; None when it cannot be read any more, and has to be asked for."""
-    details = known.details
+    text, details = str(known.verdict), known.details
     logprobs = details.get("logprobs")
-    reply = Reply(
-        str(known.verdict),
-        usage=Usage(**known.usage),
-        cost=0.0,
-        model=details.get("model", ""),
-        finish_reason=details.get("finish_reason", "stop"),
-        logprobs=None if logprobs is None else tuple(Token(*token) for token in logprobs),
-        calls=0,
-        source="cache",
-    )
     try:
-        return reply._replace(value=read(reply.text, request))
+        return Reply(
+            text,
+            value=read(text, request),
+            usage=Usage(**known.usage),
+            cost=0.0,
+            model=details.get("model", ""),
+            finish_reason=details.get("finish_reason", "stop"),
+            logprobs=None if logprobs is None else tuple(Token(*token) for token in logprobs),
+            calls=0,
+            source="cache",
+        )
     except Unreadable:
         return None

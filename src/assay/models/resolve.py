@@ -1,12 +1,15 @@
-"""Resolve a name, an address, a client or a function to the `Model` that is meant, and find the default one."""
+"""Resolve a name, an address, a client or a function to the `Model` that is meant, with its key and its price."""
 
 import inspect
 import os
+import re
+import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeAlias
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
@@ -16,15 +19,12 @@ from assay.identity import path_of
 from assay.models.anthropic import AnthropicFormat
 from assay.models.budgets import Ledger
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
-from assay.models.gemini import GeminiFormat
 from assay.models.limiter import Limits
 from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
-from assay.models.openai import OpenAIFormat
-from assay.models.payload import MAX_COMPLETION_TOKENS, MAX_TOKENS, ProviderFormat, whole
-from assay.models.providers import PROVIDERS, is_cloud, price_of, provider_at, url_of
+from assay.models.openai import MAX_COMPLETION_TOKENS, MAX_TOKENS, OpenAIFormat, ProviderFormat, whole
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
-from assay.models.sdk import Protocol, SdkSend, address_of, creating, key_of, without_retries
+from assay.models.sdk import GeminiFormat, Protocol, SdkSend, address_of, creating, key_of
 from assay.models.structured import read
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr
@@ -32,20 +32,141 @@ from assay.wording import did_you_mean, short_repr
 ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
 """A name, a `Model`, a function of two prompts, or the client object of an SDK."""
 
-_LOCAL = ("local", "smoke")
+
+class Provider(NamedTuple):
+    """An endpoint with a name."""
+
+    url: str
+    key: str | None = None
+    """The environment variable that holds the key; None when none is needed."""
+    base_url: str = ""
+    """The variable by which its SDK is told another address, to which we add the `path`."""
+    path: str = ""
+
+
+PROVIDERS = {
+    "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "/v1"),
+    "gemini": Provider(
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        "GEMINI_API_KEY",
+        "GOOGLE_GEMINI_BASE_URL",
+        "/v1beta/openai",
+    ),
+    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "fireworks": Provider("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "xai": Provider("https://api.x.ai/v1", "XAI_API_KEY"),
+    "ollama": Provider("http://127.0.0.1:11434/v1"),
+}
+_FORGETFUL = ("together", "mistral")
+_CLOUDS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # which sell the models of others
+_MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}  # of the models that a protocol is for
+_CLIENTS = {
+    "azure": "openai.AzureOpenAI", "bedrock": "anthropic.AnthropicBedrock", "vertex": "google.genai.Client",
+    "vertex_ai": "google.genai.Client",
+}  # fmt: skip
+"""Clients that know how to sign in to a cloud."""
+_PORTS = {
+    "vllm": 8000, "hosted_vllm": 8000, "sglang": 30000, "tgi": 8080, "lmstudio": 1234, "llamacpp": 8080,
+    "llama.cpp": 8080, "llama_cpp": 8080,
+}  # fmt: skip
+"""Servers of one's own, and the port that each listens on unless it is told otherwise."""
 _HERE = ("127.0.0.1", "localhost", "::1")
+_WAYS = (
+    "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
+    "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
+)
 
 
-@dataclass(frozen=True)
-class _Options:
+def url_of(provider: str) -> str:
+    """A provider's address, or the one that the variable of its SDK gives.
+
+    >>> os.environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:8000"
+    >>> url_of("anthropic")
+    'http://127.0.0.1:8000/v1'
+    >>> del os.environ["ANTHROPIC_BASE_URL"]
+    """
+    known = PROVIDERS[provider]
+    elsewhere = os.environ.get(known.base_url, "").rstrip("/")
+    return elsewhere.removesuffix(known.path) + known.path if elsewhere else known.url
+
+
+def provider_at(url: str) -> str | None:
+    """The provider whose address this is, as we write it or as its SDK does; None for any other."""
+    url = url.rstrip("/")
+    known = PROVIDERS.items()
+    return next((name for name, each in known if url in (each.url, each.url.removesuffix(each.path))), None)
+
+
+def keeps_prefixes(model: str) -> bool:
+    """Whether the endpoint of a model's id remembers how prompts began, and reads that part faster.
+
+    Inference servers at an address of your own do. The local engine orders its requests itself.
+
+    >>> keeps_prefixes("anthropic/claude-sonnet-5"), keeps_prefixes("mistral/mistral-small")
+    (True, False)
+    """
+    provider = model.partition("/")[0]
+    return (provider in PROVIDERS and provider not in _FORGETFUL) or model.startswith(("http://", "https://"))
+
+
+_DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+_ON_BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
+"""What Bedrock puts around a model's name: `us.anthropic.claude-haiku-4-5-20251001-v1:0`."""
+
+
+def price_of(provider: str, name: str) -> Price | None:
+    """The price of a provider's model, in the user's table or else ours; None when in neither.
+
+    An endpoint of one's own stands in the table under its address.
+
+    >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
+    True
+    >>> price_of("anthropic", "us.anthropic.claude-haiku-4-5-20251001-v1:0").output
+    5.0
+    """
+    own = os.environ.get("ASSAY_PRICES")
+    for table in (*([_table(Path(own))] if own else []), _table(None)):
+        models = table.get(provider, {})
+        for known in (name, _DATED.sub("", name), _DATED.sub("", _ON_BEDROCK.sub("", name))):
+            if known in models:
+                return models[known]
+    return None
+
+
+@cache
+def _table(path: Path | None) -> Mapping[str, Mapping[str, Price]]:
+    source = files("assay.models").joinpath("prices.toml") if path is None else path
+    try:
+        data = tomllib.loads(source.read_text(encoding="utf-8"))
+        return {
+            provider: {
+                name: Price(**{kind: float(dollars) for kind, dollars in m.items()}) for name, m in models.items()
+            }
+            for provider, models in data.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the prices in {path} cannot be read ({error}): write a [provider] and under it "
+            '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, dollars for a million tokens'
+        ) from None
+
+
+class _Options(NamedTuple):
     """What may be said about any model."""
 
-    key: str | None = None
-    limits: Limits | None = None
-    price: Price | None = None
-    bare: bool = False
-    """Whether equal requests are each asked here: a cache in front, or the caller, sees to them."""
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    key: str | None
+    limits: Limits | None
+    price: Price | None
+    extra: Mapping[str, Any]
+
+    @property
+    def timeout(self) -> float:
+        return (self.limits or Limits()).timeout
 
 
 def model_of(
@@ -70,15 +191,17 @@ def model_of(
     - a `Model`, which is taken as it is.
 
     What was answered once and stands in the `cache` (a place, or True for the default one) is not asked
-    again. `limits` hold for everybody in the process who asks the same endpoint with the same key. `price`
-    is for a model that is not in the table. With `shared=False` equal requests that are under way at the
-    same time are each asked, as samples of a model under test must be. `extra` goes into every call: `reasoning_effort="low"`.
+    again. `limits` hold for everything in the process that asks the same endpoint with the same key. `price`
+    is for a model that is not in the table. With `shared=False` equal requests that are under way at the same
+    time are each asked, as samples of a model under test must be. `extra` goes into every call: `reasoning_effort="low"`.
     """
     kept = cache_of(cache)
-    options = _Options(api_key, limits, price, kept is not None or not shared, extra)
+    options = _Options(api_key, limits, price, extra)
     client = None if isinstance(source, str) else creating(source)
-    if isinstance(source, str):
-        model = _named(source, options)
+    if isinstance(source, str) and source.partition(":")[0] in ("local", "smoke"):
+        model = import_module("assay.local.local_model").local_model(source)
+    elif isinstance(source, str):
+        model = _over_http(source, options)
     elif client is not None and (name or not isinstance(source, Model)):
         model = _of_client(source, name, client[0], options)
     elif isinstance(source, Model):
@@ -87,80 +210,46 @@ def model_of(
         model = FunctionModel(source)
     else:
         raise Refused(f"{short_repr(source)} is no model: {_WAYS}")
-    return model if kept is None else Deduplicated(Cached(model, kept))
+    if kept is not None:
+        return Deduplicated(Cached(model, kept))
+    return Deduplicated(model) if shared and isinstance(model, EndpointModel) and model is not source else model
 
 
-_WAYS = (
-    "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
-    "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
-)
+def _over_http(source: str, options: _Options) -> Model:
+    from assay.models.http import HttpAddress
 
-
-def _named(source: str, options: _Options) -> Model:
-    provider, slash, name = source.partition("/")
     if source.startswith(("http://", "https://")):
-        return _at_address(source, options)
-    if source.partition(":")[0] in _LOCAL:
-        return import_module("assay.local.local_model").local_model(source)
-    if not slash or not name:
-        raise Refused(f"{source!r} names no model: {_WAYS}")
-    if provider not in PROVIDERS:
-        raise Refused(f"{source!r} names no provider we know: {_instead(provider, name)}")
-    variable = PROVIDERS[provider].key
-    key = options.key or (os.environ.get(variable) if variable else None)
-    if variable and not key:
-        raise Refused(f"{source!r} needs a key: set {variable}, or pass api_key=")
-    return _over_http(url_of(provider), provider, name, key, options)
-
-
-_SERVERS = {
-    "vllm": 8000, "hosted_vllm": 8000, "sglang": 30000, "tgi": 8080, "lmstudio": 1234,
-    "llamacpp": 8080, "llama.cpp": 8080, "llama_cpp": 8080,
-}  # fmt: skip
-"""Servers of one's own, and the port that each listens on unless it is told otherwise."""
-_SOLD = {
-    "azure": "openai.AzureOpenAI",
-    "bedrock": "anthropic.AnthropicBedrock",
-    "vertex": "google.genai.Client",
-    "vertex_ai": "google.genai.Client",
-}
-"""Clouds that sell the models of others, and a client that knows how to sign in."""
+        url, _, name = source.partition("#")
+        if not name:
+            raise Refused(f"{source!r} names no model at that address: add #name, as the endpoint lists it")
+        provider = provider_at(url) or ""
+        url = PROVIDERS[provider].url if provider else url.rstrip("/")
+        key = options.key or os.environ.get((PROVIDERS[provider].key if provider else "ASSAY_API_KEY") or "")
+    else:
+        provider, _, name = source.partition("/")
+        if not name:
+            raise Refused(f"{source!r} names no model: {_WAYS}")
+        if provider not in PROVIDERS:
+            raise Refused(f"{source!r} names no provider we know: {_instead(provider, name)}")
+        url, variable = url_of(provider), PROVIDERS[provider].key
+        key = options.key or (os.environ.get(variable) if variable else None)
+        if variable and not key:
+            raise Refused(f"{source!r} needs a key: set {variable}, or pass api_key=")
+    written = _format("anthropic" if provider == "anthropic" else "openai", provider, options)
+    where, login, password = parted_from_login(url)
+    keep_secret(key, password)
+    send = HttpAddress(url + written.path, written.headers(key or None)).post
+    return _model(where, provider, name, key or login, written, send, options)
 
 
 def _instead(provider: str, name: str) -> str:
     """How to name what was meant by a provider that is none of ours."""
     kind = provider.lower()
-    if kind in _SERVERS:
-        address = f"http://127.0.0.1:{_SERVERS[kind]}/v1#{name}"
-        return f"a server of your own goes by its address, such as {address}"
-    if kind in _SOLD:
-        return f"give model_of a client, {_SOLD[kind]}(...), and the name {name!r}"
+    if kind in _PORTS:
+        return f"a server of your own goes by its address, such as http://127.0.0.1:{_PORTS[kind]}/v1#{name}"
+    if kind in _CLIENTS:
+        return f"give model_of a client, {_CLIENTS[kind]}(...), and the name {name!r}"
     return did_you_mean(provider, PROVIDERS)
-
-
-def _at_address(source: str, options: _Options) -> Model:
-    url, _, name = source.partition("#")
-    if not name:
-        raise Refused(f"{source!r} names no model at that address: add #name, as the endpoint lists it")
-    provider = provider_at(url) or ""
-    url = PROVIDERS[provider].url if provider else url.rstrip("/")
-    variable = PROVIDERS[provider].key if provider else "ASSAY_API_KEY"
-    key = options.key or os.environ.get(variable or "") or None
-    return _over_http(url, provider, name, key, options)
-
-
-def _over_http(url: str, provider: str, name: str, key: str | None, options: _Options) -> Model:
-    from assay.models.http import HttpAddress
-
-    written = _format("anthropic" if provider == "anthropic" else "openai", provider, options)
-    where, login, password = parted_from_login(url)
-    keep_secret(key, password)
-    send = HttpAddress(url + written.path, written.headers(key)).post
-    return _model(where, provider, name, key or login, written, send, options)
-
-
-_MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}
-"""Who makes the models that are asked by a protocol in a cloud."""
 
 
 def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Options) -> Model:
@@ -169,24 +258,19 @@ def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Opti
     url, _, password = parted_from_login(address_of(client))
     key = key_of(client)
     keep_secret(key, password)
-    quiet = without_retries(client, (options.limits or Limits()).timeout)
-    found = creating(quiet)
-    if found is None:
-        raise Refused(f"{short_repr(client)} is no client any more once its options are set")
-    maker = _MAKERS[protocol]
-    known = provider_at(url)
+    send = SdkSend(client, options.timeout, telltale(key, password))
+    maker, known = _MAKERS[protocol], provider_at(url)
     provider = known or ("" if url else maker)
     where = PROVIDERS[known].url if known else url or protocol
-    written, send = (_format(protocol, provider, options), SdkSend(quiet, found[1], telltale(key, password)))
-    price = price_of(maker, name) if is_cloud(url) else None
-    return _model(where, provider, name, key, written, send, options, price)
+    price = price_of(maker, name) if (urlsplit(url).hostname or "").endswith(_CLOUDS) else None
+    return _model(where, provider, name, key, _format(protocol, provider, options), send, options, price)
 
 
 def _format(protocol: Protocol, provider: str, options: _Options) -> ProviderFormat:
     if protocol == "anthropic":
         return AnthropicFormat(**options.extra)
     if protocol == "genai":
-        return GeminiFormat(timeout=(options.limits or Limits()).timeout, **options.extra)
+        return GeminiFormat(timeout=options.timeout, **options.extra)
     limit_name = MAX_COMPLETION_TOKENS if provider == "openai" else MAX_TOKENS
     return OpenAIFormat(limit_name=limit_name, **options.extra)
 
@@ -204,26 +288,17 @@ def _model(
     known = provider and url == PROVIDERS[provider].url
     identity = f"{provider}/{name}" if known else f"{url}#{name}"
     if options.extra:
-        identity += f"?{_said(options.extra)}"
-    model = EndpointModel(
+        told = redacted_settings(options.extra)
+        identity += "?" + "&".join(f"{each}={told[each]!r}" for each in sorted(told))
+    on_this_machine = FREE if urlsplit(url).hostname in _HERE else None
+    return EndpointModel(
         identity,
         name,
         provider_format=written,
         send=send,
         endpoint=Endpoint.at(url, key, options.limits),
-        price=options.price or price_of(provider or url, name) or price or _price_here(url),
+        price=options.price or price_of(provider or url, name) or price or on_this_machine,
     )
-    return model if options.bare else Deduplicated(model)
-
-
-def _said(extra: Mapping[str, Any]) -> str:
-    told = redacted_settings(extra)
-    return "&".join(f"{name}={told[name]!r}" for name in sorted(told))
-
-
-def _price_here(url: str) -> Price | None:
-    """Nothing, on this very machine."""
-    return FREE if urlsplit(url).hostname in _HERE else None
 
 
 class FunctionModel:
@@ -240,8 +315,14 @@ class FunctionModel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._by_name = _takes_names(function)
         self.id = path_of(function)
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (ValueError, TypeError):
+            parameters = ()
+        named = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
+        takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        self._by_name = takes_any or {"system_prompt", "user_prompt"} <= named
 
     def __repr__(self) -> str:
         return f"<model {self.id}>"
@@ -256,26 +337,11 @@ class FunctionModel:
         ledger = Ledger.current()
         if ledger is not None:
             ledger.add(NOTHING, None)
-        return _reply(said, self.id, request)
-
-
-def _reply(said: Any, where: str, request: Request) -> Reply:
-    if isinstance(said, Reply):
-        return whole(said, where, request)
-    if isinstance(said, str):
-        return Reply(said, value=read(said, request))
-    text = said.model_dump_json() if isinstance(said, BaseModel) else str(said)
-    return Reply(text, value=said)
-
-
-def _takes_names(function: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters
-    except (ValueError, TypeError):
-        return False
-    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    named = {name for name, p in parameters.items() if p.kind is not p.POSITIONAL_ONLY}
-    return any_name or {"system_prompt", "user_prompt"} <= named
+        if isinstance(said, Reply):
+            return whole(said, self.id, request)
+        if isinstance(said, str):
+            return Reply(said, value=read(said, request))
+        return Reply(said.model_dump_json() if isinstance(said, BaseModel) else str(said), value=said)
 
 
 BY_KEY = {
@@ -284,7 +350,6 @@ BY_KEY = {
     "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",
 }
 """The variable of a key, and a model to try it with."""
-
 _configured: list[Model] = []
 
 
@@ -310,6 +375,14 @@ def default_model() -> Model:
     return model
 
 
+def configured_model() -> Model | None:
+    """The default model; None when none is named."""
+    if _configured:
+        return _configured[0]
+    name = os.environ.get("ASSAY_MODEL", "").strip()
+    return _by_name(name, os.environ.get("ASSAY_CACHE", "")) if name else None
+
+
 def model_by_key() -> Model | None:
     """A model of the first provider whose key is in the environment; None when there is no key.
 
@@ -317,6 +390,12 @@ def model_by_key() -> Model | None:
     """
     name = next((name for variable, name in BY_KEY.items() if os.environ.get(variable)), None)
     return None if name is None else _by_name(name, os.environ.get("ASSAY_CACHE", ""))
+
+
+@cache
+def _by_name(name: str, place: str) -> Model:
+    """One object a name: it remembers what its endpoint does not understand."""
+    return model_of(name, cache=place or None)
 
 
 def what_to_set() -> str:
@@ -328,17 +407,3 @@ def what_to_set() -> str:
         "set ASSAY_MODEL to a model whose key is in the environment (openai/gpt-5-mini and "
         "OPENAI_API_KEY), to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
     )
-
-
-def configured_model() -> Model | None:
-    """The default model; None when none is named."""
-    if _configured:
-        return _configured[0]
-    name = os.environ.get("ASSAY_MODEL", "").strip()
-    return _by_name(name, os.environ.get("ASSAY_CACHE", "")) if name else None
-
-
-@cache
-def _by_name(name: str, place: str) -> Model:
-    """One object a name: it remembers what its endpoint does not understand."""
-    return model_of(name, cache=place or None)

@@ -15,15 +15,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 from weakref import WeakSet
 
-from assay.errors import DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
+from assay.errors import CircuitOpen, DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
 from assay.models.budgets import Ledger
-from assay.models.limiter import CallRecord, CircuitBreaker, Limiter, Limits, Outcome, Turns
-from assay.models.payload import RawReply
+from assay.models.limiter import Limiter, Limits, Outcome
+from assay.models.openai import RawReply
 from assay.wording import described
 
 REFUSING = frozenset({429, 503, 529})
@@ -41,18 +42,18 @@ SHOWN = 400
 """Characters of an endpoint's complaint that go into a message."""
 SHUT_SECONDS = 5.0
 """How long no call goes to an endpoint that has refused one for a reason that holds for all."""
-_FOR_ALL = frozenset({401, 402, 429})
-"""Refusals, here of a key or for want of money, that hold for every call to an endpoint."""
-_FOR_MODEL = frozenset({403, 404})
-"""Refusals that hold for every call to a model: no access to it, or no such name."""
+_FOR_ALL, _FOR_MODEL = frozenset({401, 402, 429}), frozenset({403, 404})
+"""Refusals that hold for every call to an endpoint (of a key, or for want of money), and for every call to a
+model (no access to it, or no such name)."""
 _ABOUT_TEXT = re.compile("moderation|flagged|safety|content.?(?:policy|filter)", re.IGNORECASE)
+BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
+"""How a reply ends that the endpoint itself broke off; another try may do better."""
 
 SendAttempt = Callable[[float], Awaitable[RawReply]]
 """Sends a request; a `TimeoutError` when no answer comes in so many seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
+class _Failure(NamedTuple):
     """Why an attempt did not do, and how long the endpoint asks to wait."""
 
     what: str
@@ -71,7 +72,7 @@ class Endpoint:
     _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
     _all: ClassVar["WeakSet[Endpoint]"] = WeakSet()
     _lock: ClassVar[threading.Lock] = threading.Lock()
-    _sharing: ClassVar[Callable[[str, Limits], Turns] | None] = None
+    _sharing: ClassVar[Callable[[str, Limits], Any] | None] = None
 
     def __init__(self, where: str, limits: Limits | None = None) -> None:
         self.where = where
@@ -102,7 +103,7 @@ class Endpoint:
 
     @classmethod
     @contextmanager
-    def sharing(cls, turns: Callable[[str, Limits], Turns]) -> Generator[None]:
+    def sharing(cls, turns: Callable[[str, Limits], Any]) -> Generator[None]:
         """Have every endpoint of this process take turns that many processes share."""
         before, cls._sharing = cls._sharing, turns
         try:
@@ -116,10 +117,7 @@ class Endpoint:
         self.breaker = CircuitBreaker(self.where, self.limits.outage)
 
     def expect(self, calls: int) -> None:
-        """Let so many calls go at once from the start, unless a limit says otherwise.
-
-        They become fewer when the endpoint refuses some, as ever.
-        """
+        """Let so many calls go at once from the start, unless a limit says otherwise; fewer when it refuses some."""
         if self.limits.concurrency is None:
             self.limiter.expect(calls)
 
@@ -131,29 +129,31 @@ class Endpoint:
         """
         ledger = Ledger.current()
         run_ends = ledger.deadline() if ledger is not None else NEVER
-        ends = NEVER
-        attempt = 1
-        call = CallRecord()
+        ends, attempt, call = NEVER, 1, CallRecord()
         while True:
-            turns = Endpoint._sharing(self.where, self.limits) if Endpoint._sharing else self.limiter
-            turn = self._wait(turns, tokens, model, call, again=attempt > 1)
-            probes = await (turn if run_ends == NEVER else self._in_time(turn, run_ends))
+            turns: Any = Endpoint._sharing(self.where, self.limits) if Endpoint._sharing else self.limiter
+            try:
+                async with asyncio.timeout(None if run_ends == NEVER else run_ends - time.monotonic()):
+                    probes = await self._turn(turns, tokens, model, call, again=attempt > 1)
+            except TimeoutError:
+                raise DeadlineExceeded(
+                    f"the run's time was up before {self.where} could be asked: give it more, or let more calls "
+                    "go at once"
+                ) from None
             start = time.monotonic()
             # From the first attempt on: how long a call has to wait for its turn is not its doing.
             ends = min(ends, run_ends, start + self.limits.deadline)
-            result = await self._attempt(send, turns, start, ends, call, probes=probes)
+            result = await self._attempt(send, turns, min(self.limits.timeout, ends - start), call, probes=probes)
             if isinstance(result, RawReply):
                 self._answering.add(model)
-                if self._shut:
-                    self._shut.pop(model, None)
-                    self._shut.pop("", None)
+                for name in (model, "") if self._shut else ():
+                    self._shut.pop(name, None)
                 return result, time.monotonic() - start
             if result.hopeless and not self._answering:
                 raise self._shut_down(
                     "",
                     Overloaded(
-                        f"{self.where} cannot be reached ({result.what}): see that it is up, and that "
-                        "the address is right"
+                        f"{self.where} cannot be reached ({result.what}): see that it is up, and that the address is right"
                     ),
                 )
             # Others are answered, so that a call which is to blame itself need not spare the endpoint.
@@ -189,11 +189,9 @@ class Endpoint:
             error, until = self._shut.get(name, (None, 0.0))
             if error is not None and time.monotonic() < until:
                 # Another error of the same words: one object would gather the tracebacks of all calls.
-                if isinstance(error, Refused):
-                    raise Refused(str(error), error.status)
-                raise type(error)(str(error))
+                raise copy(error)
 
-    async def _wait(self, turns: Turns, tokens: int, model: str, call: CallRecord, *, again: bool) -> bool:
+    async def _turn(self, turns: Any, tokens: int, model: str, call: "CallRecord", *, again: bool) -> bool:
         """Wait until this endpoint may be asked; whether to probe if it is back."""
         while True:
             self._refuse_if_shut(model)
@@ -209,20 +207,11 @@ class Endpoint:
             # It went down while this call waited for its place.
             turns.leave(None)
 
-    async def _in_time(self, turn: Awaitable[bool], run_ends: float) -> bool:
-        try:
-            async with asyncio.timeout(run_ends - time.monotonic()):
-                return await turn
-        except TimeoutError:
-            raise DeadlineExceeded(
-                f"the run's time was up before {self.where} could be asked: give it more, or let more calls go at once"
-            ) from None
-
     async def _attempt(
-        self, send: SendAttempt, turns: Turns, start: float, ends: float, call: CallRecord, *, probes: bool
+        self, send: SendAttempt, turns: Any, allowed: float, call: "CallRecord", *, probes: bool
     ) -> RawReply | _Failure:
         """What came of one attempt. A turn is held, and given back here."""
-        allowed = min(self.limits.timeout, ends - start)
+        start = time.monotonic()
         outcome: Outcome = "failed"
         try:
             result = _classified(await send(allowed))
@@ -230,26 +219,23 @@ class Endpoint:
         except TimeoutError:
             result = _Failure(f"no answer in {allowed:.3g} s", "failed", DeadlineExceeded)
         except OSError as error:
-            what = str(error) or described(error)
-            result = _Failure(what, "failed", Overloaded, hopeless=is_hopeless(error))
+            result = _Failure(str(error) or described(error), "failed", Overloaded, hopeless=_is_hopeless(error))
         finally:
             # Also when it was cancelled.
             seconds = time.monotonic() - start
             turns.leave(outcome, seconds)
-        self._learn(result, seconds, call, probes=probes)
-        if isinstance(result, RawReply) and result.status != 200:
+        self._health += MEMORY * (isinstance(result, RawReply) - self._health)
+        if isinstance(result, _Failure):
+            if outcome == "failed":
+                self.breaker.failed(call, result.what, probed=probes, answered=result.answered)
+            else:
+                self.breaker.succeeded()
+            return result
+        self.breaker.succeeded()
+        self._typical = seconds if self._typical is None else self._typical + MEMORY * (seconds - self._typical)
+        if result.status != 200:
             raise Refused(f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}", result.status)
         return result
-
-    def _learn(self, result: RawReply | _Failure, seconds: float, call: CallRecord, *, probes: bool) -> None:
-        self._health += MEMORY * (isinstance(result, RawReply) - self._health)
-        if isinstance(result, _Failure) and result.outcome == "failed":
-            self.breaker.failed(call, result.what, probed=probes, answered=result.answered)
-            return
-        self.breaker.succeeded()
-        if isinstance(result, RawReply):
-            known = self._typical
-            self._typical = seconds if known is None else known + MEMORY * (seconds - known)
 
 
 def _after_fork() -> None:
@@ -264,78 +250,65 @@ if hasattr(os, "register_at_fork"):
 
 def _classified(reply: RawReply) -> RawReply | _Failure:
     """The answer, be it a refusal for good; or what was wrong with it, where another try may help."""
-    error = _error_in(reply.data) if reply.status == 200 else None
-    if error:
+    status, text = reply.status, reply.text
+    if status == 200:
+        if reply.data is None:
+            return _Failure(f"no JSON: {text[:SHOWN]!r}", "failed", Overloaded)
+        error = _error_in(reply.data)
+        if not error:
+            return reply
         # Some endpoints send errors as successes.
         code = _field(error, "code")
-        status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        reply = reply._replace(status=status, text=str(error))
-    if reply.status == 200:
-        if reply.data is None:
-            return _Failure(f"no JSON: {reply.text[:SHOWN]!r}", "failed", Overloaded)
-        return reply
-    if not _is_retriable(reply.status, reply.text):
-        return reply
-    what, wait = f"{reply.status}: {reply.text[:SHOWN]}", retry_after(reply.headers)
-    if reply.status in REFUSING:
-        return _Failure(what, "refused", RateLimited if reply.status == 429 else Overloaded, wait)
-    return _Failure(what, "failed", Overloaded, wait, answered=reply.status == 500)
-
-
-def _is_retriable(status: int, body: str) -> bool:
-    """Whether another try can help: not with money that has run out, or a schema it cannot take."""
-    hopeless = "insufficient_quota" in body or "response_format" in body
-    return (status in REFUSING or status in FAILING) and not hopeless
-
-
-BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
-"""How a reply ends that the endpoint itself broke off; another try may do better."""
+        status, text = code if isinstance(code, int) and 400 <= code < 600 else 500, str(error)
+    # Another try does not help with money that has run out, or a schema it cannot take.
+    is_final = "insufficient_quota" in text or "response_format" in text
+    if is_final or status not in REFUSING | FAILING:
+        return reply._replace(status=status, text=text)
+    what, wait = f"{status}: {text[:SHOWN]}", retry_after(reply.headers)
+    if status in REFUSING:
+        return _Failure(what, "refused", RateLimited if status == 429 else Overloaded, wait)
+    return _Failure(what, "failed", Overloaded, wait, answered=status == 500)
 
 
 def _error_in(data: Any) -> Any:
     """What went wrong by the body of a success, or by how its first choice ended; None when nothing."""
     choices = _field(data, "choices")
     first = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
-    error = _field(data, "error") or _field(first, "error")
-    reason = _field(first, "finish_reason")
+    error, reason = _field(data, "error") or _field(first, "error"), _field(first, "finish_reason")
     if not error and isinstance(reason, str) and reason.lower() in BROKEN_OFF:
         return f"the endpoint broke its reply off (finish_reason {reason!r})"
     return error
 
 
 def _field(value: Any, name: str) -> Any:
-    """A field of a JSON object; None of anything else."""
     return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-
-
-def is_hopeless(error: BaseException | None) -> bool:
-    """Whether nothing is there to connect to: a port that refuses, a name or a certificate that is wrong."""
-    while error is not None:
-        refused = isinstance(error, ConnectionRefusedError | ssl.SSLCertVerificationError)
-        unknown = isinstance(error, socket.gaierror) and error.errno in _UNKNOWN
-        # Of a name with several addresses all errors stand in one text.
-        numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
-        if refused or unknown or numbers == {str(errno.ECONNREFUSED)}:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 _UNKNOWN = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
+def _is_hopeless(error: BaseException | None) -> bool:
+    """Whether nothing is there to connect to: a port that refuses, a name or a certificate that is wrong."""
+    while error is not None:
+        unknown = isinstance(error, socket.gaierror) and error.errno in _UNKNOWN
+        # Of a name with several addresses all errors stand in one text.
+        refused = set(re.findall(r"\[Errno (\d+)\]", str(error))) == {str(errno.ECONNREFUSED)}
+        if unknown or refused or isinstance(error, ConnectionRefusedError | ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
     """Seconds to wait after so many tries: about the time of a call, doubling, with jitter.
 
-    `health` is the share of recent attempts, of everybody, that were answered. Where most are, a call
+    `health` is the share of recent attempts, of all calls, that were answered. Where most are, a call
     that had no luck gains nothing by waiting long: it doubles only as failures outnumber answers.
     Half of the wait is at random, or all who failed together come back together.
     """
     first = min(LATEST, max(SOONEST, typical if typical is not None else LATEST / 2))
-    failures = (1 - health) / max(health, 0.001)
-    needed = first * max(1.0, failures**2)
-    longest = min(LONGEST, needed, first * 2.0 ** (attempt - 1))
-    return longest * random.uniform(0.5, 1.0)
+    needed = first * max(1.0, ((1 - health) / max(health, 0.001)) ** 2)
+    return min(LONGEST, needed, first * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1.0)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -346,22 +319,138 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"})
     0.0
     """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    asked = headers.get("retry-after")
-    seconds = _number(asked)
-    if seconds is not None or asked is None:
-        return seconds
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            number = float(headers.get(name, ""))
+        except ValueError:
+            continue
+        if 0 <= number < 1e9:
+            return number / unit
     try:
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return None
 
 
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text) if text is not None else None
-    except ValueError:
-        return None
-    return number if number is not None and 0 <= number < 1e9 else None
+FAILURES = 8
+"""So many different calls that fail, with no answer to any call between, are an outage."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 2.0
+"""Seconds between two probes of whether the endpoint is back."""
+BLAMED_SECONDS = 3.0
+"""How long an outage may last when only calls are left that may be to blame for it."""
+GLANCE = 0.05
+"""Seconds between two looks of a waiting call at what was found out."""
+
+
+@dataclass(eq=False, slots=True)
+class CallRecord:
+    """One call with all its attempts, as the circuit breaker tells it from others."""
+
+    answers_before: int | None = None
+    """How many answers the endpoint had given when this call first failed."""
+    to_blame: bool = False
+    """Whether it has failed again after others were answered."""
+    probes_before: int | None = None
+    """How many probes had failed when this call first waited for one."""
+
+
+class CircuitBreaker:
+    """Holds calls back while an endpoint is down; one at a time probes whether it is back.
+
+    An endpoint is down when different calls fail and none is answered. A call that fails while others are
+    answered has itself to blame, however often it is tried, and says nothing of the endpoint. When an outage
+    lasts, the calls that wait fail as soon as one more probe has failed.
+
+    Where the endpoint answers, if only with 500, and each call that is left has failed already, the calls may
+    be to blame: texts that break a server are often the last of a batch. Those are not waited for as long.
+    """
+
+    def __init__(self, where: str, outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.where, self.outage, self._clock = where, outage, clock
+        self._lock = threading.Lock()
+        self._answers = 0
+        self._failing: set[CallRecord] = set()
+        """The calls that have failed since the last answer."""
+        self.is_open = False
+        """Whether the endpoint is taken to be down."""
+        self._down_since = self._next_probe = 0.0
+        self.pause = FIRST_PAUSE
+        self._failed_probes = 0
+        self._untried = 0
+        """Calls that wait and have not failed themselves."""
+        self._answers_badly = True
+        """Whether it has answered, in its own way, each call that failed since the last answer."""
+        self._last_failure = ""
+
+    def succeeded(self) -> None:
+        """An answer came, be it a refusal: the endpoint is there."""
+        with self._lock:
+            self._answers += 1
+            if self._failing or self.is_open:
+                self._failing.clear()
+                self._answers_badly = True
+                self.is_open, self.pause = False, FIRST_PAUSE
+
+    def failed(self, call: CallRecord, why: str, *, probed: bool = False, answered: bool = False) -> None:
+        """No answer, or the endpoint's own fault.
+
+        `probed` when the call was to find out if it is back, `answered` when it did say something, such
+        as 500, for which the call may be to blame.
+        """
+        with self._lock:
+            self._last_failure = why
+            self._answers_badly = self._answers_badly and answered
+            if call.answers_before is None:
+                call.answers_before = self._answers
+            elif call.answers_before < self._answers:
+                call.to_blame = True
+                return
+            if not self.is_open:
+                self._failing.add(call)
+                if len(self._failing) >= FAILURES:
+                    self.is_open, self._down_since = True, self._clock()
+                    self._next_probe = self._down_since + self.pause
+            elif probed:
+                # Only these: calls that were under way when it went down say nothing new.
+                self._failed_probes += 1
+                self.pause = min(LONGEST_PAUSE, self.pause * 2)
+                self._next_probe = self._clock() + self.pause
+
+    async def admit(self, call: CallRecord) -> bool:
+        """Wait until the endpoint may be asked; whether to probe if it is back.
+
+        Raises `CircuitOpen` when the outage has lasted too long and one more probe, since this call
+        began to wait, has failed.
+        """
+        if call.probes_before is None:
+            call.probes_before = self._failed_probes
+        untried = call.answers_before is None
+        self._untried += untried
+        try:
+            while self.is_open:
+                if self.may_probe():
+                    return True
+                if self.lasts_too_long() and self._failed_probes > call.probes_before:
+                    raise CircuitOpen(
+                        f"{self.where} has failed for {self._clock() - self._down_since:.0f} s, and is "
+                        f"not asked for now; it was {self._last_failure}: see whether it is up, and run again"
+                    )
+                await asyncio.sleep(GLANCE)
+            return False
+        finally:
+            self._untried -= untried
+
+    def lasts_too_long(self) -> bool:
+        """Whether the outage is longer than the calls that are left wait for."""
+        calls_to_blame = self._answers_badly and not self._untried
+        patience = min(self.outage, BLAMED_SECONDS) if calls_to_blame else self.outage
+        return self._clock() - self._down_since > patience
+
+    def may_probe(self) -> bool:
+        """Whether it is this call's turn to find out."""
+        with self._lock:
+            if self._clock() < self._next_probe:
+                return False
+            # Also when this one is never heard of again: the next has its turn then.
+            self._next_probe = self._clock() + self.pause
+            return True

@@ -1,22 +1,35 @@
-"""Send payloads through a client object that the user made with an SDK.
+"""Send payloads through a client that the user made with an SDK, and speak the format of `google-genai`.
 
 The clients of `openai` (Azure too), `anthropic` (Bedrock and Vertex too) and `google-genai`, sync or async.
 """
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
 from typing import Any, Literal, TypeAlias, cast
 
-from assay.models.payload import Payload, RawReply
+from assay.errors import Refused
+from assay.models.model import Reply, Request, Token, Usage, json_schema
+from assay.models.openai import (
+    LOGPROBS,
+    NO_FIELDS,
+    SCHEMA,
+    SEED,
+    TEMPERATURE,
+    Payload,
+    RawReply,
+    joined,
+    messages_for,
+    optional,
+)
 from assay.redaction import redacted, without
+from assay.types import Message
+from assay.wording import short_repr
 
 CONNECTIONS = 1000
 """That a client keeps open at most."""
-
 _CONNECTION = ("APIConnectionError", "TransportError", "ClientConnectionError", "ClientPayloadError")
 """What the SDKs, and the HTTP clients under them, raise when there is no whole answer."""
-
 Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
 
 
@@ -37,8 +50,7 @@ def creating(client: Any) -> tuple[Protocol, Callable[..., Any]] | None:
 def address_of(client: Any) -> str:
     """The address that a client asks; empty when it does not say."""
     options = getattr(getattr(client, "_api_client", None), "_http_options", None)
-    address = getattr(client, "base_url", None) or getattr(options, "base_url", None)
-    return str(address or "").rstrip("/")
+    return str(getattr(client, "base_url", None) or getattr(options, "base_url", None) or "").rstrip("/")
 
 
 def key_of(client: Any) -> str:
@@ -47,27 +59,30 @@ def key_of(client: Any) -> str:
     return str(key or getattr(getattr(client, "_api_client", None), "api_key", None) or "")
 
 
-def without_retries(client: Any, timeout: float) -> Any:
-    """The client with its own retries off, for ours count and are counted."""
-    options = getattr(client, "with_options", None)
-    return client if options is None else options(max_retries=0, timeout=timeout)
-
-
 class SdkSend:
     """Asks through the client. A sync client waits in a thread, so few calls go at once."""
 
-    def __init__(self, client: Any, create: Callable[..., Any], secrets: Sequence[str] = ()) -> None:
+    def __init__(self, client: Any, timeout: float, secrets: Sequence[str] = ()) -> None:
         """`secrets` are what the client sends, struck out where an answer repeats them."""
-        self._client = client
-        self._create = create
+        options = getattr(client, "with_options", None)
+        # Without the client's own retries, for ours count and are counted.
+        self._client = client if options is None else options(max_retries=0, timeout=timeout)
+        found = creating(self._client)
+        if found is None:
+            raise Refused(f"{short_repr(client)} is no client any more once its options are set")
+        self._create = found[1]
         self._secrets = secrets
-        self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
-        self._names = _names(create)
-        marks = (create, getattr(client, "close", None), getattr(client, "aclose", None))
+        self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
+        self._names = _keywords(self._create)
+        marks = (self._create, getattr(client, "close", None), getattr(client, "aclose", None))
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
     async def __call__(self, payload: Payload, seconds: float) -> RawReply:
-        body = self._arguments(dict(payload.body))
+        body = dict(payload.body)
+        if self._names is not None and "extra_body" in self._names:
+            # Endpoints take more fields than their SDKs name: `anthropic` 1.17 has no `temperature`.
+            unnamed = {name: body.pop(name) for name in list(body) if name not in self._names}
+            body |= {"extra_body": {**unnamed, **body.get("extra_body", {})}} if unnamed else {}
         try:
             async with asyncio.timeout(seconds):
                 if self._is_async:
@@ -75,25 +90,22 @@ class SdkSend:
                 else:
                     result = await asyncio.to_thread(self._create, **body)
         except Exception as error:
-            answer = _refusal(error)
-            if answer is None:
-                raise
-            return answer
+            status = getattr(error, "status_code", None) or getattr(error, "code", None)
+            if isinstance(status, int) and 400 <= status < 600:
+                headers = getattr(getattr(error, "response", None), "headers", None)
+                return RawReply(status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error)))
+            if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):
+                raise ConnectionError(str(error)) from error
+            raise
         return RawReply(200, {}, without(self._secrets, _plain(result)), "")
-
-    def _arguments(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The body as arguments; a field that this version of the SDK has no name for goes in `extra_body`.
-
-        Endpoints take more fields than their SDKs name: `anthropic` 1.17 has no `temperature`.
-        """
-        if self._names is None or "extra_body" not in self._names:
-            return body
-        unnamed = {name: body.pop(name) for name in list(body) if name not in self._names}
-        return body | {"extra_body": {**unnamed, **body.get("extra_body", {})}} if unnamed else body
 
     async def _awaited(self, body: Mapping[str, Any]) -> Any:
         """The result of an async client, which may hold connections of a loop that has ended."""
-        await self._look_after(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        if loop not in self._keepers:
+            self._keepers = {known: keeper for known, keeper in self._keepers.items() if not known.is_closed()}
+            self._keepers[loop] = _until_the_loop_ends(self._client)
+            await anext(self._keepers[loop])
         for _ in range(CONNECTIONS):
             try:
                 return await self._create(**body)
@@ -103,16 +115,9 @@ class SdkSend:
                     raise
         raise ConnectionError("the client holds only connections of an event loop that has ended")
 
-    async def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have this loop close the connections that are made in it; a sync door runs one each time."""
-        if loop not in self._keepers:
-            for gone in [known for known in self._keepers if known.is_closed()]:
-                del self._keepers[gone]
-            self._keepers[loop] = _until_the_loop_ends(self._client)
-            await anext(self._keepers[loop])
 
-
-async def _until_the_loop_ends(client: Any) -> AsyncGenerator[None, None]:
+async def _until_the_loop_ends(client: Any) -> AsyncGenerator[None]:
+    """Have a loop close the client's connections that were made in it; a sync method runs one each time."""
     try:
         yield
     finally:
@@ -129,39 +134,115 @@ async def _until_the_loop_ends(client: Any) -> AsyncGenerator[None, None]:
             await session.close()
 
 
-def _names(create: Callable[..., Any]) -> frozenset[str] | None:
+def _keywords(create: Callable[..., Any]) -> frozenset[str] | None:
     """The keywords that a function takes; None when it takes any, or does not say."""
     try:
         parameters = inspect.signature(create).parameters.values()
     except (ValueError, TypeError):
         return None
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return frozenset(parameter.name for parameter in parameters)
-
-
-def _refusal(error: Exception) -> RawReply | None:
-    """What the endpoint said; an `OSError` when it could not be reached; None for other errors."""
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
-    if isinstance(status, int) and 400 <= status < 600:
-        headers = getattr(getattr(error, "response", None), "headers", None)
-        return RawReply(status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error)))
-    if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):
-        raise ConnectionError(str(error)) from error
-    return None
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    return None if takes_any else frozenset(parameter.name for parameter in parameters)
 
 
 def _plain(value: Any) -> Any:
     """A client's objects as mappings and lists."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
+    if callable(dump := getattr(value, "model_dump", None)):
         return dump()
     if isinstance(value, list | tuple):
         return [_plain(part) for part in cast("list[Any]", value)]
-    fields = cast("dict[str, Any] | None", _fields(value))
-    return value if fields is None else {name: _plain(part) for name, part in fields.items()}
+    fields = cast("Any", value) if isinstance(value, Mapping) else getattr(value, "__dict__", None)
+    return cast("Any", value) if fields is None else {name: _plain(part) for name, part in fields.items()}
 
 
-def _fields(value: Any) -> Any:
-    is_mapping = isinstance(value, Mapping)
-    return cast("Any", value) if is_mapping else getattr(value, "__dict__", None)
+_STOPS = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
+_FILTERED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
+_PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    SCHEMA: lambda schema: {"response_mime_type": "application/json", "response_json_schema": json_schema(schema)},
+    TEMPERATURE: lambda temperature: {"temperature": temperature},
+    SEED: lambda seed: {"seed": seed},
+    LOGPROBS: lambda alternatives: {"response_logprobs": True, "logprobs": alternatives},
+}
+
+
+class GeminiFormat:
+    """Writes the arguments of `generate_content` and reads what it returns."""
+
+    path = ""
+    """The client knows its own."""
+
+    def __init__(self, *, timeout: float, **extra: Any) -> None:
+        """`timeout` is seconds for one attempt; `extra` goes into the config of every call."""
+        options = {"timeout": int(timeout * 1000), "retry_options": {"attempts": 1}}
+        self._config = {"http_options": options, **extra}
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """None: the client sends its own."""
+        return {}
+
+    def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
+        """The arguments of one call, without the parameters that the model does not take."""
+        if request.tools:
+            raise _unsupported("tools are not offered to a model through a client of google-genai", name)
+        said = messages_for(request, left_out)
+        config, contents = dict(self._config), list[dict[str, Any]]()
+        for message in said if request.verbatim else joined(said):
+            role, parts = message["role"], _parts(message, name)
+            if role == "system":
+                config["system_instruction"] = [*config.get("system_instruction", ()), *parts]
+            elif role in ("user", "assistant"):
+                contents.append({"role": "user" if role == "user" else "model", "parts": parts})
+            else:
+                raise _unsupported(
+                    f"a message has the role {role!r}, which a client of google-genai does not take", name
+                )
+        if request.max_tokens is not None:
+            config["max_output_tokens"] = request.max_tokens
+        fields, used = optional(request, left_out, _PARAMETERS)
+        return Payload({"model": name, "contents": contents, "config": config | fields}, used)
+
+    def reply(self, data: Mapping[str, Any]) -> Reply:
+        """The first candidate of an answer. Thoughts are left out."""
+        blocked = (data.get("prompt_feedback") or NO_FIELDS).get("block_reason") and not data.get("candidates")
+        found: Mapping[str, Any] = {"finish_reason": "SAFETY"} if blocked else data["candidates"][0]
+        parts: Sequence[Mapping[str, Any]] = (found.get("content") or NO_FIELDS).get("parts") or ()
+        reason = found.get("finish_reason")
+        ended = str(getattr(reason, "value", reason) or "STOP")
+        usage = data.get("usage_metadata") or NO_FIELDS
+        return Reply(
+            "".join(part.get("text") or "" for part in parts if not part.get("thought")),
+            usage=Usage(
+                prompt=usage.get("prompt_token_count") or 0,
+                cached=usage.get("cached_content_token_count") or 0,
+                completion=(usage.get("candidates_token_count") or 0) + (usage.get("thoughts_token_count") or 0),
+            ),
+            model=data.get("model_version") or "",
+            finish_reason="content_filter" if ended in _FILTERED else _STOPS.get(ended, ended.lower()),
+            logprobs=_logprobs(found.get("logprobs_result") or NO_FIELDS),
+        )
+
+
+def _unsupported(what: str, name: str) -> Refused:
+    return Refused(f"{what}: name the model instead, as 'gemini/{name}'")
+
+
+def _parts(message: Message, name: str) -> list[dict[str, str]]:
+    content = message.get("content")
+    parts: Sequence[Mapping[str, Any]] = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+    )
+    for part in parts:
+        if part.get("type") != "text":
+            held = f"a message holds {short_repr(part)}, and a client of google-genai is sent texts only"
+            raise _unsupported(held, name)
+    return [{"text": part["text"]} for part in parts]
+
+
+def _logprobs(given: Mapping[str, Any]) -> tuple[Token, ...] | None:
+    chosen = given.get("chosen_candidates")
+    if not chosen:
+        return None
+    top: Sequence[Mapping[str, Any]] = given.get("top_candidates") or [NO_FIELDS] * len(chosen)
+    candidates = [{one["token"]: one["log_probability"] for one in each.get("candidates") or ()} for each in top]
+    return tuple(
+        Token(one["token"], one["log_probability"], others) for one, others in zip(chosen, candidates, strict=True)
+    )

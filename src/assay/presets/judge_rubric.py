@@ -17,7 +17,7 @@ from assay.errors import JudgeError, RubricError
 from assay.graders.judge_input import DEGENERATE, degenerate, fenced, prompt_version, system_prompt, view_of
 from assay.messages import question_text
 from assay.models import Model, Request, default_model, model_of
-from assay.models.judge_log import ask_judge
+from assay.models.model import ask_judge
 from assay.models.structured import without_thoughts
 from assay.parsers import Parser, XMLParser
 from assay.presets.ratings import SHOWN, Points, points_in, read_rating

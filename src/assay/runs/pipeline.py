@@ -12,7 +12,7 @@ from assay.engine import Traits, logging_once
 from assay.errors import AssayError
 from assay.graders.autograder import Autograder
 from assay.models.budgets import Ledger, budget, rollout_spending
-from assay.models.judge_log import judge_log
+from assay.models.model import judge_log
 from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.rubric import BaseRubric

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from assay.aggregation import stakes
 from assay.criterion import Criterion
 from assay.errors import AssayError
-from assay.models.judge_log import LoggedCall
+from assay.models.model import LoggedCall
 from assay.redaction import redacted
 from assay.report import CriterionReport, EvaluationReport, Lines, Score, line_of
 from assay.runs.folder import RunError, RunRefused

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.messages import ToolCall
-from assay.models.payload import text_of
+from assay.models.openai import text_of
 
 
 @dataclass(frozen=True)
