@@ -3,7 +3,7 @@
 import pytest
 
 from assay import JudgeError
-from assay.presets.ratings import Points, points_in, read_rating
+from assay.presets.judge_rubric import Points, points_in, read_rating
 
 TEN = Points(0, 10)
 

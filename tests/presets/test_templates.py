@@ -35,9 +35,3 @@ def test_only_places_are_filled(text: str, values: dict[str, str], filled: str) 
 def test_it_names_its_places() -> None:
     """So that one that shows no response can be refused."""
     assert PromptTemplate("{question} {response} {question}").places == {"question", "response"}
-
-
-def test_templates_of_the_same_words_are_equal() -> None:
-    """And go into sets."""
-    assert {PromptTemplate("{a}")} == {PromptTemplate("{a}")}
-    assert PromptTemplate("{a}") != PromptTemplate("{b}")

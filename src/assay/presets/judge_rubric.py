@@ -1,14 +1,17 @@
-"""Score by a judge that is asked in words of your own: its score is the reward, or your functions ask it."""
+"""Score by a judge that is asked in words of your own: its score is the reward, or your functions ask it.
+
+The rating is the number, or the yes or no, in what the judge wrote freely: one that is sure, or none. A verdict counts
+where it is offered: alone on a line, or after a word such as `Score:`. Two different ones in a reply are an error,
+unless only the last is called final or overall. Numbers in passing count only when there is no other.
+"""
 
 import math
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from statistics import fmean
 from string import Formatter
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
@@ -20,7 +23,6 @@ from assay.models import Model, Request, default_model, model_of
 from assay.models.model import ask_judge
 from assay.models.structured import without_thoughts
 from assay.parsers import Parser, XMLParser
-from assay.presets.ratings import SHOWN, Points, points_in, read_rating
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.types import Message, Messages, RewardFunc
@@ -28,6 +30,21 @@ from assay.wording import short_repr
 
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
 """Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no."""
+
+USUAL_MODEL = "gpt-4.1-nano"
+"""Asked of a client without a name of a model: what people who come from verifiers expect."""
+
+KEPT = "judge_response"
+"""The field of a state in which replies are kept, by judge and prompt."""
+
+WRITTEN = ("completion", "response")
+"""The places for what the model under test wrote; one of them must be in a template."""
+
+SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
+"""What a field with the score is called, most likely first; else the parser's answer, or its first."""
+
+SHOWN = 200
+"""Characters of a reply that go into a message."""
 
 
 class JudgeRubric(Rubric):
@@ -75,32 +92,30 @@ class JudgeRubric(Rubric):
         alone, without a fence around what is judged, and asks about degenerate answers too.
         """
         by_template = not (judge_models is None and client is None and template is None)
-        words = _once(template=template, judge_prompt=judge_prompt) or DEFAULT_JUDGE_PROMPT
-        asked = _once(judge_models=judge_models, judge_model=judge_model)
-        settings, extra = settings_of(judge_sampling_args)
+        self.judge_prompt: str = _once(template=template, judge_prompt=judge_prompt) or DEFAULT_JUDGE_PROMPT
+        self.judge_model = _once(judge_models=judge_models, judge_model=judge_model)
+        self.judge_client = _once(client=client, judge_client=judge_client)
+        self.judge_sampling_args = dict(judge_sampling_args or {})
         if parser is None and by_template:
             # It reads the judge's replies, and so is none that an environment may replace.
             parser = Parser()
         super().__init__(funcs, weights, parser, **rubric)
         self._reads_replies = by_template
         self._hardened = hardened
-        self.points = points_in(words) if points is None else _checked(points)
+        self.points = points_in(self.judge_prompt) if points is None else _checked(points)
         """The scale of the judge's score; None for yes or no, or a share."""
-        self._judge = TemplateJudge(
-            models_of(
-                _once(client=client, judge_client=judge_client),
-                judge_models if judge_model is None else [judge_model],
-                extra,
-            ),
-            words,
-            form=form_of(self.parser) if by_template else "",
-            settings=settings,
-            hardened=hardened,
-        )
-        self.judge_client = client if judge_client is None else judge_client
-        self.judge_model = asked
-        self.judge_prompt = words
-        self.judge_sampling_args = dict(judge_sampling_args or {})
+        self._template = PromptTemplate(self.judge_prompt)
+        if not self._template.places & set(WRITTEN):
+            raise RubricError(
+                f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge: put "
+                "{completion} or {response} in it"
+            )
+        names = judge_models if judge_model is None else [judge_model]
+        self._models, self._settings = _judges(self.judge_client, names, self.judge_sampling_args)
+        self._system = system_prompt("judge")
+        if by_template and isinstance(self.parser, XMLParser):
+            # Or the parser could not read what the judge writes.
+            self._system += f"\n\n{system_prompt('judge_form')}\n\n{self.parser.get_format_str()}"
         for name in ("judge", "judge_client", "judge_model", "judge_prompt", "judge_sampling_args"):
             self.add_class_object(name, getattr(self, name))
         self._alone = not any(criterion.counts for criterion in self.criteria)
@@ -123,9 +138,8 @@ class JudgeRubric(Rubric):
         The reply is kept in the state, and asking again about the same costs nothing. `fields` are
         further places of the template. Raises a `ModelError` when there is no reply.
         """
-        values = self._values(prompt, completion, answer, fields)
-        [reply] = await self._judge.replies(values, state, count=1)
-        return reply
+        words = self.words(self._values(prompt, completion, answer, fields))
+        return await self._reply(self._asked()[0], words, state)
 
     async def judge_score(
         self, completion: Messages, prompt: Messages = "", answer: Any = "", state: Any = None
@@ -139,14 +153,24 @@ class JudgeRubric(Rubric):
         known = values["answer"].strip()
         if why is not None and (not known or values["response"].strip() != known):
             return Score(0.0, f"{DEGENERATE}: {why}; no judge was asked")
-        if len(self._judge.models) == 1:
-            return self._rated(await self.judge(prompt, completion, answer, state))
-        replies = await self._judge.replies(values, state)
-        names = [model.id for model in self._judge.models]
-        return _mean(names, [self._rated(reply) for reply in replies])
+        parser = self.parser if self._reads_replies else Parser()
+        models = self._asked()
+        if len(models) == 1:
+            # Through `judge`, which a subclass may have replaced.
+            return _rated(await self.judge(prompt, completion, answer, state), parser, self.points)
+        words = self.words(values)
+        replies = await side_by_side(lambda model: self._reply(model, words, state), models)
+        scores = [_rated(reply, parser, self.points) for reply in replies]
+        ratings = [score.value or 0.0 for score in scores]
+        said = (f"{m.id} {v:.3g}: {s.reason}" for m, v, s in zip(models, ratings, scores, strict=True))
+        apart = fmean(abs(one - other) for one, other in combinations(ratings, 2))
+        return Score(fmean(ratings), "\n".join(said), disagreement=apart)
 
-    def _rated(self, reply: str) -> Score:
-        return rated(reply, self.parser if self._reads_replies else Parser(), self.points)
+    def words(self, values: Mapping[str, str]) -> str:
+        """The template with these values in it; what the model under test wrote in a fence."""
+        if self._hardened:
+            values = {**values, **{name: fenced(values[name]) for name in WRITTEN if name in values}}
+        return self._template.filled(values)
 
     def _values(self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]) -> dict[str, str]:
         """What stands in each place of the template."""
@@ -162,6 +186,26 @@ class JudgeRubric(Rubric):
             "response": "" if found is None else str(found),
         }
 
+    def _asked(self) -> tuple[Model, ...]:
+        """Who is asked: those that were named, or the configured default."""
+        return self._models or (default_model(),)
+
+    async def _reply(self, model: Model, words: str, state: object) -> str:
+        """What a model replies. What is asked of one state twice is asked once."""
+        kept: Any = None
+        if isinstance(state, MutableMapping):
+            kept = cast("MutableMapping[str, Any]", state).setdefault(KEPT, {})
+        key = f"{model.id}\n\n{words}"
+        if isinstance(kept, dict) and key in kept:
+            return cast("dict[str, str]", kept)[key]
+        asked: tuple[Message, ...] = ({"role": "user", "content": words},)
+        if self._hardened:
+            asked = ({"role": "system", "content": self._system}, *asked)
+        reply = await ask_judge(model, Request(asked, prompt=prompt_version("judge"), **self._settings))
+        if isinstance(kept, dict):
+            kept[key] = reply.text
+        return reply.text
+
 
 def _once(**given: Any) -> Any:
     """The one of two names for the same thing that was used; None for neither."""
@@ -171,223 +215,48 @@ def _once(**given: Any) -> Any:
     return given[used[0]] if used else None
 
 
-def _checked(points: Any) -> Points:
-    try:
-        low, high = map(float, points)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not low < high < math.inf or low == -math.inf:
-        raise RubricError(f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)")
-    return Points(low, high)
+def _judges(
+    client: Any, names: Sequence[Any] | None, sampling: Mapping[str, Any]
+) -> tuple[tuple[Model, ...], dict[str, Any]]:
+    """The models that a client and names stand for, none when there are neither, and the fields of their requests."""
+    fields = {"max_completion_tokens": "max_tokens", "max_tokens": "max_tokens", "seed": "seed"}
+    settings = {
+        fields.get(n, n): v for n, v in sampling.items() if n == "temperature" or (n in fields and v is not None)
+    }
+    # The rest goes into every call, as it is.
+    extra = {n: v for n, v in sampling.items() if n not in fields and n != "temperature" and v is not None}
 
-
-def _mean(names: Sequence[str], scores: Sequence[Score]) -> Score:
-    values = [score.value or 0.0 for score in scores]
-    apart = [abs(one - other) for one, other in combinations(values, 2)]
-    said = (f"{n} {v:.3g}: {s.reason}" for n, v, s in zip(names, values, scores, strict=True))
-    return Score(fmean(values), "\n".join(said), disagreement=fmean(apart))
-
-
-USUAL_MODEL = "gpt-4.1-nano"
-"""Asked of a client without a name of a model: what people who come from verifiers expect."""
-
-KEPT = "judge_response"
-"""The field of a state in which replies are kept, by judge and prompt."""
-
-WRITTEN = ("completion", "response")
-"""The places for what the model under test wrote; one of them must be in a template."""
-
-_LIMITS = ("max_tokens", "max_completion_tokens")
-
-
-class TemplateJudge:
-    """Asks models in the words of a template. What is asked of one state twice is asked once."""
-
-    def __init__(
-        self,
-        models: Sequence[Model],
-        template: str,
-        *,
-        form: str = "",
-        settings: Mapping[str, Any] | None = None,
-        hardened: bool = True,
-    ) -> None:
-        """`models` may be empty: then the configured default is asked. `form` is how to reply.
-
-        `settings` are fields of the request. Without `hardened` the words are sent alone and as they are.
-        """
-        self.template = PromptTemplate(template)
-        if not self.template.places & set(WRITTEN):
+    def refuse_extra(whom: str) -> None:
+        if extra:
             raise RubricError(
-                f"the template {short_repr(template)} does not show the judge what it is to judge: put "
-                "{completion} or {response} in it"
+                f"judge_sampling_args hold {', '.join(extra)}, which {whom} cannot be given any more: "
+                "give them to model_of(...)"
             )
-        self._models = tuple(models)
-        self._settings = dict(settings or {})
-        self._hardened = hardened
-        self._system = "\n\n".join(part for part in (system_prompt("judge"), form) if part)
 
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """Who is asked: those that were named, or the configured default."""
-        return self._models or (default_model(),)
+    def model(name: Any) -> Model:
+        if not isinstance(name, str):
+            refuse_extra(short_repr(name))
+            return model_of(name)
+        if client is not None:
+            return model_of(client, name, **extra)
+        is_bare = not set("/:#") & set(name) and name not in ("local", "smoke")
+        return model_of(f"openai/{name}" if is_bare else name, **extra)
 
-    async def replies(self, values: Mapping[str, str], state: object = None, *, count: int | None = None) -> list[str]:
-        """What the models, or the first `count` of them, reply to the template with these values."""
-        words = self.words(values)
-
-        async def ask(model: Model) -> str:
-            return await self._reply(model, words, state)
-
-        return await side_by_side(ask, self.models[:count])
-
-    def words(self, values: Mapping[str, str]) -> str:
-        """The template with these values in it; what the model under test wrote in a fence."""
-        if self._hardened:
-            written = {name: fenced(values[name]) for name in WRITTEN if name in values}
-            values = {**values, **written}
-        return self.template.filled(values)
-
-    async def _reply(self, model: Model, words: str, state: object) -> str:
-        kept, key = _kept(state), f"{model.id}\n\n{words}"
-        if kept is not None and key in kept:
-            return kept[key]
-        reply = await ask_judge(model, self._request(words))
-        if kept is not None:
-            kept[key] = reply.text
-        return reply.text
-
-    def _request(self, words: str) -> Request:
-        asked: tuple[Message, ...] = ({"role": "user", "content": words},)
-        if self._hardened:
-            asked = ({"role": "system", "content": self._system}, *asked)
-        return Request(asked, prompt=prompt_version("judge"), **self._settings)
-
-
-def _kept(state: object) -> dict[str, str] | None:
-    """Where the replies of a state are kept; None when it cannot hold them."""
-    if not isinstance(state, MutableMapping):
-        return None
-    fields = cast("MutableMapping[str, Any]", state)
-    kept: object = fields.setdefault(KEPT, {})
-    return cast("dict[str, str]", kept) if isinstance(kept, dict) else None
-
-
-def settings_of(sampling: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Sampling arguments as fields of a request, and the rest, which goes into every call.
-
-    >>> settings_of({"temperature": 0.7, "max_completion_tokens": 9, "top_p": 0.9, "n": None})
-    ({'temperature': 0.7, 'max_tokens': 9}, {'top_p': 0.9})
-    """
-    settings: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
-    for name, value in (sampling or {}).items():
-        if name == "temperature":
-            settings[name] = value
-        elif value is None:
-            continue
-        elif name == "seed" or name in _LIMITS:
-            settings["max_tokens" if name in _LIMITS else name] = value
-        else:
-            extra[name] = value
-    return settings, extra
-
-
-def models_of(client: Any, names: Sequence[Any] | None, extra: Mapping[str, Any]) -> tuple[Model, ...]:
-    """The models that a client and names stand for; none when there are neither."""
     if isinstance(names, str):
         names = (names,)
     if names is None and client is None:
-        _refuse_extra(extra, "the configured default model")
-        return ()
+        refuse_extra("the configured default model")
+        return (), settings
     if names is None:
-        names = (client,) if isinstance(client, Model) else (USUAL_MODEL,)
-        client = None if isinstance(client, Model) else client
+        names = (client if isinstance(client, Model) else USUAL_MODEL,)
     if not names:
         raise RubricError("judge_models is empty: name at least one model")
-    return tuple(_model(client, name, extra) for name in names)
+    return tuple(map(model, names)), settings
 
-
-def _model(client: Any, name: Any, extra: Mapping[str, Any]) -> Model:
-    if not isinstance(name, str):
-        _refuse_extra(extra, short_repr(name))
-        return model_of(name)
-    if client is not None:
-        return model_of(client, name, **extra)
-    is_bare = not set("/:#") & set(name) and name not in ("local", "smoke")
-    return model_of(f"openai/{name}" if is_bare else name, **extra)
-
-
-def _refuse_extra(extra: Mapping[str, Any], whom: str) -> None:
-    if extra:
-        raise RubricError(
-            f"judge_sampling_args hold {', '.join(extra)}, which {whom} cannot be given any more: "
-            "give them to model_of(...)"
-        )
-
-
-SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
-"""What a field with the score is called, most likely first; else the parser's answer, or its first."""
-
-
-def form_of(parser: Parser) -> str:
-    """How a judge is told to reply, for this parser to read it; nothing for one without a form."""
-    if not isinstance(parser, XMLParser):
-        return ""
-    return f"{system_prompt('judge_form')}\n\n{parser.get_format_str()}"
-
-
-def rated(reply: str, parser: Parser, points: Points | None) -> Score:
-    """The score in a reply, 0 to 1, with its reason. Raises `JudgeError` when there is none."""
-    answer = without_thoughts(reply)
-    if isinstance(parser, XMLParser):
-        return _of_fields(answer, parser, points)
-    found: Any = parser.parse(answer)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        found = f"{found:f}"
-    if not isinstance(found, str):
-        raise JudgeError(f"the parser reads {short_repr(found)} out of the reply {reply[:SHOWN]!r}")
-    return Score(read_rating(found, points), answer.strip())
-
-
-def _of_fields(answer: str, parser: XMLParser, points: Points | None) -> Score:
-    names = [name for names in parser.fields for name in names]
-    parsed = vars(parser.parse(answer))
-    wanted = [*SCORES, parser.answer_field, names[0]]
-    offered = [name for name in wanted if parsed.get(name)]
-    if not offered:
-        if any(f"<{name}>" in answer for name in names):
-            raise JudgeError(f"the reply has no {_first(wanted, names)!r} in its tags: {answer[:SHOWN]!r}")
-        # A judge that leaves every tag out may still have said something clear.
-        return Score(read_rating(answer, points), answer.strip())
-    value = read_rating(parsed[offered[0]], points)
-    for other in getattr(parser.parse_all(answer), offered[0]):
-        _refuse_another(other, value, answer, points)
-    reasons = [text for name, text in parsed.items() if text and name != offered[0]]
-    return Score(value, "\n".join(reasons))
-
-
-def _refuse_another(other: str, value: float, answer: str, points: Points | None) -> None:
-    """Raise `JudgeError` when another tag of the same name gives another score."""
-    try:
-        found = read_rating(other, points)
-    except JudgeError:
-        return
-    if found != value:
-        raise JudgeError(f"the reply gives two different verdicts: {answer[:SHOWN]!r}")
-
-
-def _first(wanted: list[str], names: list[str]) -> str:
-    return next(name for name in wanted if name in names)
-
-
-Piece: TypeAlias = tuple[str, str | None]
-"""Words, and the name of the place after them; None when there is none."""
 
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
-@dataclass(frozen=True)
 class PromptTemplate:
     """Words with places such as `{completion}`. What is put in is never looked at again.
 
@@ -400,41 +269,216 @@ class PromptTemplate:
     'Answer: 4. Reply as {"score": 7}'
     """
 
-    text: str
-
-    @cached_property
-    def _pieces(self) -> "list[Piece]":
-        return _formatted(self.text) or _literal(self.text)
-
-    @cached_property
-    def places(self) -> frozenset[str]:
+    def __init__(self, text: str) -> None:
+        # Words, and the name of the place after them; None when there is none.
+        self._pieces: list[tuple[str, str | None]] = []
+        try:
+            pieces = list(Formatter().parse(text))
+        except ValueError:
+            pieces = []
+        if pieces and not any(
+            form or conv or not (name is None or name.isidentifier()) for _, name, form, conv in pieces
+        ):
+            self._pieces = [(words, name) for words, name, _, _ in pieces]
+        else:  # only names alone in braces are places
+            parts: list[str | None] = [*_PLACE.split(text), None]
+            self._pieces = [(str(words), name) for words, name in zip(parts[::2], parts[1::2], strict=True)]
+        self.places = frozenset(name for _, name in self._pieces if name is not None)
         """The names in braces."""
-        return frozenset(name for _, name in self._pieces if name is not None)
 
     def filled(self, values: Mapping[str, str]) -> str:
         """The words with these values in their places; a place without a value stays as written."""
-        parts: list[str] = []
-        for words, name in self._pieces:
-            parts.append(words)
-            if name is not None:
-                parts.append(values.get(name, f"{{{name}}}"))
-        return "".join(parts)
+        return "".join(
+            words if name is None else words + values.get(name, f"{{{name}}}") for words, name in self._pieces
+        )
 
 
-def _formatted(text: str) -> list[Piece] | None:
-    """The pieces as `str.format` sees them; None when it would refuse, or do more than fill."""
-    pieces: list[Piece] = []
+def _rated(reply: str, parser: Parser, points: "Points | None") -> Score:
+    """The score in a reply, 0 to 1, with its reason. Raises `JudgeError` when there is none."""
+    answer = without_thoughts(reply)
+    if not isinstance(parser, XMLParser):
+        found: Any = parser.parse(answer)
+        if isinstance(found, int | float) and not isinstance(found, bool):
+            found = f"{found:f}"
+        if not isinstance(found, str):
+            raise JudgeError(f"the parser reads {short_repr(found)} out of the reply {reply[:SHOWN]!r}")
+        return Score(read_rating(found, points), answer.strip())
+    names = [name for names in parser.fields for name in names]
+    parsed = vars(parser.parse(answer))
+    wanted = [*SCORES, parser.answer_field, names[0]]
+    offered = next((name for name in wanted if parsed.get(name)), None)
+    if offered is None:
+        if any(f"<{name}>" in answer for name in names):
+            missing = next(name for name in wanted if name in names)
+            raise JudgeError(f"the reply has no {missing!r} in its tags: {answer[:SHOWN]!r}")
+        # A judge that leaves every tag out may still have said something clear.
+        return Score(read_rating(answer, points), answer.strip())
+    value = read_rating(parsed[offered], points)
+    for other in getattr(parser.parse_all(answer), offered):
+        try:
+            differs = read_rating(other, points) != value
+        except JudgeError:
+            continue
+        if differs:
+            raise JudgeError(f"the reply gives two different verdicts: {answer[:SHOWN]!r}")
+    return Score(value, "\n".join(text for name, text in parsed.items() if text and name != offered))
+
+
+class Points(NamedTuple):
+    """A scale of points, worst to best."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+
+def _checked(points: Any) -> Points:
     try:
-        for words, name, form, conversion in Formatter().parse(text):
-            if form or conversion or not (name is None or name.isidentifier()):
-                return None
-            pieces.append((words, name))
-    except ValueError:
+        low, high = map(float, points)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not low < high < math.inf or low == -math.inf:
+        raise RubricError(f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)")
+    return Points(low, high)
+
+
+_FIGURE = r"\d+(?:\.\d+)?"
+_RANGE = re.compile(
+    rf"(?<![\w.,/:–-])(?:(?<=between )({_FIGURE}) and|({_FIGURE})\s*(?:-|–|—|to|through|\.\.+))"
+    rf"\s*({_FIGURE})(?![\w–-]|[.,]\d)",
+    re.IGNORECASE,
+)
+_OUT_OF = re.compile(r"(?:\bout of\s+|(?<=[\w})])\s*/\s*)(\d+)(?![\w/]|[.,]\d)", re.IGNORECASE)
+_ABOUT_POINTS = re.compile(r"\b(?:scor|scal|rat[ei]|grad|mark|point|number)\w*", re.IGNORECASE)
+
+
+def points_in(words: str) -> Points | None:
+    """The scale that words to a judge name, such as `Score from 0-10`; None when they name none.
+
+    Of several the one that holds all others is meant; without such a one, none.
+
+    >>> points_in("Rate the answer from 1 to 5 (1-2: poor, 3-4: fair, 5: good).")
+    Points(low=1.0, high=5.0)
+    """
+    found: set[Points] = set()
+    for line in words.splitlines():
+        if _ABOUT_POINTS.search(line):
+            found |= {Points(float(a or b), float(high)) for a, b, high in _RANGE.findall(line)}
+            found |= {Points(0.0, float(high)) for high in _OUT_OF.findall(line)}
+    found = {points for points in found if points.low < points.high}
+    widest = max(found, key=lambda points: points.high - points.low, default=None)
+    if widest is None or any(p.low < widest.low or p.high > widest.high for p in found):
         return None
-    return pieces
+    return widest
 
 
-def _literal(text: str) -> list[Piece]:
-    """The pieces when only names alone in braces are places."""
-    parts: list[str | None] = [*_PLACE.split(text), None]
-    return [(str(words), name) for words, name in zip(parts[::2], parts[1::2], strict=True)]
+def read_rating(text: str, points: Points | None = None) -> float:
+    """What a reply is worth, 0 to 1: by these points, else yes or no, a share, or out of so many.
+
+    `8/10`, `8 out of 10` and `80%` say themselves what they are worth. Raises `JudgeError` when the
+    reply offers nothing, or a number that is off the scale; what a thought holds does not count.
+
+    >>> read_rating("It misses a step.\\nScore: 8", Points(0, 10)), read_rating("80%")
+    (0.8, 0.8)
+    >>> read_rating("Yes, it knows the capital."), read_rating("No")
+    (1.0, 0.0)
+    """
+    shown = f": {text[:SHOWN]!r}"
+
+    def refuse_two(first: str, second: str) -> None:
+        raise JudgeError(f"the reply gives two different verdicts, {first} and then {second}{shown}")
+
+    answer = without_thoughts(text)
+    if points is None:
+        words = [match.group(1).casefold() for match in _offered(answer, _WORD)]
+        # One that opens the reply is offered, if a pause follows.
+        if opening := _OPENING.match(answer):
+            words.insert(0, opening.group(1).casefold())
+        if len(set(words)) > 1:
+            refuse_two(words[0], words[-1])
+        if words:
+            return float(words[-1] == "yes")
+    answer = _SEVERAL.sub("(several numbers)", answer)
+    numbers = [_number(match) for match in _offered(answer, _NUMBER)]
+    if not numbers:
+        # Else the only number, however often it is said.
+        others = {_number(match) for match in _NUMBER.finditer(answer)}
+        if len(others) != 1:
+            wanted = "a yes or no, or a number from 0 to 1" if points is None else f"one from {points}"
+            raise JudgeError(f"the reply offers no verdict ({wanted}){shown}")
+        numbers = [*others]
+    worth, last = _worth(numbers[-1], points), f"{numbers[-1][0]:g}"
+    if not 0 <= worth <= 1:
+        advice = "" if points else "; name the scale in the prompt, or pass points="
+        raise JudgeError(f"the reply gives {last}, which is not from {points or '0 to 1'}{advice}{shown}")
+    for number in numbers[:-1]:
+        other = _worth(number, points)
+        # A number that is off the scale is about something else.
+        if 0 <= other <= 1 and other != worth:
+            refuse_two(f"{number[0]:g}", last)
+    return worth
+
+
+_SEVERAL = re.compile(
+    rf"(?<![\w.]){_FIGURE}\s*(?:[–—-]|\bto\b|\bor\b|\bthrough\b)\s*{_FIGURE}(?!\w|\.\d)", re.IGNORECASE
+)
+_NUMBER = re.compile(
+    rf"(?<![\w.,/–-])([+-]?{_FIGURE})"
+    rf"(?:\s*/\s*({_FIGURE})|\s+out\s+of\s+({_FIGURE})|\s*(%|percent\b))?"
+    r"(?![\w%]|[.,]\d|\s*[–—-]\s*\d|-\w|\s*/\s*\d)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"(?<![\w'’-])(yes|no)(?![\w'’]|-\w|\.\s*\d)", re.IGNORECASE)
+_OPENING = re.compile(rf"[^\w\n]*{_WORD.pattern}[\s*_\"'`)]*[.,:;!–—\n-]", re.IGNORECASE)
+_LABEL_WORD = (
+    r"\b(?:scored?|rating|rated?|graded?|marks?|points|verdict|judge?ment|decision|overall|"
+    r"(?P<weak>answer|result|total|conclusion))\b"
+)
+_LABELLED = re.compile(_LABEL_WORD, re.IGNORECASE)
+_LABEL = re.compile(
+    _LABEL_WORD + r"(?:\s*\([^()\n]{0,40}\))?[\s*_`\"':=()\[\]<>-]*"
+    r"(?:(?:is|of|as|at|it|this|would|be|an?|the|my|final)\b[\s*_`\"':=(\[-]*){0,4}$",
+    re.IGNORECASE,
+)
+_FINAL = re.compile(r"\b(?:final|overall)\b", re.IGNORECASE)
+_NEAR = 80
+"""Characters before a verdict in which its label must be, and of a line that it can have alone."""
+
+
+def _offered(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+    """The matches that are offered as a verdict and must agree, the last of which counts."""
+    # With each, whether its label may be about something else, as in `The right answer is 4`, and whether it is final.
+    offers: list[tuple[re.Match[str], bool, bool]] = []
+    # Most long lists of numbers have no label at all, and looking before each for one is dear.
+    labelled = _LABELLED.search(text) is not None
+    for match in pattern.finditer(text):
+        start, end = match.span()
+        before = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
+        after = text[end : end + _NEAR].partition("\n")[0]
+        label = _LABEL.search(before) if labelled else None
+        if label is not None:
+            offers.append((match, label["weak"] is not None, _FINAL.search(before) is not None))
+        elif not re.search(r"\w", before + after):
+            offers.append((match, False, False))
+    meant = [offer for offer in offers if not offer[1]] or offers
+    if meant and meant[-1][2]:
+        meant = [offer for offer in meant if offer[2]]
+    return [match for match, _, _ in meant]
+
+
+def _number(match: re.Match[str]) -> tuple[float, float | None, bool]:
+    """A number as it was written: alone, out of another, or in percent."""
+    value, slash, words, percent = match.groups()
+    return float(value), float(slash or words) if slash or words else None, percent is not None
+
+
+def _worth(number: tuple[float, float | None, bool], points: Points | None) -> float:
+    value, out_of, percent = number
+    if percent:
+        return value / 100
+    low, high = points or (0.0, 1.0)
+    if out_of is not None and (points is None or out_of != high):
+        return value / out_of if out_of else -1.0
+    return (value - low) / (high - low)

@@ -57,10 +57,13 @@ class MathRubric(Rubric):
         `strict`: only the last `\boxed{…}` after any thought is an answer, whatever the parser reads.
         `options`: what counts as the same answer. The rest is as for `Rubric`.
         """
-        _refuse_bad_limits(max_workers, timeout_seconds)
+        if type(max_workers) is not int or max_workers < 1:
+            raise RubricError(f"max_workers is {short_repr(max_workers)}: give a whole number above 0")
+        if type(timeout_seconds) not in (int, float) or not 0 < timeout_seconds < math.inf:
+            raise RubricError(f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0")
         if strict and not extract_answer:
             raise RubricError("strict reads the box and extract_answer=False nothing: drop one")
-        rules = options if options is not None else MathOptions()
+        rules = options or MathOptions()
         if not normalize:
             rules = replace(rules, units=False, assignments=False)
         self._check = MathEqual(
@@ -104,13 +107,6 @@ class MathRubric(Rubric):
         return float(score.value or 0.0)
 
 
-def _refuse_bad_limits(max_workers: Any, timeout_seconds: Any) -> None:
-    if type(max_workers) is not int or max_workers < 1:
-        raise RubricError(f"max_workers is {short_repr(max_workers)}: give a whole number above 0")
-    if type(timeout_seconds) not in (int, float) or not 0 < timeout_seconds < math.inf:
-        raise RubricError(f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0")
-
-
 class WorkerExecutor(ThreadPoolExecutor):
     """Runs functions in the shared worker processes, so many at once, each for so many seconds.
 
@@ -139,11 +135,8 @@ def _in_worker(function: Callable[..., Any], args: Sequence[Any], keywords: Mapp
     # Imported late: few rubrics have functions for it.
     from assay.isolation import shared_pool
 
-    task = shared_pool().submit(function, *args, timeout=timeout, keywords=keywords)
-    outcome = task.result()
+    outcome = shared_pool().submit(function, *args, timeout=timeout, keywords=keywords).result()
     if outcome.ok:
         return outcome.value
-    raise _ERRORS.get(outcome.kind, RuntimeError)(outcome.message)
-
-
-_ERRORS: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}
+    errors: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}
+    raise errors.get(outcome.kind, RuntimeError)(outcome.message)

@@ -4,7 +4,7 @@ Steps may be the agent's own objects, the dicts it saves, or the messages it wri
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from assay.graders.verdicts import field_of
@@ -76,17 +76,13 @@ _LAST = "Last output from code snippet:\n"
 
 def is_run(completion: object) -> bool:
     """Whether a completion is what smolagents keeps, rather than a usual chat."""
-    return any(role_of(item) in (_CALL, _RESPONSE) or _is_step(item) for item in steps_of(completion))
-
-
-def steps_of(run: object) -> Sequence[Any]:
-    """The steps or messages of an agent, of its memory, of its result, or of a list of them."""
-    memory = field_of(run, "memory")
-    steps = field_of(run if memory is None else memory, "steps")
-    found = run if steps is None else steps
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Sequence):
-        return ()
-    return cast("Sequence[Any]", found)
+    for item in _items(completion):
+        role = role_of(item)
+        if role in (_CALL, _RESPONSE):
+            return True
+        if not role and any(field_of(item, name) is not None for name in ("step_number", "plan", "task")):
+            return True
+    return False
 
 
 def transcript_of(run: object) -> list[Message]:
@@ -101,8 +97,8 @@ def transcript_of(run: object) -> list[Message]:
     [{'role': 'assistant', 'content': '42'}]
     """
     chat: list[Message] = []
-    for step in _gathered(steps_of(run)):
-        if _is_action(step):
+    for step in _steps(run):
+        if field_of(step, "step_number") is not None:
             chat += _of_action(step)
         elif (plan := field_of(step, "plan")) is not None:
             chat.append({"role": "assistant", "content": text_of(plan)})
@@ -113,7 +109,7 @@ def transcript_of(run: object) -> list[Message]:
 
 def turns_read(run: object) -> tuple[int, int]:
     """How many of the model's turns could be read as a call or as code, and how many there were."""
-    actions = [step for step in _gathered(steps_of(run)) if _is_action(step)]
+    actions = [step for step in _steps(run) if field_of(step, "step_number") is not None]
     said = [step for step in actions if _calls(step) or field_of(step, "model_output")]
     return sum(bool(_calls(step)) for step in said), len(said)
 
@@ -132,100 +128,76 @@ def names_called(code: str) -> list[str]:
     return [function.id for function in called if isinstance(function, ast.Name)]
 
 
-def _is_step(item: object) -> bool:
-    return not role_of(item) and any(field_of(item, name) is not None for name in ("step_number", "plan", "task"))
-
-
-def _is_action(step: object) -> bool:
-    return field_of(step, "step_number") is not None
-
-
 def _calls(step: object) -> list[ToolCall]:
     """What the model called. A call that failed is kept in the model's own message alone."""
     return tool_calls(step) or tool_calls(field_of(step, "model_output_message"))
 
 
 def _of_action(step: object) -> Iterator[Message]:
-    text = text_of(field_of(step, "model_output"))
-    calls = [call for call in _calls(step) if call.name != FINAL]
+    """The messages of one step: what the model said and called, what came back, and its answer if it gave one."""
+    text, called = text_of(field_of(step, "model_output")), _calls(step)
+    calls = [call for call in called if call.name != FINAL]
+    observed, output = field_of(step, "observations"), field_of(step, "action_output")
+    error: Any = field_of(step, "error")
+    failed = "" if error is None else str(field_of(error, "message") or error)
     if calls:
-        yield {"role": "assistant", "content": text, "tool_calls": [_written(c) for c in calls]}
-        for call, reply in zip(calls, _replies(step, calls), strict=True):
+        functions = [{"name": call.name, "arguments": call.arguments} for call in calls]
+        written = [{"id": c.id, "type": "function", "function": f} for c, f in zip(calls, functions, strict=True)]
+        yield {"role": "assistant", "content": text, "tool_calls": written}
+        # The agent keeps the replies to all calls in one text. After an error the model is shown that
+        # alone, whatever else was done in the step.
+        whole = failure(failed) if failed else str(observed or "")
+        lines = whole.split("\n")
+        replies = lines if len(lines) == len(calls) and not failed else [whole] * len(calls)
+        for call, reply in zip(calls, replies, strict=True):
             yield {"role": "tool", "tool_call_id": call.id, "content": reply}
-    elif text and not _answered(step):
+    elif text and not called:
         yield {"role": "assistant", "content": text}
-        if error := _error(step):
-            yield {"role": "user", "content": failure(error)}
-    if (answer := _answer(step)) is not None:
+        if failed:
+            yield {"role": "user", "content": failure(failed)}
+    answer: Any = None
+    if field_of(step, "is_final_answer"):
+        answer = observed if output is None else output
+    elif not called:
+        answer = output  # what an agent says when it may take no more steps
+    if answer is not None:
         yield {"role": "assistant", "content": str(answer)}
 
 
-def _replies(step: object, calls: Sequence[ToolCall]) -> Sequence[str]:
-    """What came back for each call. The agent keeps the replies to all of them in one text.
-
-    After an error the model is shown that alone, whatever else was done in the step.
-    """
-    if error := _error(step):
-        return [failure(error)] * len(calls)
-    text = str(field_of(step, "observations") or "")
-    lines = text.split("\n")
-    return lines if len(lines) == len(calls) else [text] * len(calls)
+def _items(run: object) -> Sequence[Any]:
+    """The steps or messages of an agent, of its memory, of its result, or of a list of them."""
+    memory = field_of(run, "memory")
+    steps = field_of(run if memory is None else memory, "steps")
+    found = run if steps is None else steps
+    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Sequence):
+        return ()
+    return cast("Sequence[Any]", found)
 
 
-def _answered(step: object) -> bool:
-    return any(call.name == FINAL for call in _calls(step))
-
-
-def _answer(step: object) -> Any:
-    """The answer that a step gives; None when it gives none."""
-    output, observed = field_of(step, "action_output"), field_of(step, "observations")
-    if field_of(step, "is_final_answer"):
-        return observed if output is None else output
-    if output is not None and not _calls(step):
-        return output  # what an agent says when it may take no more steps
-    return None
-
-
-def _error(step: object) -> str:
-    error: object = field_of(step, "error")
-    if error is None:
-        return ""
-    return str(field_of(error, "message") or error)
-
-
-def _written(call: ToolCall) -> Message:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _gathered(items: Sequence[Any]) -> Iterator[Any]:
+def _steps(run: object) -> Iterator[Any]:
     """Steps as they are, and messages gathered into the steps they were written from."""
     held: list[Any] = []
-    for item in items:
-        if not role_of(item):
+    for item in _items(run):
+        role = role_of(item)
+        if not role:
             yield item
             continue
-        if held and _begins(item, held):
+        begins = role == "assistant"
+        if role == _CALL:
+            begins = any(role_of(each) != "assistant" for each in held)
+        elif role == _RESPONSE:
+            # The error of a step with calls names the first of them.
+            begins = message_text(item).startswith(_FAILED) and any(role_of(each) == _CALL for each in held)
+        if held and begins:
             yield _step(held)
             held = []
-        if role_of(item) in ("assistant", _CALL, _RESPONSE):
+        if role in ("assistant", _CALL, _RESPONSE):
             held.append(item)
     if held:
         yield _step(held)
 
 
-def _begins(message: object, held: Sequence[object]) -> bool:
-    """Whether a message is the first of another step."""
-    role = role_of(message)
-    if role == _CALL:
-        return any(role_of(each) != "assistant" for each in held)
-    if role == _RESPONSE:
-        # The error of a step with calls names the first of them.
-        return message_text(message).startswith(_FAILED) and any(role_of(each) == _CALL for each in held)
-    return role == "assistant"
-
-
-def _step(messages: Iterable[Any]) -> dict[str, Any]:
+def _step(messages: Sequence[Any]) -> dict[str, Any]:
     """The step that a few messages were written from, as far as they tell."""
     step: dict[str, Any] = {"step_number": 0}
     for message in messages:
@@ -233,25 +205,19 @@ def _step(messages: Iterable[Any]) -> dict[str, Any]:
         if role_of(message) == "assistant":
             step["model_output"] = text
         elif role_of(message) == _CALL:
-            step["tool_calls"] = _listed(text.removeprefix(_CALLING))
+            try:  # the calls stand there as Python writes them
+                step["tool_calls"] = ast.literal_eval(text.removeprefix(_CALLING))
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                step["tool_calls"] = None
         elif text.startswith(_OBSERVED):
             step["observations"] = text.removeprefix(_OBSERVED)
         else:
             step["error"] = text.partition(_FAILED)[2] or text
-    calls = tool_calls(step)
     gives_answer = any(
-        call.name == FINAL or (call.name == CODE and FINAL in names_called(call.arguments)) for call in calls
+        call.name == FINAL or (call.name == CODE and FINAL in names_called(call.arguments)) for call in tool_calls(step)
     )
     if gives_answer and "error" not in step:
         step["is_final_answer"] = True
         observed = step.get("observations", "")
         step["action_output"] = observed.rpartition(_LAST)[2] or observed
     return step
-
-
-def _listed(text: str) -> object:
-    """The calls of a message, which stand there as Python writes them."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None

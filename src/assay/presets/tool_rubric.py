@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.checks.expected import exact, required
@@ -11,17 +10,21 @@ from assay.criterion import Criterion
 from assay.errors import RubricError
 from assay.graders.verdicts import field_of
 from assay.identity import name_of
-from assay.messages import ToolCall, chat_of, message_text, role_of, tool_calls
+from assay.messages import chat_of, message_text, role_of, tool_calls
 from assay.parsers import Parser, XMLParser
 from assay.parsers.xml import every_span
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.tools import is_failure
-from assay.types import Message, Messages
+from assay.types import Messages
 from assay.wording import short_repr
 
 USUAL_WEIGHTS = (1.0, 0.2, 0.2)
 """Of the answer, the calls and the format, unless you say otherwise: what people from verifiers expect."""
+TAG = "tool"
+"""The tag in which a model writes a call, where it has no other way to call."""
+RESULT = "result"
+"""The tag in which the environment replies to such a call."""
 
 Measure: TypeAlias = Literal["reward", "count", "attempt"]
 
@@ -72,16 +75,22 @@ class ToolRubric(Rubric):
         """
         self.tools = _by_name(tools)
         """The tools by the names that a model calls them by."""
-        self.env_parser = _checked_parser(env_parser or XMLParser([RESULT]))
-        answer, execution, form = _three(weights)
-        criteria = [
-            Criterion.of(self.correct_answer_reward_func, answer),
-            Criterion.of(self.tool_execution_reward_func, execution),
-            Criterion.of(self.format_reward_func, form),
-        ]
-        for name in self.tools:
-            checks = [ToolMetric(self, name, measure) for measure in _MEASURES]
-            criteria += [Criterion.of(check, 0.0) for check in checks]
+        self.env_parser = env_parser or XMLParser([RESULT])
+        if not any(RESULT in names for names in getattr(self.env_parser, "fields", ())):
+            raise RubricError(
+                f"env_parser is {short_repr(env_parser)}, which reads no <{RESULT}>: give XMLParser([{RESULT!r}])"
+            )
+        given: Any = USUAL_WEIGHTS if weights is None else weights
+        three = [] if isinstance(given, str) or not hasattr(given, "__iter__") else [*given]
+        if len(three) != 3:
+            raise RubricError(
+                f"weights is {short_repr(weights)}: give three numbers, for the answer, the calls and the "
+                "format; other checks get theirs in add_reward_func"
+            )
+        checks = (self.correct_answer_reward_func, self.tool_execution_reward_func, self.format_reward_func)
+        criteria = [Criterion.of(check, weight) for check, weight in zip(checks, three, strict=True)]
+        measures: tuple[Measure, ...] = ("reward", "count", "attempt")
+        criteria += [Criterion.of(ToolMetric(self, name, measure), 0.0) for name in self.tools for measure in measures]
         super().__init__(criteria, None, parser, **rubric)
 
     def _default_parser(self) -> Parser:
@@ -97,7 +106,12 @@ class ToolRubric(Rubric):
         found = self._answer(completion)
         if found is None:
             return Score(0.0, "the parser reads no answer in it")
-        if _is_same(found, expected):
+        same = str(found).strip() == str(expected).strip()
+        try:
+            same = same or exact(found) == exact(expected)
+        except ValueError:  # one of them is no number
+            same = False
+        if same:
             return Score(1.0, "the answer is as expected")
         return Score(0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected")
 
@@ -111,7 +125,9 @@ class ToolRubric(Rubric):
 
     def format_reward_func(self, completion: Messages, **kwargs: Any) -> float:
         """How well the parser's format is kept. What calls a tool natively has none to keep."""
-        return format_of(completion, self.parser)
+        if isinstance(completion, str) or isinstance(self.parser, ToolParser):
+            return self.parser.format_score(completion)
+        return self.parser.format_score([m for m in chat_of(completion) if not tool_calls(m)])
 
     def _answer(self, completion: Messages) -> Any:
         return self.parser.parse_answer(completion)
@@ -131,15 +147,10 @@ class ToolMetric:
     def __call__(self, completion: Messages, **kwargs: Any) -> float:
         uses = [use for use in self.rubric.tool_uses(completion) if use.name == self.tool]
         succeeded = sum(bool(use.succeeded) for use in uses)
-        if self.measure == "attempt":
-            return float(len(uses))
-        return float(succeeded if self.measure == "count" else succeeded > 0)
+        return float({"attempt": len(uses), "count": succeeded, "reward": succeeded > 0}[self.measure])
 
     def __repr__(self) -> str:
         return f"<ToolMetric {self.name}>"
-
-
-_MEASURES: tuple[Measure, ...] = ("reward", "count", "attempt")
 
 
 def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
@@ -147,57 +158,21 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
         raise RubricError(f"tools is {short_repr(cast('object', tools))}: give a list of tools")
     found: dict[str, Any] = {}
     for place, tool in enumerate(tools, start=1):
-        name = _name(tool)
-        if not name:
+        if isinstance(tool, Mapping):  # a JSON schema, in an envelope or not
+            schema = cast("Mapping[str, Any]", tool)
+            inner = schema.get("function")
+            name: Any = cast("Mapping[str, Any]", inner if isinstance(inner, Mapping) else schema).get("name")
+        else:
+            name = tool.strip() if isinstance(tool, str) else name_of(tool)
+        if not name or not isinstance(name, str):
             raise RubricError(
-                f"tool {place} ({short_repr(tool)}) has no name, so no model could call it: define it "
+                f"tool {place} ({short_repr(cast('object', tool))}) has no name, so no model could call it: define it "
                 "with def, or give it a `name`"
             )
         if name in found:
             raise RubricError(f"two tools are called {name!r}, and calls do not say which is meant: rename one")
         found[name] = tool
     return found
-
-
-def _name(tool: Any) -> str:
-    """The name a model calls a tool by; empty when it has none."""
-    if isinstance(tool, str):
-        return tool.strip()
-    if isinstance(tool, Mapping):
-        schema = cast("Mapping[str, Any]", tool)
-        inner = schema.get("function")
-        name = cast("Mapping[str, Any]", inner if isinstance(inner, Mapping) else schema).get("name")
-        return name if isinstance(name, str) else ""
-    return name_of(tool)
-
-
-def _three(weights: Sequence[float] | None) -> Sequence[float]:
-    given: Any = USUAL_WEIGHTS if weights is None else weights
-    three = [] if isinstance(given, str) or not hasattr(given, "__iter__") else [*given]
-    if len(three) != 3:
-        raise RubricError(
-            f"weights is {short_repr(weights)}: give three numbers, for the answer, the calls and the "
-            "format; other checks get theirs in add_reward_func"
-        )
-    return three
-
-
-def _checked_parser(parser: XMLParser) -> XMLParser:
-    names = [name for names in getattr(parser, "fields", ()) for name in names]
-    if RESULT not in names:
-        raise RubricError(
-            f"env_parser is {short_repr(parser)}, which reads no <{RESULT}>: give XMLParser([{RESULT!r}])"
-        )
-    return parser
-
-
-def _is_same(found: Any, expected: Any) -> bool:
-    if str(found).strip() == str(expected).strip():
-        return True
-    try:
-        return exact(found) == exact(expected)
-    except ValueError:  # one of them is no number
-        return False
 
 
 class ToolParser(XMLParser):
@@ -234,34 +209,13 @@ class ToolParser(XMLParser):
         chat = chat_of(completion)
         if not any(map(tool_calls, chat)):
             return super().format_score(completion)
-        scores = [self._spoken_score(m) for m in without_calls(chat) if role_of(m) == "assistant"]
+        texts = [message_text(m) for m in chat if not tool_calls(m) and role_of(m) == "assistant"]
+        by_tags = super().format_score
+        scores = [by_tags(text) if self._tag.search(text) else float(bool(text.strip())) for text in texts]
         return sum(scores) / len(scores) if scores else 0.0
-
-    def _spoken_score(self, message: Message) -> float:
-        text = message_text(message)
-        return super().format_score(text) if self._tag.search(text) else float(bool(text.strip()))
 
     def _settings(self) -> list[str]:
         return []
-
-
-def without_calls(chat: Sequence[Any]) -> list[Any]:
-    """The messages that call no tool natively."""
-    return [message for message in chat if not tool_calls(message)]
-
-
-def format_of(completion: Messages, parser: Parser) -> float:
-    """How well a completion keeps a parser's format, as far as it is made of words."""
-    if isinstance(completion, str) or isinstance(parser, ToolParser):
-        return parser.format_score(completion)
-    return parser.format_score(without_calls(chat_of(completion)))
-
-
-TAG = "tool"
-"""The tag in which a model writes a call, where it has no other way to call."""
-RESULT = "result"
-"""The tag in which the environment replies to such a call."""
-_REPLIES = ("tool", "user")
 
 
 def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
@@ -277,74 +231,54 @@ def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
     >>> tool_uses(chat, XMLParser(["result"]))
     [ToolUse(name='add', arguments='{"to": 4}', succeeded=False)]
     """
-    uses: list[ToolUse] = []
-    for said, replies in _turns(completion):
-        calls = tool_calls(said)
-        uses += _native(calls, replies) if calls else _tagged(said, replies, env_parser)
-    return uses
+    # What the model said each time, and the replies up to the next time.
+    turns: list[tuple[object, list[object]]] = []
+    for message in [completion] if isinstance(completion, str) else chat_of(completion):
+        if isinstance(completion, str) or role_of(message) == "assistant":
+            turns.append((message, []))
+        elif turns and role_of(message) in ("tool", "user"):
+            turns[-1][1].append(message)
+    return [
+        use
+        for said, replies in turns
+        for use in (_native(said, replies) if tool_calls(said) else _tagged(said, replies, env_parser))
+    ]
 
 
-def _turns(completion: Messages) -> Iterator[tuple[object, list[object]]]:
-    """What the model said each time, and the messages up to the next time."""
-    if isinstance(completion, str):
-        yield completion, []
-        return
-    said: object = None
-    replies: list[object] = []
-    for message in chat_of(completion):
-        if role_of(message) == "assistant":
-            if said is not None:
-                yield said, replies
-            said, replies = message, []
-        elif role_of(message) in _REPLIES:
-            replies.append(message)
-    if said is not None:
-        yield said, replies
-
-
-def _native(calls: Sequence[ToolCall], replies: Sequence[object]) -> Iterator[ToolUse]:
+def _native(said: object, replies: Sequence[object]) -> Iterator[ToolUse]:
     """Calls with the replies to them: by their id, and in order where there is none that fits."""
+    calls = tool_calls(said)
     left = dict(enumerate(reply for reply in replies if role_of(reply) == "tool"))
     by_id: dict[str, deque[int]] = defaultdict(deque)
     for number, reply in left.items():
         by_id[str(field_of(reply, "tool_call_id"))].append(number)
     # Each is looked up, since a model can write thousands of calls.
-    answers: dict[int, object] = {}
-    for place, call in enumerate(calls):
-        if call.id and by_id.get(call.id):
-            answers[place] = left.pop(by_id[call.id].popleft())
+    answers = [left.pop(by_id[call.id].popleft()) if call.id and by_id.get(call.id) else None for call in calls]
     others = iter(left.values())
-    for place, call in enumerate(calls):
-        reply = answers[place] if place in answers else next(others, None)
-        succeeded = None if reply is None else not is_failure(message_text(reply))
-        yield ToolUse(call.name, call.arguments, succeeded)
+    for call, answer in zip(calls, answers, strict=True):
+        reply = next(others, None) if answer is None else answer
+        yield ToolUse(call.name, call.arguments, None if reply is None else not is_failure(message_text(reply)))
 
 
-def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Sequence[ToolUse]:
+def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Iterator[ToolUse]:
     """Calls in tags, with the results that answer the last of them."""
     text = message_text(said)
     calls = [text[span.start : span.end] for span in every_span(text, TAG)]
-    if not calls:
-        return ()
     results = [
         result
-        for reply in replies
+        for reply in (replies if calls else ())
         for result in cast("list[str]", getattr(env_parser.parse_all(message_text(reply)), RESULT))
     ]
-    outcomes = [not is_failure(result) for result in results[-len(calls) :]]
+    outcomes: list[bool | None] = [not is_failure(result) for result in results[-len(calls) :]]
     # A reply without a result says that something went wrong; no reply says nothing.
     unknown = False if replies else None
-    pairs = zip_longest(reversed(calls), reversed(outcomes), fillvalue=unknown)
-    uses = [_read(cast("str", call), outcome) for call, outcome in pairs]
-    return uses[::-1]
-
-
-def _read(call: str, succeeded: Any) -> ToolUse:
-    try:
-        asked: Any = json.loads(call)
-    except (ValueError, RecursionError):
-        asked = None
-    name = field_of(asked, "name")
-    if not isinstance(name, str):
-        return ToolUse("", call.strip(), succeeded)
-    return ToolUse(name, json.dumps(field_of(asked, "args") or {}), succeeded)
+    for call, succeeded in zip(calls, [unknown] * (len(calls) - len(outcomes)) + outcomes, strict=True):
+        try:
+            asked: Any = json.loads(call)
+        except (ValueError, RecursionError):
+            asked = None
+        name = field_of(asked, "name")
+        if isinstance(name, str):
+            yield ToolUse(name, json.dumps(field_of(asked, "args") or {}), succeeded)
+        else:
+            yield ToolUse("", call.strip(), succeeded)
