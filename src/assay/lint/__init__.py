@@ -6,7 +6,7 @@ rules         what is wrong with one criterion by itself
 conflicts     what is wrong with criteria beside each other
 run_rules     what the verdicts of a run tell; needs the extra `trust`
 fix           a rubric file with what can be mended mended
-lexicon       the words of requirements; the lists of them are `words.toml`
+lexicon       the words of requirements; the data are `words.toml` and `patterns.toml`
 """
 
 from assay.lint.findings import RULES as RULES

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.criterion import NOT_APPLICABLE, Condition, Criterion
+from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.lint.findings import Hit
 from assay.lint.lexicon import LONGEST, pattern, word_lists, words
 
@@ -20,7 +20,6 @@ from assay.lint.lexicon import LONGEST, pattern, word_lists, words
 _WORD = re.compile(r"\d[\d.,:/]*\d|\d|[^\W\d_][\w'’+#-]*[\w+#]|[^\W\d_]")
 _SAYING: Final = "say"
 _SAME: Final = {word: group.split()[0] for group in word_lists()["same"] for word in group.split()}
-_ORDERED = pattern(r"\b<ordering>\b")
 
 
 class Claim(NamedTuple):
@@ -50,7 +49,7 @@ def claim_of(requirement: str) -> Claim:
     stems = [_stem(word) for word in folded if word not in words("empty") and not _denies(word)]
     told = [stem for stem in stems if stem != _SAYING]
     stems = told or stems  # that it is to be said goes without saying
-    ordered = _ORDERED.search(requirement) is not None
+    ordered = pattern("ordered").search(requirement) is not None
     return Claim(tuple(stems), frozenset(stems), denials % 2 == 1, ordered)
 
 
@@ -76,14 +75,6 @@ def _stem(word: str) -> str:
 
 # How long a whole response may be.
 
-_LIMIT = pattern(
-    r"(?:(?P<least><least>)|<most>) (?P<number>\d[\d,]*) "
-    r"(?P<unit>word|sentence|character|paragraph|line|page|bullet point|item)s?\b"
-)
-_WHOLE = pattern(r"^\W*(?:(?:the|this) )?(?:\w+ ){0,2}?(?:<whole_has> )*$")
-"""What stands before a limit of the whole, and not of each paragraph or of the summary at the end."""
-_REST = pattern(r"\s*(?:long|in length|in total|overall)?\s*[.!]?\s*$")
-
 
 class Limit(NamedTuple):
     """A number of words, sentences and the like that a response must have, or may not pass."""
@@ -100,10 +91,10 @@ def limit_of(requirement: str) -> Limit | None:
     Limit(is_least=False, number=200, unit='word')
     >>> limit_of("The second paragraph has at most 200 words and no list")
     """
-    found = _LIMIT.search(requirement[:1000])
-    if found is None or not _WHOLE.match(requirement[: found.start()]):
+    found = pattern("limit").search(requirement[:1000])
+    if found is None or not pattern("whole").match(requirement[: found.start()]):
         return None
-    if not _REST.match(requirement, found.end()):
+    if not pattern("rest").match(requirement, found.end()):
         return None
     number = int(found["number"].replace(",", ""))
     return Limit(found["least"] is not None, number, found["unit"].lower())
@@ -117,28 +108,32 @@ def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
 
     Criteria that are asked on different conditions need not meet, and are not compared.
     """
-    claims: dict[object, list[int]] = defaultdict(list)
-    limits: dict[object, list[tuple[int, Limit]]] = defaultdict(list)
+    claims: dict[object, list[Criterion]] = defaultdict(list)
+    limits: dict[object, list[tuple[Criterion, Limit]]] = defaultdict(list)
     for index, criterion in enumerate(criteria):
         if criterion.requirement is None:
             continue
         claim, limit = claim_of(criterion.requirement), limit_of(criterion.requirement)
         if claim.words:
-            yield from _against_claims(criteria, index, claim, claims[criterion.when, claim.bag])
+            before = claims[criterion.when, claim.bag]
+            for first in before:
+                other = claim_of(first.requirement or "")
+                if claim.words == other.words or not (claim.ordered or other.ordered):
+                    yield index, _clash(first, criterion, claim.denied != other.denied)
+                    break
+            before.append(criterion)
         if limit is not None and criterion.weight > 0:
-            yield from _against_limits(criteria, index, limit, limits[criterion.when, limit.unit])
-
-
-def _against_claims(
-    criteria: Sequence[Criterion], index: int, claim: Claim, before: list[int]
-) -> Iterator[tuple[int, Hit]]:
-    """What is wrong between a criterion and the first one of the same words; notes it among them."""
-    for first in before:
-        other = claim_of(criteria[first].requirement or "")
-        if claim.words == other.words or not (claim.ordered or other.ordered):
-            yield index, _clash(criteria[first], criteria[index], claim.denied != other.denied)
-            break
-    before.append(index)
+            others = limits[criterion.when, limit.unit]
+            for first, other in others:
+                least, most = (limit, other) if limit.is_least else (other, limit)
+                if limit.is_least != other.is_least and least.number > most.number:
+                    message = (
+                        f"no response has at least {least.number} {limit.unit}s, and at most {most.number} as "
+                        f"well, as this one and '{first.name}' ask"
+                    )
+                    yield index, Hit("R008", message, "keep one of the two, or let them meet")
+                    break
+            others.append((criterion, limit))
 
 
 def _clash(first: Criterion, second: Criterion, opposed: bool) -> Hit:
@@ -147,34 +142,10 @@ def _clash(first: Criterion, second: Criterion, opposed: bool) -> Hit:
     if signs and opposed == (signs > 0):
         said = "is the opposite of" if opposed else "asks the same as"
         how = "both weights have one sign" if opposed else "the weights have opposite signs"
-        return Hit(
-            "R008",
-            f"it {said} '{first.name}', and {how} ({first.weight:+g} and {second.weight:+g})",
-            "keep one of the two",
-            "requirement" if opposed else "weight",
-        )
-    said = "turns round what" if opposed else "asks what"
-    return Hit(
-        "R007",
-        f"it {said} '{first.name}' asks, so one thing is counted twice",
-        "drop one of the two, and give the other the weight that the thing deserves",
-    )
-
-
-def _against_limits(
-    criteria: Sequence[Criterion], index: int, limit: Limit, before: list[tuple[int, Limit]]
-) -> Iterator[tuple[int, Hit]]:
-    """A least that is more than a most, or the other way round; notes the limit among them."""
-    for first, other in before:
-        least, most = (limit, other) if limit.is_least else (other, limit)
-        if limit.is_least != other.is_least and least.number > most.number:
-            message = (
-                f"no response has at least {least.number} {limit.unit}s, and at most {most.number} as "
-                f"well, as this one and '{criteria[first].name}' ask"
-            )
-            yield index, Hit("R008", message, "keep one of the two, or let them meet")
-            break
-    before.append((index, limit))
+        message = f"it {said} '{first.name}', and {how} ({first.weight:+g} and {second.weight:+g})"
+        return Hit("R008", message, "keep one of the two", "requirement" if opposed else "weight")
+    message = f"it {'turns round what' if opposed else 'asks what'} '{first.name}' asks, so one thing is counted twice"
+    return Hit("R007", message, "drop one of the two, and give the other the weight that the thing deserves")
 
 
 # R009: conditions that can never hold, so that a criterion is never asked, or never passes.
@@ -205,30 +176,17 @@ def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
         other = by_name.get(condition.criterion)
         if other is None or not other.judged:
             continue  # what code answers, it may answer in any way
-        wanted = _wanted(condition, other)
-        before = left.get(other.name, _possible(other))
+        passing = (verdict for verdict, value in other.values.items() if other.passes(value))
+        wanted = frozenset(condition.verdicts or passing)
+        may_not_apply = other.allow_na or bool(other.when)
+        possible = frozenset((*other.choices, NOT_APPLICABLE) if may_not_apply else other.choices)
+        before = left.get(other.name, possible)
         left[other.name] = before & wanted
         if not left[other.name]:
-            return _contradiction(condition, other, before)
+            offered = ", ".join(verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before)
+            needs = " or ".join(condition.verdicts) or "to be met"
+            return f"it needs {other.name!r} {needs}, which can only be {offered}"
         if NOT_APPLICABLE not in wanted:
             waiting.extend(step for step in other.when if step not in seen)
             seen.update(other.when)
     return ""
-
-
-def _contradiction(condition: Condition, other: Criterion, before: frozenset[str]) -> str:
-    wanted = " or ".join(condition.verdicts) or "to be met"
-    offered = ", ".join(verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before)
-    return f"it needs {other.name!r} {wanted}, which can only be {offered}"
-
-
-def _possible(criterion: Criterion) -> frozenset[str]:
-    may_not_apply = criterion.allow_na or bool(criterion.when)
-    return frozenset((*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices)
-
-
-def _wanted(condition: Condition, other: Criterion) -> frozenset[str]:
-    """The verdicts that a condition is content with."""
-    if condition.verdicts:
-        return frozenset(condition.verdicts)
-    return frozenset(verdict for verdict, value in other.values.items() if other.passes(value))

@@ -6,9 +6,11 @@ Values are changed where they stand in the text, so that every comment, blank li
 import codecs
 import difflib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -74,25 +76,31 @@ def fix_rubric(
     node = read_file(path)
     rubric = rubric_at(node, allow_code=allow_code)
     items = [item for criteria in place_criteria(rubric, node) for item in criteria]
-    found = [(item, _open_hits(item, ignore)) for item in items]
-    changes = {item.path: _certain(item, hits) for item, hits in found}
+    changes: dict[KeyPath, Change] = {}
+    left: list[tuple[PlacedCriterion, list[Hit]]] = []
+    for item in items:
+        found = hits_of_criterion(item.criterion)
+        hits = [hit for hit in found if hit.rule not in ignore and not item.ignores(hit.rule)]
+        changes[item.path] = change = _certain(item, {hit.rule for hit in hits})
+        rewritable = [hit for hit in hits if hit.rule in REWRITABLE]
+        if rewritable and not change.requirements:
+            left.append((item, rewritable))
     notes: list[str] = []
     if model is not None:
-        left = [
-            (item, rewritable)
-            for item, hits in found
-            if not changes[item.path].requirements and (rewritable := [hit for hit in hits if hit.rule in REWRITABLE])
-        ]
-        proposed, notes = run_sync(_propose(left, model))
-        for key_path, requirements in proposed.items():
-            changes[key_path] = changes[key_path]._replace(requirements=requirements)
+        for (item, _), answer in zip(left, run_sync(_propose(left, model_of(model))), strict=True):
+            if isinstance(answer, str):
+                notes.append(answer)
+            else:
+                changes[item.path] = changes[item.path]._replace(requirements=answer)
     editor, made = _Editor(node), list[Change]()
     waited_for = {name for item in items for name, _ in item.criterion.when}
     for change in changes.values():
+        name = change.item.criterion.name
+        if change.requirements and name in waited_for:
+            change = change._replace(name=name)  # the `when` of another criterion knows it by that
         if not (change.requirements or change.choices):
             continue
         try:
-            change = _keep_name(change, waited_for)
             editor.edits(change)
         except EditError as error:
             notes.append(f"{change.item.name}: {error}")
@@ -107,10 +115,6 @@ def fix_rubric(
     return RubricFix(Path(str(node.document.path)), editor.text, after, changed, tuple(notes))
 
 
-def _open_hits(item: PlacedCriterion, ignore: Collection[str]) -> list[Hit]:
-    return [hit for hit in hits_of_criterion(item.criterion) if hit.rule not in ignore and not item.ignores(hit.rule)]
-
-
 class Change(NamedTuple):
     """What becomes of one criterion."""
 
@@ -123,34 +127,21 @@ class Change(NamedTuple):
     """A name to write down, since others know it by that; empty when none is needed."""
 
 
-def _keep_name(change: Change, waited_for: Collection[str]) -> Change:
-    """The change, with the old name written down when the `when` of another criterion knows it."""
-    name = change.item.criterion.name
-    if not change.requirements or name not in waited_for:
-        return change
-    if len(change.requirements) > 1:
-        raise EditError(f"it asks two things, and the `when` of another asks for {name!r}: split it by hand")
-    return change._replace(name=name)
-
-
 # What is certain.
 
 _SURELY_REVERSED: Final = frozenset((("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad")))
 """Scales of two that can only be meant the other way round."""
-_FAILS_NOT = pattern(r"\b(?:does|(?P<duty>do|should|must|shall|will|can))(?: not|n['’]t) fail to (?P<verb>[a-z]+)\b")
 
 
-def _certain(item: PlacedCriterion, hits: Sequence[Hit]) -> Change:
+def _certain(item: PlacedCriterion, broken: Collection[str]) -> Change:
     """The change that needs no judgement; it may change nothing."""
-    rules = {hit.rule for hit in hits}
-    criterion = item.criterion
-    change = Change(item)
-    if "R006" in rules and criterion.requirement is not None:
+    criterion, change = item.criterion, Change(item)
+    if "R006" in broken and criterion.requirement is not None:
         said = said_once(criterion.requirement)
         mended = criterion.with_fields(requirement=said or criterion.requirement)
         if all(hit.rule != "R006" for hit in hits_of_criterion(mended)):
             change = change._replace(requirements=(said,))
-    if "R011" in rules and tuple(c.casefold() for c in criterion.choices) in _SURELY_REVERSED:
+    if "R011" in broken and tuple(c.casefold() for c in criterion.choices) in _SURELY_REVERSED:
         change = change._replace(choices=criterion.choices[::-1])
     return change
 
@@ -163,7 +154,7 @@ def said_once(requirement: str) -> str:
     >>> said_once("The reply should not fail to say so")
     'The reply should say so'
     """
-    found = _FAILS_NOT.search(requirement)
+    found = pattern("fails_not").search(requirement)
     if found is None:
         return ""
     verb, duty = found["verb"].lower(), (found["duty"] or "").lower()
@@ -183,46 +174,36 @@ class ProposedWording(BaseModel):
     requirements: list[str] = Field(min_length=1, max_length=MOST_PARTS)
 
 
-async def _propose(
-    items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Any
-) -> tuple[dict[KeyPath, tuple[str, ...]], list[str]]:
-    """The requirements that a model proposes by the path of the criterion, and why it proposes none for others."""
-    asking: Model = model_of(model)
+async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Model) -> list[tuple[str, ...] | str]:
+    """The requirements that a model proposes for each criterion, or why it proposes none."""
 
     async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> tuple[str, ...] | str:
         item, hits = broken
+        criterion, wrong = item.criterion, {hit.rule for hit in hits}
+        question = {
+            "requirement": criterion.requirement,
+            "weight": criterion.weight,
+            "choices": list(criterion.choices),
+            "problems": [f"{hit.message}; {hit.fix}" for hit in hits],
+        }
+        user = json.dumps(question, ensure_ascii=False, indent=1)
+
+        def check(value: Any) -> str | None:
+            return _complaint(criterion, value.requirements, wrong)
+
+        asked = replace(
+            Request.of(system_prompt("lint_rewrite", "assay.lint"), user, schema=ProposedWording),
+            check=check,
+            prompt=prompt_version("lint_rewrite", "assay.lint"),
+            question=criterion.question_hash,
+        )
         try:
-            reply = await asking(_request(item.criterion, hits))
+            reply = await model(asked)
         except ModelError as error:
             return f"{item.name}: {error}"
         return tuple(" ".join(text.split()) for text in reply.value.requirements)
 
-    answers = await side_by_side(one, items, limit=AT_ONCE) if items else []
-    both = [(item.path, answer) for (item, _), answer in zip(items, answers, strict=True)]
-    proposed = {path: answer for path, answer in both if not isinstance(answer, str)}
-    return proposed, [answer for _, answer in both if isinstance(answer, str)]
-
-
-def _request(criterion: Criterion, hits: Sequence[Hit]) -> Request:
-    question = {
-        "requirement": criterion.requirement,
-        "weight": criterion.weight,
-        "choices": list(criterion.choices),
-        "problems": [f"{hit.message}; {hit.fix}" for hit in hits],
-    }
-    asked = Request.of(
-        system_prompt("lint_rewrite", "assay.lint"),
-        json.dumps(question, ensure_ascii=False, indent=1),
-        schema=ProposedWording,
-    )
-    wrong = {hit.rule for hit in hits}
-
-    def check(value: Any) -> str | None:
-        return _complaint(criterion, value.requirements, wrong)
-
-    return replace(
-        asked, check=check, prompt=prompt_version("lint_rewrite", "assay.lint"), question=criterion.question_hash
-    )
+    return await side_by_side(one, items, limit=AT_ONCE) if items else []
 
 
 def _complaint(criterion: Criterion, requirements: Sequence[str], wrong: set[str]) -> str | None:
@@ -255,37 +236,30 @@ class _Editor:
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
 
     def apply(self, changes: Sequence[Change]) -> Node:
-        """The file with these changes made. Raises `EditError` when one cannot be made.
-
-        It is read back, and holds what it should, or it is not handed out.
-        """
-        text = self.text
-        edits = [edit for change in changes for edit in self.edits(change)]
-        for start, end, instead in sorted(edits, reverse=True):
+        """The file with these changes made, read back. Raises `EditError` when it does not hold what it should."""
+        text, expected = self.text, deepcopy(self.node.data)
+        for start, end, instead in sorted((edit for change in changes for edit in self.edits(change)), reverse=True):
             text = text[:start] + instead + text[end:]
-        document = self.node.document
-        mended = read_text(text, document.format, document.path)
-        if mended.data != self._expected(changes):
-            raise EditError("it is written in a way that cannot be edited in place: do it by hand")
-        return mended
-
-    def _expected(self, changes: Sequence[Change]) -> Any:
-        """What the file should hold afterwards."""
-        data = deepcopy(self.node.data)
         # From the last to the first: a split moves only what comes after it.
         for change in sorted(changes, key=_order, reverse=True):
             *around, index = change.item.path
-            entries = _at(data, around)
+            entries = reduce(getitem, around, expected)
             assert isinstance(index, int)
             entries[index : index + 1] = _parts(entries[index], change)
-        return data
+        document = self.node.document
+        mended = read_text(text, document.format, document.path)
+        if mended.data != expected:
+            raise EditError("it is written in a way that cannot be edited in place: do it by hand")
+        return mended
 
     def edits(self, change: Change) -> list[tuple[int, int, str]]:
         """What one change puts where."""
+        if change.name and len(change.requirements) > 1:
+            raise EditError(f"it asks two things, and the `when` of another asks for {change.name!r}: split it by hand")
         if self.node.document.format == "toml":
             raise EditError("TOML is not edited in place: do it by hand")
         path = change.item.path
-        entry: dict[str, Any] = _at(self.node.data, path)
+        entry: dict[str, Any] = reduce(getitem, path, self.node.data)
         edits: list[tuple[int, int, str]] = []
         if change.choices:  # each goes with its quotation marks
             here = [self._position((*path, "choices", n)) for n in range(len(change.choices))]
@@ -295,23 +269,18 @@ class _Editor:
                 edits.append((each.start, each.end, label_of[label]))
         if change.requirements:
             first, *others = _parts(entry, change)
-            edits += self._rewrite(path, entry, first)
+            # The requirement in its place, fields that are new after it, and a new weight.
+            here = self._position((*path, "requirement"))
+            words = self._scalar(first["requirement"], here)
+            words += "".join(self._field(key, value, here) for key, value in first.items() if key not in entry)
+            # A block ends with its line.
+            edits.append((here.start, here.end, words + self.newline * (self.text[here.end - 1] == "\n")))
+            if "weight" in entry and first["weight"] != entry["weight"]:
+                weight = self._position((*path, "weight"))
+                edits.append((weight.start, weight.end, json.dumps(first["weight"])))
             if others:
                 edits.append(self._append(path, others))
         return edits
-
-    def _rewrite(
-        self, path: KeyPath, before: Mapping[str, Any], after: Mapping[str, Any]
-    ) -> Iterator[tuple[int, int, str]]:
-        """The requirement in its place, fields that are new after it, and a new weight."""
-        here = self._position((*path, "requirement"))
-        words = self._scalar(after["requirement"], here)
-        words += "".join(self._field(key, value, here) for key, value in after.items() if key not in before)
-        # A block ends with its line.
-        yield here.start, here.end, words + self.newline * (self.text[here.end - 1] == "\n")
-        if "weight" in before and after["weight"] != before["weight"]:
-            weight = self._position((*path, "weight"))
-            yield weight.start, weight.end, json.dumps(after["weight"])
 
     def _field(self, key: str, value: Any, beside: Position) -> str:
         if beside.key_start is None or beside.in_brackets:
@@ -393,12 +362,6 @@ def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
             part["weight"] = round(float(entry.get("weight", 1.0)) / count, 6)
         parts.append(part)
     return parts
-
-
-def _at(data: Any, path: Iterable[str | int]) -> Any:
-    for step in path:
-        data = data[step]
-    return data
 
 
 def _order(change: Change) -> list[str]:

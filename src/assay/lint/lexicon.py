@@ -18,9 +18,9 @@ BLANK: Final = "¤"
 
 
 @cache
-def word_lists() -> dict[str, Any]:
-    """What stands in `words.toml`."""
-    return tomllib.loads(files("assay.lint").joinpath("words.toml").read_text(encoding="utf-8"))
+def word_lists(file: str = "words.toml") -> dict[str, Any]:
+    """What stands in `words.toml`, or in the other file."""
+    return tomllib.loads(files("assay.lint").joinpath(file).read_text(encoding="utf-8"))
 
 
 @cache
@@ -45,23 +45,35 @@ def words(names: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def pattern(text: str) -> re.Pattern[str]:
-    """A pattern in which a space is white space, and `<name>` any word of the list of that name.
+@cache
+def pattern(name: str) -> re.Pattern[str]:
+    """The pattern of this name in `patterns.toml`.
+
+    >>> pattern("fails_not").findall("It must not fail to cite")
+    [('must', 'cite')]
+    """
+    return compiled(word_lists("patterns.toml")["patterns"][name])
+
+
+def compiled(text: str) -> re.Pattern[str]:
+    """A pattern in which a space is white space, and `<name>` any word of the list of that name, or a fragment.
 
     Of white space at most two characters in a row: `text_of` leaves no more, and no text can make it slow.
-
-    >>> pattern("<to_fail> cite").findall("Neglect to cite")
-    ['Neglect to cite']
     """
+    return re.compile(_expanded(text).replace(" ", r"\s{1,2}"), re.IGNORECASE | re.DOTALL)
+
+
+def _expanded(text: str) -> str:
+    fragments = word_lists("patterns.toml")["fragments"]
+
+    def instead(found: re.Match[str]) -> str:
+        if found[1] in fragments:
+            return _expanded(fragments[found[1]])
+        ordered = sorted(words(found[1]), key=lambda term: (-len(term), term))
+        return "(?:" + "|".join(re.escape(term).replace("_", " ") for term in ordered) + ")"
+
     # The name of a group stands in the same brackets.
-    text = re.sub(r"(?<!\?P)<([a-z_.|-]+)>", lambda found: _any_of(words(found[1])), text)
-    return re.compile(text.replace(" ", r"\s{1,2}"), re.IGNORECASE | re.DOTALL)
-
-
-def _any_of(terms: frozenset[str]) -> str:
-    """A pattern for any of these, the longest first."""
-    ordered = sorted(terms, key=lambda term: (-len(term), term))
-    return "(?:" + "|".join(re.escape(term).replace("_", r"\s{1,2}") for term in ordered) + ")"
+    return re.sub(r"(?<!\?P)<([a-z_.|-]+)>", instead, re.sub(r"(?:^|\n)  ", "", text))
 
 
 def third_person(verb: str) -> str:
@@ -90,24 +102,11 @@ _QUOTED = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_END = r"(?=[.;!?](?: |$)|\n\n|$)"
-_REPORTED = pattern(
-    r"\b<reporting.both>(?: <to_whom>){0,4} <that>\b(?P<content>.*?)" + _END
-    + r"|\b(?:says?|claims?|argues?|asserts?) (?P<said>.*?)" + _END
-    + r"|\b(?:recommend|advis|suggest|encourag|propos)\w* (?:against )?(?P<advised>\w+ing\b.*?)" + _END
-    + r"|\b(?:describ|call|label|classif|characteri[sz]|refer)\w*\b[^.;]*?\bas (?P<named>.*?)" + _END
-)  # fmt: skip
-_SPEAKS_AGAIN = pattern(r"(?:,| and| but| then| as well as) (?:also |then )?<reporting.both|acts-worldly.s>\b")
 _LEVEL = re.compile(
     r"""^\s* (?:[-*•]\s*)? (?:score|level|grade|points?)? \s*
         ["'(]? \d{1,3} ["')]? \s* (?:points?)? \s* [:=–-] \s""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-_BOUND = pattern(
-    r"\b<bounds> (?:the )?(?:\d|<numbers>\b)|\b(?:\d+|<numbers>) (?:or|and) (?:more|fewer|less)\b"
-    r"|\b\d+\s*(?:-|–|to)\s*\d+\b"
-)
-_EXPLAINED = pattern(r": \S+ \S+ \S+|\([^()]*?\S+ \S+[^()]*\)|\b<that_is>(?!\w)|\benough (?:\w+ )?(?:to|that|for)\b")
 
 
 @dataclass(frozen=True)
@@ -134,17 +133,17 @@ class RequirementText:
     @cached_property
     def own(self) -> str:
         """As `lead`, without what the response is to report, either."""
-        return _REPORTED.sub(_without_content, self.lead)
+        return pattern("reported").sub(_without_content, self.lead)
 
     @cached_property
     def is_bounded(self) -> bool:
         """Whether it gives a number as a bound: `at least three`, `2 to 4`."""
-        return _BOUND.search(self.plain) is not None
+        return pattern("bound").search(self.plain) is not None
 
     @cached_property
     def explains_itself(self) -> bool:
         """Whether it goes on to say what it means: after a colon, in brackets, with `that is`."""
-        return _EXPLAINED.search(self.plain) is not None
+        return pattern("explained").search(self.plain) is not None
 
 
 @lru_cache(maxsize=20_000)
@@ -158,7 +157,7 @@ def _without_content(found: re.Match[str]) -> str:
     """The match with what it reports blanked, up to where the rubric speaks again."""
     assert found.lastgroup is not None
     content = found[found.lastgroup]
-    again = _SPEAKS_AGAIN.search(content)
+    again = pattern("speaks_again").search(content)
     kept = content[again.start() :] if again else ""
     before = found[0][: found.start(found.lastgroup) - found.start()]
     return before + BLANK * (len(content) - len(kept)) + kept

@@ -39,10 +39,17 @@ def lint(rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_co
             node = read_file(rubric)
             rubric = rubric_at(node, allow_code=allow_code)
         except RubricFileError as error:
-            finding = _unloadable(error)
-            return [] if finding.id in ignore else [finding]
+            rule = "R009" if error.field == "when" else "R000"
+            where = ":".join(str(part) for part in (error.path, error.line) if part is not None)
+            message = str(error).removeprefix(f"{where}: ")
+            return [] if rule in ignore else [Finding(rule, "", message, "", "error", error.line, error.path)]
     listed = place_criteria(rubric, node)
-    found = [finding for criteria in listed for finding in _of_rubric(criteria)]
+    found: list[Finding] = []
+    for placed in listed:  # the criteria of one rubric, each by itself and then beside each other
+        criteria = [item.criterion for item in placed]
+        alone = ((index, hit) for index, each in enumerate(criteria) for hit in hits_of_criterion(each))
+        hits = (*alone, *hits_between(criteria), *unreachable(criteria))
+        found += [placed[index].finding(hit) for index, hit in hits if not placed[index].ignores(hit.rule)]
     if run is not None:
         from assay.lint.run_rules import findings_of_run
 
@@ -56,13 +63,6 @@ def refuse_unknown(ignore: Collection[str]) -> None:
     for rule in ignore:
         if rule not in RULES:
             raise RubricError(f"there is no rule {rule!r}: {did_you_mean(rule, RULES)}")
-
-
-def _unloadable(error: RubricFileError) -> Finding:
-    rule = "R009" if error.field == "when" else "R000"
-    where = ":".join(str(part) for part in (error.path, error.line) if part is not None)
-    message = str(error).removeprefix(f"{where}: ")
-    return Finding(rule, "", message, "", "error", error.line, error.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,7 @@ class PlacedCriterion:
         """What a rule has found in it, with the line of the field that it is about."""
         severity = hit.severity or RULES[hit.rule].severity
         path = None if self.node is None else self.node.document.path
-        line = self.line(hit.field)
-        return Finding(hit.rule, self.name, hit.message, hit.fix, severity, line, path)
-
-
-def _of_rubric(criteria: Sequence[PlacedCriterion]) -> Iterator[Finding]:
-    """What is wrong with the criteria of one rubric, each by itself and together."""
-    listed = [item.criterion for item in criteria]
-    alone = ((index, hit) for index, each in enumerate(listed) for hit in hits_of_criterion(each))
-    for index, hit in (*alone, *hits_between(listed), *unreachable(listed)):
-        if not criteria[index].ignores(hit.rule):
-            yield criteria[index].finding(hit)
+        return Finding(hit.rule, self.name, hit.message, hit.fix, severity, self.line(hit.field), path)
 
 
 def place_criteria(rubric: Any, node: Node | None = None) -> list[list[PlacedCriterion]]:

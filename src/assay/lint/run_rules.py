@@ -6,7 +6,6 @@ Verdicts may never change, say nothing new, or not be relied on. Intervals take 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from os import PathLike
 from typing import Any, Final
@@ -51,13 +50,13 @@ class RunColumns:
     values: Mapping[str, Array]
     """What each criterion's verdict is worth, by name."""
 
-    @cached_property
-    def example_count(self) -> int:
-        return len(np.unique(self.examples))
-
     def answered(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
         """The places of the rows where a criterion has a value."""
         return np.flatnonzero(np.isfinite(self.values[name]))
+
+    def answered_examples(self, name: str) -> int:
+        """The examples on which a criterion has a value."""
+        return len(np.unique(self.examples[self.answered(name)]))
 
 
 def columns_of(rows: Iterable[Row]) -> RunColumns:
@@ -88,17 +87,7 @@ def findings_of_run(run: "str | PathLike[str] | Run", asked: Sequence[PlacedCrit
     Criteria that the run does not have, or had in other words, are left out.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
-    same = _same_questions(opened, asked)
-    criteria = {name: item.criterion for name, item in same.items()}
-    for name, hit in hits_of_run(columns_of(opened.rows()), criteria):
-        if not name:
-            yield Finding(hit.rule, "", hit.message, hit.fix, RULES[hit.rule].severity)
-        elif not same[name].ignores(hit.rule):
-            yield same[name].finding(hit)
-
-
-def _same_questions(run: Run, asked: Sequence[PlacedCriterion]) -> dict[str, PlacedCriterion]:
-    about = run.about.rubric
+    about = opened.about.rubric
     known = {} if about is None else {each.name: each.question for each in about.criteria}
     same: dict[str, PlacedCriterion] = {}
     for item in asked:  # a rubric before those inside it
@@ -106,23 +95,30 @@ def _same_questions(run: Run, asked: Sequence[PlacedCriterion]) -> dict[str, Pla
             same.setdefault(item.criterion.name, item)
     if not same:
         raise RunError(
-            f"{run.path} has no verdict on any criterion of this rubric as it stands: name a run of "
+            f"{opened.path} has no verdict on any criterion of this rubric as it stands: name a run of "
             "this rubric, or score the run again with it"
         )
-    return same
+    for name, hit in hits_of_run(columns_of(opened.rows()), {name: item.criterion for name, item in same.items()}):
+        if not name:
+            yield Finding(hit.rule, "", hit.message, hit.fix, RULES[hit.rule].severity)
+        elif not same[name].ignores(hit.rule):
+            yield same[name].finding(hit)
 
 
 def hits_of_run(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """What the columns of a run tell about each criterion, by name; under no name, about the run."""
     known = {name: c for name, c in criteria.items() if name in columns.values}
     yield from unstable(columns, known)
-    if columns.example_count < FEWEST_EXAMPLES:
-        has = counted(columns.example_count, "example")
+    examples = len(np.unique(columns.examples))
+    if examples < FEWEST_EXAMPLES:
+        has = counted(examples, "example")
         message = f"the run has {has}, and R101, R102, R103 and R105 need {FEWEST_EXAMPLES}"
         yield "", Hit("R100", message, "score more examples")
         return
-    plenty = {name: c for name, c in known.items() if _examples(columns, name) >= FEWEST_EXAMPLES}
-    varied = {name: c for name, c in plenty.items() if np.ptp(_given(columns, name)) > 0}
+    plenty = {name: c for name, c in known.items() if columns.answered_examples(name) >= FEWEST_EXAMPLES}
+    varied = {
+        name: c for name, c in plenty.items() if np.nanmax(columns.values[name]) > np.nanmin(columns.values[name])
+    }
     yield from constant(columns, {name: c for name, c in plenty.items() if name not in varied})
     yield from pointless(columns, varied)
     yield from redundant(columns, varied)
@@ -132,17 +128,18 @@ def hits_of_run(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Itera
 def constant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
     """Criteria whose verdict is always the same. Of a fault or a veto that never fires it is a note."""
     for name, criterion in criteria.items():
-        value = float(_given(columns, name)[0])
-        count = _examples(columns, name)
+        value = float(columns.values[name][columns.answered(name)[0]])
+        count = columns.answered_examples(name)
+        verdicts = (verdict for verdict, worth in criterion.values.items() if worth == value)
+        verdict = next(verdicts, None) if criterion.judged else None
         # With none in n, less than 3/n may be otherwise (the rule of three).
         message = (
-            f"all {counted(count, 'example')} have the verdict {_verdict(criterion, value)}; "
+            f"all {counted(count, 'example')} have the verdict {verdict or f'{value:g}'}; "
             f"at most {300 / count:.0f} % of responses may come out otherwise"
         )
         guards = (criterion.weight < 0 or criterion.required) and criterion.passes(value)
-        severity = "note" if guards else None
         advice = "drop it, ask for more, or keep it as a guard"
-        yield name, Hit("R101", message, advice, severity=severity)
+        yield name, Hit("R101", message, advice, severity="note" if guards else None)
 
 
 def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
@@ -150,7 +147,8 @@ def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
     counted = [name for name, criterion in criteria.items() if criterion.counts]
     if len(counted) <= FEWEST_OTHERS:
         return
-    credit = {name: _credit(columns.values[name], criteria[name]) for name in counted}
+    # How good the news is: a fault that is there is bad news.
+    credit = {name: columns.values[name] * (1 if criteria[name].weight >= 0 else -1) for name in counted}
     for name in counted:
         others = np.array([credit[other] for other in counted if other != name])
         rows = columns.answered(name)
@@ -219,38 +217,16 @@ def led_by_length(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Ite
         yield name, Hit("R105", message, "ask for something that length alone does not bring")
 
 
-def _given(columns: RunColumns, name: str) -> Array:
-    return columns.values[name][columns.answered(name)]
-
-
-def _examples(columns: RunColumns, name: str) -> int:
-    return len(np.unique(columns.examples[columns.answered(name)]))
-
-
-def _credit(values: Array, criterion: Criterion) -> Array:
-    """How good the news is: a fault that is there is bad news."""
-    return values if criterion.weight >= 0 else -values
-
-
 def _rarer(values: Array) -> int:
     """How many rows have another value than the most common one; none of no rows."""
     return len(values) - int(np.unique(values, return_counts=True)[1].max(initial=0))
-
-
-def _verdict(criterion: Criterion, value: float) -> str:
-    named: Any = next((v for v, worth in criterion.values.items() if worth == value), None)
-    return f"{value:g}" if named is None or not criterion.judged else str(named)
 
 
 # How two columns go together.
 
 
 def rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
-    """Spearman's correlation.
-
-    >>> rank_correlation(np.array([1.0, 2, 3]), np.array([10.0, 20, 90]), np.arange(3.0)).high
-    1.0
-    """
+    """Spearman's correlation."""
     if np.ptp(one) == 0 or np.ptp(two) == 0:
         return undefined("one of the two is always the same")
     first, second = _standard(mid_ranks(one)), _standard(mid_ranks(two))
@@ -261,11 +237,7 @@ def rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
 
 
 def separation(values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examples: Array) -> Estimate:
-    """The chance that a row marked high has the larger value: the area under the ROC curve.
-
-    >>> separation(np.array([1.0, 2, 3, 4]), np.arange(4) > 1, np.arange(4.0)).value
-    1.0
-    """
+    """The chance that a row marked high has the larger value: the area under the ROC curve."""
     ups, downs = int(high.sum()), int((~high).sum())
     if not ups or not downs:
         return undefined("all rows are alike")
@@ -298,11 +270,7 @@ def correlation(one: Array, two: Array, examples: Array) -> Estimate:
 
 
 def mid_ranks(values: Array) -> Array:
-    """Ranks from 1; equal values share the mean of theirs.
-
-    >>> mid_ranks(np.array([3.0, 1.0, 3.0])).tolist()
-    [2.5, 1.0, 2.5]
-    """
+    """Ranks from 1; equal values share the mean of theirs."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return (ends - (counts - 1) / 2)[places]
