@@ -1,4 +1,4 @@
-"""Store: the verdicts in a database, each under a key that changes with anything that could change it.
+"""Store verdicts in a database, each under a key that changes with anything that could change it.
 
 Plain calls that wait for a disk or a server; `VerdictCache` is the same for a running event loop.
 """
@@ -10,20 +10,19 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from assay.errors import CacheError
 from assay.identity import hash_of
 
-SCHEMA_VERSION = 1
-"""Goes up when what is stored changes; a store refuses a newer one than it knows."""
-KEYS_AT_ONCE = 500
-ROWS_AT_ONCE = 1000
+KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 1000
 _COLUMNS = "key, question, text, judge, prompt, sample, created, cost, value"
 
 Result = TypeVar("Result")
@@ -61,10 +60,8 @@ class VerdictKey:
 
     def __post_init__(self) -> None:
         for name in ("question", "text", "judge", "prompt"):
-            if "\0" in getattr(self, name):
-                raise CacheError(
-                    f"{name} {getattr(self, name)!r:.200} holds a NUL, which a database cannot: leave it out"
-                )
+            if "\0" in (value := getattr(self, name)):
+                raise CacheError(f"{name} {value!r:.200} holds a NUL, which a database cannot: leave it out")
 
     @cached_property
     def digest(self) -> str:
@@ -135,17 +132,11 @@ class Selection:
 
     def terms(self) -> dict[str, object]:
         """The SQL conditions, with their arguments; a parameter is written as `?`."""
-        terms: dict[str, object] = {}
+        terms: dict[str, object] = {"judge = ?": self.judge, "created < ?": self.before, "question = ?": self.question}
         if self.judge is not None and self.judge.endswith("*"):
             # Not LIKE: it has wildcards of its own and minds case in only one of the databases.
-            terms[f"substr(judge, 1, {len(self.judge) - 1}) = ?"] = self.judge[:-1]
-        elif self.judge is not None:
-            terms["judge = ?"] = self.judge
-        if self.before is not None:
-            terms["created < ?"] = self.before
-        if self.question is not None:
-            terms["question = ?"] = self.question
-        return terms
+            terms |= {"judge = ?": None, f"substr(judge, 1, {len(self.judge) - 1}) = ?": self.judge[:-1]}
+        return {term: value for term, value in terms.items() if value is not None}
 
 
 ALL = Selection()
@@ -177,20 +168,22 @@ class Store:
     it does not have, also on a connection of its own, and loses what it writes.
     """
 
-    where: str
-    """What to call it in messages."""
     _table: str
-    _row_number: str
-    """The column that grows with every row."""
-    _mark = "?"
-    """How the database writes a parameter."""
-    _begin: str
-    """The statement that begins a transaction which writes."""
+    _row_number: str  # the column that grows with every row
+    _mark: str  # how the database writes a parameter
+    _begin: str  # the statement that begins a transaction which writes
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
+    def __init__(self, where: str) -> None:
+        self.where = where
+        """What to call it in messages."""
+        self.lock = threading.RLock()
         self._connection: Any = None
         _STORES.add(self)
+        try:
+            self._run(self._prepare)
+        except BaseException:
+            self.close()
+            raise
 
     def get_many(self, keys: Sequence[VerdictKey]) -> dict[VerdictKey, CachedVerdict]:
         """The verdicts that are there; keys without one are left out."""
@@ -206,41 +199,37 @@ class Store:
 
     def put_many(self, items: Sequence[Item]) -> None:
         """Keep these, all or none. Where a key has a verdict already, that one stays."""
-        rows = [_row(*item) for item in items]
-        marks = ",".join("?" * len(_COLUMNS.split(",")))
+        rows = [(key.digest, *astuple(key), verdict.created, verdict.cost, verdict.line) for key, verdict in items]
+        marks = ",".join([self._mark] * len(_COLUMNS.split(",")))
         query = f"INSERT INTO {self._table} ({_COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING"
 
         def save(connection: Any) -> None:
             with self._transaction(connection):
-                connection.cursor().executemany(self._dialect(query), rows)
+                connection.cursor().executemany(query, rows)
 
         if rows:
             self._run(save)
 
     def entries(self, selection: Selection = ALL, *, limit: int | None = None) -> Iterator[Item]:
         """What is stored, batch after batch; the order inside a batch is any."""
-        terms = [*selection.terms(), f"{self._row_number} > ?"]
-        query = (
-            f"SELECT {self._row_number}, {_COLUMNS} FROM {self._table} WHERE {' AND '.join(terms)} "
-            f"ORDER BY {self._row_number} LIMIT ?"
-        )
-        last, left = -1, limit
-        while left is None or left > 0:
+        condition = " AND ".join([*selection.terms(), f"{self._row_number} > ?"])
+        query = f"SELECT {self._row_number}, question, text, judge, prompt, sample, value FROM {self._table} "
+        query += f"WHERE {condition} ORDER BY {self._row_number} LIMIT ?"
+        last, left = -1, sys.maxsize if limit is None else limit
+        while left > 0:
             # By the page, so that a slow reader holds up no writer and sees what is added meanwhile.
-            size = ROWS_AT_ONCE if left is None else min(left, ROWS_AT_ONCE)
-            page = self._rows(query, [*selection.terms().values(), last, size])
+            page = self._rows(query, [*selection.terms().values(), last, min(left, ROWS_AT_ONCE)])
             if not page:
                 return
-            for _, _, question, text, judge, prompt, sample, _, _, value in page:
-                key = VerdictKey(question, text, judge, prompt, sample)
-                yield key, CachedVerdict.of(value)
-            last, left = page[-1][0], None if left is None else left - len(page)
+            for _, *key, value in page:
+                yield VerdictKey(*key), CachedVerdict.of(value)
+            last, left = page[-1][0], left - len(page)
 
     def prune(self, selection: Selection) -> int:
         """Forget these for ever; how many there were."""
         terms = selection.terms()
         condition = f" WHERE {' AND '.join(terms)}" if terms else ""
-        query = self._dialect(f"DELETE FROM {self._table}{condition}")
+        query = f"DELETE FROM {self._table}{condition}".replace("?", self._mark)
 
         def delete(connection: Any) -> int:
             with self._transaction(connection):
@@ -253,48 +242,39 @@ class Store:
         figures = "count(*), min(created), max(created), coalesce(sum(cost), 0)"
         [(count, oldest, newest, cost)] = self._rows(f"SELECT {figures} FROM {self._table}")
         judges = self._rows(f"SELECT judge, count(*) FROM {self._table} GROUP BY judge ORDER BY 2 DESC, 1")
-        size = self._size()
-        return CacheStats(self.where, count, dict(judges), oldest, newest, float(cost), size)
+        return CacheStats(self.where, count, dict(judges), oldest, newest, float(cost), self._size())
 
     def close(self) -> None:
         """Let go of files and connections."""
-        with self._lock:
+        with self.lock:
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
 
-    def before_fork(self) -> None:
-        """Wait for the thread at the connection and close it; none gets it until after the fork."""
-        self._lock.acquire()
-        self.close()
+    @abstractmethod
+    def _connect(self) -> Any: ...
 
-    def after_fork(self) -> None:
-        """Let threads have connections again."""
-        self._lock.release()
+    @abstractmethod
+    def _prepare(self, connection: Any) -> None:
+        """Make the tables that are not there."""
 
-    def _connect(self) -> Any:
-        raise NotImplementedError
-
+    @abstractmethod
     def _size(self) -> int:
         """Bytes on disk."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _run(self, work: Callable[[Any], Result]) -> Result:
         """What `work` makes of the connection, with the driver's errors as `CacheError`s."""
-        raise NotImplementedError
 
     def _on_connection(self, work: Callable[[Any], Result]) -> Result:
-        with self._lock:
+        with self.lock:
             if self._connection is None:
                 self._connection = self._connect()
             return work(self._connection)
 
     def _rows(self, query: str, arguments: Sequence[object] = ()) -> list[Any]:
-        query = self._dialect(query)
+        query = query.replace("?", self._mark)
         return self._run(lambda connection: connection.execute(query, arguments).fetchall())
-
-    def _dialect(self, query: str) -> str:
-        return query.replace("?", self._mark)
 
     @contextmanager
     def _transaction(self, connection: Any) -> Generator[None]:
@@ -307,26 +287,23 @@ class Store:
         connection.execute("COMMIT")
 
 
-def _row(key: VerdictKey, verdict: CachedVerdict) -> tuple[object, ...]:
-    known = (key.digest, key.question, key.text, key.judge, key.prompt, key.sample)
-    return (*known, verdict.created, verdict.cost, verdict.line)
-
-
 _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
 _forking = threading.RLock()
 _stopped: list[Store] = []
 
 
 def _before_fork() -> None:
+    """Wait for the thread at each connection and close it; none gets it until after the fork."""
     _forking.acquire()
     _stopped.extend(_STORES)
     for store in _stopped:
-        store.before_fork()
+        store.lock.acquire()
+        store.close()
 
 
 def _after_fork() -> None:
     for store in _stopped:
-        store.after_fork()
+        store.lock.release()
     _stopped.clear()
     _forking.release()
 
@@ -341,14 +318,6 @@ def default_place() -> str:
     return os.environ.get("ASSAY_CACHE") or str(user_folder() / "assay")
 
 
-def file_of(place: str) -> Path | None:
-    """The SQLite file that a place stands for, there or not; None for a server."""
-    if place.startswith(("postgresql://", "postgres://")):
-        return None
-    path = Path(place).expanduser()
-    return path if path.suffix in (".sqlite", ".sqlite3", ".db") else path / "verdicts.sqlite"
-
-
 def user_folder() -> Path:
     """Where this user's programs keep what can be made again."""
     if sys.platform == "win32":
@@ -359,17 +328,52 @@ def user_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
+def file_of(place: str) -> Path | None:
+    """The SQLite file that a place stands for, there or not; None for a server."""
+    if place.startswith(("postgresql://", "postgres://")):
+        return None
+    path = Path(place).expanduser()
+    return path if path.suffix in (".sqlite", ".sqlite3", ".db") else path / "verdicts.sqlite"
+
+
 def open_store(where: str | Path | None = None) -> Store:
     """The store at a folder, a file ending in `.sqlite` or `.db`, or a `postgresql://` URL.
 
     None is `default_place()`. Raises `CacheError` when it cannot be used.
     """
+    from assay.cache.databases import PostgresStore, SqliteStore
+
     place = default_place() if where is None else str(where)
     file = file_of(place)
-    if file is None:
-        from assay.cache.postgres import PostgresStore
+    return PostgresStore(place) if file is None else SqliteStore(file)
 
-        return PostgresStore(place)
-    from assay.cache.sqlite import SqliteStore
 
-    return SqliteStore(file)
+def export_lines(store: Store, selection: Selection = ALL) -> Iterator[str]:
+    """One line of JSON a verdict, key and value side by side, in the order of `entries`."""
+    for key, verdict in store.entries(selection):
+        yield json.dumps(asdict(key) | json.loads(verdict.line))
+
+
+def import_lines(store: Store, lines: Iterable[str]) -> int:
+    """Store what `export_lines` wrote, and say how many lines there were.
+
+    Merges caches of several machines: a verdict that is there already stays.
+    """
+    items = (_item(line, number) for number, line in enumerate(lines, start=1) if line.strip())
+    count = 0
+    while batch := list(islice(items, ROWS_AT_ONCE)):
+        store.put_many(batch)
+        count += len(batch)
+    return count
+
+
+def _item(line: str, number: int) -> Item:
+    try:
+        data = json.loads(line)
+        key = VerdictKey(**{name: data.pop(name) for name in VerdictKey.__dataclass_fields__})
+        return key, CachedVerdict(**data)
+    except (ValueError, TypeError, KeyError, AttributeError, CacheError) as error:
+        raise CacheError(
+            f"line {number}: {line.strip()!r:.200} is no exported verdict ({error}): "
+            "give the lines that `export_lines` wrote"
+        ) from None

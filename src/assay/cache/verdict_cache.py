@@ -1,20 +1,17 @@
-"""VerdictCache: what a judge answered once is not asked again."""
+"""VerdictCache stores verdicts and looks them up for running event loops, without holding them up."""
 
 import asyncio
 import atexit
-import json
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
-from itertools import islice
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from assay.cache.store import ALL, ROWS_AT_ONCE, CachedVerdict, Item, Selection, Store, VerdictKey, open_store
+from assay.cache.store import CachedVerdict, Item, Store, VerdictKey, open_store
 from assay.errors import AssayError, CacheError
 from assay.redaction import logger_of
 
@@ -54,13 +51,10 @@ class VerdictCache:
         """Forget what waits; after a fork it is the parent's to store, and its thread is not here."""
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-cache")
-        self._is_scheduled = False
+        self._is_scheduled = self._is_closed = False
         self._unsaved: Found = {}
-        self._storing: list[Future[None]] = []
-        """Callers who wait until all that was put is stored."""
-        self._looking: list[tuple[Sequence[VerdictKey], Future[Found]]] = []
-        """What is looked up, and the callers who wait for it."""
-        self._is_closed = False
+        # What is looked up, and the callers who wait for it; without keys, until all that was put is stored.
+        self._waiting: list[tuple[Sequence[VerdictKey], Future[Found]]] = []
 
     async def get(self, key: VerdictKey) -> CachedVerdict | None:
         """The verdict under this key; None when there is none."""
@@ -70,16 +64,7 @@ class VerdictCache:
         """The verdicts that are there, also those not stored yet; other keys are left out."""
         found = {key: self._unsaved[key] for key in keys if key in self._unsaved}
         missing = [key for key in keys if key not in found]
-        if not missing:
-            return found
-        loaded: Future[Found] = Future()
-        with self._lock:
-            self._refuse_if_closed()
-            self._looking.append((missing, loaded))
-        # Tasks that are ready to run now still join this look.
-        await asyncio.sleep(0)
-        self._schedule()
-        return found | await asyncio.wrap_future(loaded)
+        return found | await self._done(missing) if missing else found
 
     def put_soon(self, items: Iterable[Item]) -> None:
         """Keep these. Returns at once; they are stored as soon as the thread gets to it.
@@ -105,13 +90,8 @@ class VerdictCache:
 
     async def flush(self) -> None:
         """Wait until all that was put is stored. Raises `CacheError` when it cannot be."""
-        stored: Future[None] = Future()
-        with self._lock:
-            if not self._unsaved:
-                return
-            self._storing.append(stored)
-        self._schedule()
-        await asyncio.wrap_future(stored)
+        if self._unsaved:
+            await self._done(())
 
     def close(self) -> None:
         """Store what waits, and let go of the store. Raises `CacheError` when something is not stored."""
@@ -127,43 +107,52 @@ class VerdictCache:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
             raise CacheError("the verdict cache is closed: open another")
 
+    async def _done(self, keys: Sequence[VerdictKey]) -> Found:
+        """What the thread finds of these keys, after it has stored what was put before."""
+        done: Future[Found] = Future()
+        with self._lock:
+            self._refuse_if_closed()
+            self._waiting.append((keys, done))
+        # Tasks that are ready to run now still join this batch.
+        await asyncio.sleep(0)
+        self._schedule()
+        return await asyncio.wrap_future(done)
+
     def _schedule(self) -> None:
         """Have the thread do what waits, unless it is told so already."""
         with self._lock:
-            waits = self._unsaved or self._storing or self._looking
-            if not waits or self._is_scheduled or self._is_closed:
-                return
-            self._is_scheduled = True
-            self._thread.submit(self._work)
+            if (self._unsaved or self._waiting) and not self._is_scheduled and not self._is_closed:
+                self._is_scheduled = True
+                self._thread.submit(self._work)
 
     def _work(self) -> None:
         """Store and look up what waits by now. Runs in the thread."""
         with self._lock:
             self._is_scheduled = False
-            storing, self._storing = self._storing, []
-            looking, self._looking = self._looking, []
-        error = self._store()
-        for stored in storing:
-            _settle(stored, None, error)
-        if not looking:
-            return
+            waiting, self._waiting = self._waiting, []
+        unsaved = self._store()
         found: Found = {}
         failure: BaseException | None = None
+        wanted = list({key for keys, _ in waiting for key in keys})
         try:
-            found = self.store.get_many(list({key for keys, _ in looking for key in keys}))
+            found = self.store.get_many(wanted) if wanted else {}
         except BaseException as problem:  # noqa: BLE001 - those who wait are told, whatever it is
             failure = problem
-        for keys, loaded in looking:
-            _settle(loaded, {key: found[key] for key in keys if key in found}, failure)
+        for keys, done in waiting:
+            # A caller that was cancelled has cancelled its future too, which takes no result any more.
+            if done.set_running_or_notify_cancel():
+                error = failure if keys else unsaved
+                if error is not None:
+                    done.set_exception(error)
+                else:
+                    done.set_result({key: found[key] for key in keys if key in found})
 
     def _store(self) -> CacheError | None:
         """Store what is unsaved. What cannot be stored is kept, and tried again with what comes next."""
@@ -184,23 +173,15 @@ class VerdictCache:
         return None
 
 
-def _settle(future: "Future[Any]", result: Any, error: BaseException | None) -> None:
-    # A caller that was cancelled has cancelled its future too, which takes no result any more.
-    if future.set_running_or_notify_cancel():
-        future.set_exception(error) if error else future.set_result(result)
-
-
 _CACHES: weakref.WeakSet[VerdictCache] = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
     for cache in list(_CACHES):
-        try:
+        # Logged when it happened; an exception here would only be printed.
+        with suppress(CacheError):
             cache.close()
-        except CacheError:
-            # Logged when it happened; an exception here would only be printed.
-            continue
 
 
 def _start_over_all() -> None:
@@ -210,34 +191,3 @@ def _start_over_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_over_all)
-
-
-def export_lines(store: Store, selection: Selection = ALL) -> Iterator[str]:
-    """One line of JSON a verdict, key and value side by side, in the order of `entries`."""
-    for key, verdict in store.entries(selection):
-        yield json.dumps(asdict(key) | json.loads(verdict.line))
-
-
-def import_lines(store: Store, lines: Iterable[str]) -> int:
-    """Store what `export_lines` wrote, and say how many lines there were.
-
-    Merges caches of several machines: a verdict that is there already stays.
-    """
-    items = (_item(line, number) for number, line in enumerate(lines, start=1) if line.strip())
-    count = 0
-    while batch := list(islice(items, ROWS_AT_ONCE)):
-        store.put_many(batch)
-        count += len(batch)
-    return count
-
-
-def _item(line: str, number: int) -> Item:
-    try:
-        data = json.loads(line)
-        key = VerdictKey(**{name: data.pop(name) for name in VerdictKey.__dataclass_fields__})
-        return key, CachedVerdict(**data)
-    except (ValueError, TypeError, KeyError, AttributeError, CacheError) as error:
-        raise CacheError(
-            f"line {number}: {line.strip()!r:.200} is no exported verdict ({error}): "
-            "give the lines that `export_lines` wrote"
-        ) from None

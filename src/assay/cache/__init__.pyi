@@ -1,0 +1,13 @@
+from assay.cache.store import ALL as ALL
+from assay.cache.store import CachedVerdict as CachedVerdict
+from assay.cache.store import CacheStats as CacheStats
+from assay.cache.store import Item as Item
+from assay.cache.store import Selection as Selection
+from assay.cache.store import Store as Store
+from assay.cache.store import VerdictKey as VerdictKey
+from assay.cache.store import default_place as default_place
+from assay.cache.store import export_lines as export_lines
+from assay.cache.store import import_lines as import_lines
+from assay.cache.store import open_store as open_store
+from assay.cache.store import text_hash as text_hash
+from assay.cache.verdict_cache import VerdictCache as VerdictCache
