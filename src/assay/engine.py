@@ -270,8 +270,7 @@ def _isolated(call: Call, criterion: Criterion) -> Call:
     """
     # Late, since a rubric that isolates nothing needs none of it.
     from assay.isolation import shared_pool
-    from assay.isolation.packing import packed
-    from assay.isolation.protocol import readable
+    from assay.isolation.protocol import packed, readable
 
     readable(Score)
     if call.is_group:

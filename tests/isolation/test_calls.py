@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from assay import MissingExtraError
-from assay.isolation import Outcome, packing
+from assay.isolation import Outcome, protocol
 
 
 def add(a, b=0):
@@ -98,7 +98,7 @@ class TestFunctions:
 
     def test_without_cloudpickle_it_says_what_to_install(self, pool, monkeypatch):
         """For what cannot be imported by name."""
-        monkeypatch.setattr(packing, "_cloudpickle", lambda: None)
+        monkeypatch.setattr(protocol, "_cloudpickle", lambda: None)
         with pytest.raises(MissingExtraError, match=r"cloudpickle.*assay\[isolation\]"):
             pool.call(lambda: 1, timeout=60)
         assert pool.call(os.path.basename, "a/b", timeout=60).value == "b"

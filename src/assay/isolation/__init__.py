@@ -3,8 +3,7 @@
 pool      what callers use (`submit`, `call`, `run`): the queue, and one thread for each worker
 process   the pool's end of a worker process: its task, its deadline, its death; and where workers are forked
 worker    the processes themselves: the template, which forks workers, and the worker, which calls functions
-packing   functions and arguments as bytes for a worker
-protocol  the messages between them, and results as plain data
+protocol  what passes between them: functions, messages, and results as plain data
 """
 
 from assay.lazy import attach

@@ -16,13 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
-from assay.isolation import process
-from assay.isolation.packing import Function, Functions, packed_arguments
-from assay.isolation.process import EndedError, MisbehavedError, Outcome, Spawner, Template, Work, WorkerProcess
-from assay.isolation.protocol import ClockKind, WorkerSettings
+from assay.isolation.process import EndedError, MisbehavedError, Outcome, Template, Work, WorkerProcess
+from assay.isolation.protocol import ClockKind, Function, Functions, WorkerSettings, packed_arguments
 from assay.redaction import logger_of
 from assay.wording import described, short_repr
 
@@ -91,16 +88,12 @@ class Pool:
         memory: int | None = MEMORY,
         recycle_after: int = 5000,
     ) -> None:
-        self._max_workers = processors() if max_workers is None else max_workers
-        self._recycle_after = recycle_after
-        for name, value in (
-            ("max_workers", self._max_workers),
-            ("memory", MEMORY if memory is None else memory),
-            ("recycle_after", recycle_after),
-        ):
-            if not value >= 1:
+        most = processors() if max_workers is None else max_workers
+        for name, value in (("max_workers", most), ("memory", memory), ("recycle_after", recycle_after)):
+            if value is not None and not value >= 1:
                 raise ValueError(f"{name} is {short_repr(value)}: give 1 or more")
         self._settings = WorkerSettings(tuple(dict.fromkeys(preload)), memory, clock_kind())
+        self._limits = most, recycle_after
         self.closed = False
         """Whether it takes no more calls."""
         self.begin_anew()
@@ -108,12 +101,10 @@ class Pool:
 
     def begin_anew(self) -> None:
         """Have no workers and no threads, and get them when they are needed."""
-        self._lock = threading.Lock()
         self._functions = Functions()
-        self._crews: list[_Crew] = []
-        """The one that takes tasks, and before it those that still do tasks without newly preloaded modules."""
-        self._counts = Counter[str]()
         self.unfinished: set[_Task] = set()
+        self.crew = _Crew(self._settings, *self._limits)
+        weakref.finalize(self, self.crew.dismiss).atexit = False
 
     def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Future[Outcome]:
         """The future outcome of a call.
@@ -158,61 +149,44 @@ class Pool:
         arguments = packed_arguments(args, options.get("keywords", {}), packed.name)
         task = _Task(Work(packed, arguments, timeout, hard_timeout), self)
         try:
-            while not self._crew().put(task):
-                pass  # another thread had more modules preloaded just now
+            self.crew.put(task)
         except BaseException:
             task.abandon()
             raise
         return task
 
-    def _crew(self) -> "_Crew":
-        with self._lock:
-            if self.closed:
-                raise RuntimeError("the pool is closed: make a new one")
-            if not self._crews or self._crews[-1].is_ending:
-                limits = self._max_workers, self._recycle_after
-                crew = _Crew(self._settings, *limits, self._counts)
-                self._crews = [*(crew for crew in self._crews if crew.threads), crew]
-                _crews.add(crew)
-                weakref.finalize(self, crew.dismiss).atexit = False
-            return self._crews[-1]
-
     def preload(self, *modules: str) -> None:
         """Let workers have these modules from birth too. Those that are busy end their tasks without."""
-        with self._lock:
+        with self.crew.lock:
             wanted = tuple(dict.fromkeys((*self._settings.preload, *modules)))
             if wanted == self._settings.preload:
                 return
             self._settings = self._settings._replace(preload=wanted)
-            crews = [*self._crews]
-        for crew in crews:
-            crew.dismiss()
+            self.crew.settings = self._settings
+        self.crew.drop_template()
 
     def stats(self) -> PoolStats:
         """How many workers and tasks there are, and what became of workers so far."""
-        threads = [thread for crew in self._crews for thread in [*crew.threads]]
+        threads, counts = [*self.crew.threads], self.crew.counts
         running = sum(thread.task is not None for thread in threads)
         return PoolStats(
             workers=sum(thread.worker is not None for thread in threads),
             running=running,
             queued=max(len(self.unfinished) - running, 0),
-            started=self._counts["started"],
-            killed=self._counts["killed"],
-            recycled=self._counts["recycled"],
+            started=counts["started"],
+            killed=counts["killed"],
+            recycled=counts["recycled"],
         )
 
     def close(self) -> None:
         """End all workers. What is not done comes back as lost."""
         self.closed = True
-        for crew in [*self._crews]:
-            crew.close()
+        self.crew.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the pool: after all is done, or at once when something was raised."""
         try:
             if kind is None:
@@ -254,10 +228,10 @@ class _Task(Future[Outcome]):
 
     def cancel(self) -> bool:
         """Give up what has not begun. What has begun goes on to its end or its deadline."""
-        if not super().cancel():
-            return False
-        self._finish()
-        return True
+        is_cancelled = super().cancel()
+        if is_cancelled:
+            self._finish()
+        return is_cancelled
 
     def abandon(self) -> None:
         """Give it up; if it is being worked on, its worker is killed."""
@@ -278,12 +252,8 @@ class _Task(Future[Outcome]):
             self._pool = None
 
 
-class _NoWorkerError(Exception):
-    """No worker could be started; the message says why."""
-
-
-class _GivenUpError(Exception):
-    """The caller has given the task up, or the pool was closed; the message says which."""
+class _LostError(Exception):
+    """A task has no worker: none could be started, its caller has given it up, or the pool was closed."""
 
 
 class _Crew:
@@ -292,34 +262,34 @@ class _Crew:
     It does not know its pool, so that a pool which is used no more can be collected, and dismisses its crew.
     """
 
-    def __init__(self, settings: WorkerSettings, max_workers: int, recycle_after: int, counts: Counter[str]) -> None:
+    def __init__(self, settings: WorkerSettings, max_workers: int, recycle_after: int) -> None:
         self.owner = os.getpid()
+        self.settings = settings
         self.recycle_after = recycle_after
         self.is_ending = False
         """Whether it takes no more tasks, and its threads end when there is nothing left to do."""
         self.is_closed = False
         """Whether what is not done is lost."""
         self.threads: set[_WorkerThread] = set()
+        self.counts = Counter[str]()
         self.lock = threading.Lock()
         """Held to change anything here, and to close a socket that another thread might interrupt."""
-        self._settings = settings
+        self.template: Template | None = None
         self._max_workers = max_workers
-        self._counts = counts
         # Safe to put into from the garbage collector, whatever this thread is doing at that moment.
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._waiting = 0
         """How many tasks in the queue no thread has taken."""
         self._idle = 0
         """How many threads have nothing to do."""
-        self._template: Template | None = None
 
     # Tasks.
 
-    def put(self, task: _Task) -> bool:
-        """Have a task done when a worker has time for it; False when this crew takes no more."""
+    def put(self, task: _Task) -> None:
+        """Have a task done when a worker has time for it."""
         with self.lock:
             if self.is_ending:
-                return False
+                raise RuntimeError("the pool is closed: make a new one")
             self._queue.put(task)
             self._waiting += 1
             if self._waiting > self._idle and len(self.threads) < self._max_workers:
@@ -333,7 +303,6 @@ class _Crew:
                     self._idle -= 1
                     if not self.threads:
                         raise
-        return True
 
     def take(self, thread: "_WorkerThread") -> _Task | None:
         """The next task for an idle thread; None when there was none for long, and the thread is to end."""
@@ -361,24 +330,22 @@ class _Crew:
     # Workers.
 
     def start_worker(self, thread: "_WorkerThread") -> WorkerProcess:
-        """Give a thread a worker that is there. Raises `_NoWorkerError`."""
+        """Give a thread a worker that is there. Raises `_LostError`."""
         why = ""
         for _ in range(STARTS):
             thread.refuse_to_go_on()
             try:
                 with self.lock:
-                    if self._template is None:
-                        self._template = (Template if process.FORKS else Spawner)(self._settings)
-                    template = self._template
+                    template = self.template = self.template or Template(self.settings)
             except OSError as error:
-                raise _NoWorkerError(described(error)) from None
+                raise _LostError(f"RuntimeError: no worker could be started ({described(error)})") from None
             lost_template = True
             try:
                 template.await_loaded()
                 worker = template.start()
                 with self.lock:
                     thread.worker = worker
-                    self._counts["started"] += 1
+                    self.counts["started"] += 1
                 thread.refuse_to_go_on()
                 worker.await_birth()
                 return worker
@@ -394,29 +361,37 @@ class _Crew:
             self.end_worker(thread)
             thread.refuse_to_go_on()
             if lost_template:
-                self._drop(template, why)
-        raise _NoWorkerError(why)
-
-    def _drop(self, template: Template, why: str) -> None:
-        """Use a template no more that has ended, or hangs."""
-        with self.lock:
-            if self._template is not template:
-                return
-            self._template = None
-            if not template.is_loaded and self._settings.preload:
-                # Perhaps one of the modules ended it, or hangs: the next one has none of them.
-                self._settings = self._settings._replace(preload=())
-                logger.warning("workers are started without preloaded modules (%s)", why)
-        template.close()
+                with self.lock:
+                    if self.template is template and not template.is_loaded and self.settings.preload:
+                        # Perhaps one of the modules ended it, or hangs: the next one has none of them.
+                        self.settings = self.settings._replace(preload=())
+                        logger.warning("workers are started without preloaded modules (%s)", why)
+                self.drop_template(template)
+        raise _LostError(f"RuntimeError: no worker could be started ({why})")
 
     def end_worker(self, thread: "_WorkerThread", why: str = "") -> None:
         """End a thread's worker, if it has one; `why` is what it is counted under."""
         with self.lock:
-            if thread.worker is not None:
-                thread.worker.end()
-                thread.worker = None
-                if why:
-                    self._counts[why] += 1
+            worker, thread.worker = thread.worker, None
+            if worker is None:
+                return
+            worker.end()
+            if why:
+                self.counts[why] += 1
+            others = [each.worker.template for each in self.threads if each.worker is not None]
+        if worker.template is not self.template and worker.template not in others:
+            worker.template.close()
+
+    def drop_template(self, lost: Template | None = None) -> None:
+        """Have the next worker come from another template; one that is not lost goes on until its workers end."""
+        with self.lock:
+            template = self.template
+            if template is None or lost not in (None, template):
+                return
+            self.template = None
+            is_used = any(each.worker is not None and each.worker.template is template for each in self.threads)
+        if lost is not None or not is_used:
+            template.close()
 
     # The end.
 
@@ -433,13 +408,13 @@ class _Crew:
         """End all workers and threads, and wait for that; what is not done is lost."""
         self.is_closed = True
         self.dismiss()
-        threads = [*self.threads]
         with self.lock:
+            threads = [*self.threads]
             for thread in threads:
                 if thread.worker is not None:
                     thread.worker.interrupt()
-            if self._template is not None and not self._template.is_loaded:
-                self._template.interrupt()
+            if self.template is not None and not self.template.is_loaded:
+                self.template.interrupt()
         if threading.current_thread() in threads:
             return
         for thread in threads:
@@ -453,18 +428,18 @@ class _Crew:
 
     def end_template(self) -> None:
         """End the template once the last thread has ended its worker."""
-        template, self._template = self._template, None
+        template, self.template = self.template, None
         if template is not None:
             template.close()
 
     def disown(self) -> None:
         """Let go of everything without touching it, in a forked child: it is the parent's."""
         self.is_ending = True
-        for thread in self.threads:
-            if thread.worker is not None:
-                thread.worker.disown()
-        if self._template is not None:
-            self._template.disown()
+        held = [thread.worker for thread in self.threads if thread.worker is not None]
+        for each in (*held, *(worker.template for worker in held), self.template):
+            if each is not None:
+                each.disown()
+        self.template = None
 
 
 class _WorkerThread(threading.Thread):
@@ -497,62 +472,65 @@ class _WorkerThread(threading.Thread):
                 self.worker.interrupt()
 
     def refuse_to_go_on(self) -> None:
-        """Raise `_GivenUpError` when nothing can come of its task any more."""
+        """Raise `_LostError` when nothing can come of its task any more."""
         if self.task is not None and self.task.is_abandoned:
-            raise _GivenUpError("CancelledError: it was given up")
+            raise _LostError("CancelledError: it was given up")
         if self._crew.is_closed:
-            raise _GivenUpError(UNDONE)
+            raise _LostError(UNDONE)
 
     def _outcome(self, task: _Task) -> Outcome:
+        """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
+        crew, work = self._crew, task.work
         try:
-            return self._worked(task.work)
-        except _GivenUpError as error:
-            self._crew.end_worker(self, "killed")
+            for attempt in count(1):
+                outcome = self._answer(work, is_last=attempt >= ATTEMPTS)
+                if outcome is not None:
+                    return outcome
+            raise AssertionError
+        except _LostError as error:
+            crew.end_worker(self, "killed")
             return Outcome(kind="lost", message=str(error))
-        except _NoWorkerError as error:
-            message = f"RuntimeError: no worker could be started ({error})"
-            return Outcome(kind="lost", message=message)
         except Exception as error:
             logger.exception("a thread of the pool of workers failed; its task is lost")
-            self._crew.end_worker(self)
+            crew.end_worker(self)
             return Outcome(kind="lost", message=described(error))
 
-    def _worked(self, work: Work) -> Outcome:
-        """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
-        for attempt in count(1):
-            is_last = attempt >= ATTEMPTS
-            worker = self._given(work)
-            try:
-                outcome = worker.answer(work)
-                if worker.is_busy:
-                    self._crew.end_worker(self, "killed")
-                elif worker.is_spent or worker.tasks >= self._crew.recycle_after:
-                    self._crew.end_worker(self, "recycled")
-            except EndedError as error:
-                self.refuse_to_go_on()
-                self._crew.end_worker(self)
-                outcome = error.outcome(work, is_last=is_last)
-            except MisbehavedError as error:
-                self._crew.end_worker(self, "killed")
-                text = f"RuntimeError: its worker was ended since {error}, and so was a second one"
-                outcome = Outcome(kind="crashed", message=text) if is_last else None
-            if outcome is not None:
-                return outcome
-        raise AssertionError
+    def _answer(self, work: Work, *, is_last: bool) -> Outcome | None:
+        """What a worker makes of the task; None when the worker was lost, and another may do it."""
+        crew, worker = self._crew, self._given(work)
+        try:
+            outcome = worker.answer(work)
+        except EndedError as error:
+            self.refuse_to_go_on()
+            crew.end_worker(self)
+            return error.outcome(work, is_last=is_last)
+        except MisbehavedError as error:
+            crew.end_worker(self, "killed")
+            text = f"RuntimeError: its worker was ended since {error}, and so was a second one"
+            return Outcome(kind="crashed", message=text) if is_last else None
+        if worker.is_busy:
+            crew.end_worker(self, "killed")
+        elif worker.is_spent or worker.tasks >= crew.recycle_after:
+            crew.end_worker(self, "recycled")
+        return outcome
 
     def _given(self, work: Work) -> WorkerProcess:
         """The worker that was sent the task: the thread's own if that is fit for it, else a new one."""
-        if self.worker is not None and not self.worker.is_fit():
-            self._crew.end_worker(self, "recycled")
+        crew = self._crew
+        if self.worker is not None:
+            if self.worker.template is not crew.template:
+                crew.end_worker(self)  # others are born with more modules
+            elif not self.worker.is_fit():
+                crew.end_worker(self, "recycled")
         for _ in range(STARTS):
-            worker = self.worker or self._crew.start_worker(self)
+            worker = self.worker or crew.start_worker(self)
             self.refuse_to_go_on()
             try:
                 worker.give(work)
                 return worker
             except OSError:
-                self._crew.end_worker(self)
-        raise _NoWorkerError("RuntimeError: workers are gone before they can be given a task")
+                crew.end_worker(self)
+        raise _LostError("RuntimeError: workers are gone before they can be given a task")
 
 
 def processors() -> int:
@@ -573,16 +551,15 @@ def clock_kind() -> ClockKind:
 
 
 _pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
-_crews: "weakref.WeakSet[_Crew]" = weakref.WeakSet()
 
 
 @atexit.register
 def _end_all() -> None:
     """Leave no process behind when the interpreter ends."""
-    mine = [crew for crew in [*_crews] if crew.owner == os.getpid()]
-    for crew in mine:
+    crews = [pool.crew for pool in [*_pools] if pool.crew.owner == os.getpid()]
+    for crew in crews:
         crew.dismiss()
-    for crew in mine:
+    for crew in crews:
         crew.close()
 
 
@@ -590,10 +567,8 @@ def _after_fork() -> None:
     """Begin anew in a forked child: the threads are not here, and the workers are the parent's."""
     global _shared_lock
     _shared_lock = threading.Lock()  # another thread may have held the old one
-    for crew in [*_crews]:
-        crew.disown()
-    _crews.clear()
     for pool in [*_pools]:
+        pool.crew.disown()
         pool.begin_anew()
 
 

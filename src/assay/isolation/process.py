@@ -16,11 +16,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from assay.isolation import protocol
-from assay.isolation.packing import Packed
-from assay.isolation.protocol import ClockKind, WorkerSettings
+from assay.isolation.protocol import ClockKind, Packed, WorkerSettings
 from assay.isolation.worker import Reading, worked
 from assay.redaction import logger_of, redacted
 
@@ -43,6 +42,8 @@ PATIENCE: Final = 1.0
 _CHUNK: Final = 1 << 18
 _QUIETLY: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)
 """A flag for sending: if the other end is gone, that is an error here and no SIGPIPE."""
+_OWN_FAULT: Final = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGXCPU", "SIGXFSZ")
+"""Signals that a process gets for what it did itself. Any other came from outside."""
 
 Kind: TypeAlias = Literal["timeout", "memory", "raised", "crashed", "lost"]
 """What went wrong: out of time, out of memory, an exception, a worker that died of the task, or one
@@ -74,8 +75,7 @@ class Outcome:
         return self.kind is None
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """What is to be done, and how long it may take."""
 
     function: Packed
@@ -97,34 +97,23 @@ class EndedError(Exception):
         super().__init__(f"status {status}")
         self.status = status
 
-    @property
-    def _signal(self) -> str:
-        try:
-            return signal.Signals(-(self.status or 0)).name
-        except ValueError:
-            return f"signal {-(self.status or 0)}"
-
     def outcome(self, work: Work, *, is_last: bool) -> Outcome | None:
         """What this says of the task; None when the task need not be to blame and can be tried again."""
         text, kind = "its worker was lost, and so was a second one", "lost"
         if self.status is not None:
-            kind = "crashed"
-            if self.status >= 0:
+            kind, number = "crashed", -self.status
+            known = [each.name for each in signal.Signals if each == number]
+            name = known[0] if known else f"signal {number}"
+            if number <= 0:
                 is_last, text = True, f"the worker ended itself, with exit status {self.status}"
-            elif self._signal == "SIGPROF":  # the timer of the "processor" clock
+            elif name == "SIGPROF":  # the timer of the "processor" clock
                 return work.out_of_time(work.timeout)
-            elif self._signal in _OWN_FAULT:
-                is_last, text = True, f"the worker died of {self._signal}"
+            elif name in _OWN_FAULT:
+                is_last, text = True, f"the worker died of {name}"
             else:
-                text = f"its worker was ended by {self._signal}, and so was a second one"
-                text += ": perhaps the machine is out of memory" * (self._signal == "SIGKILL")
+                text = f"its worker was ended by {name}, and so was a second one"
+                text += ": perhaps the machine is out of memory" * (name == "SIGKILL")
         return Outcome(kind=kind, message=f"RuntimeError: {text}") if is_last else None
-
-
-_OWN_FAULT: Final = frozenset(
-    {"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGXCPU", "SIGXFSZ"}
-)
-"""Signals that a process gets for what it did itself. Any other came from outside."""
 
 
 class MisbehavedError(Exception):
@@ -135,20 +124,20 @@ class WorkerProcess:
     """One worker process, as the one thread of the pool sees it that gives it tasks.
 
     It lives on a leash: a socket on which the template tells its birth and its end, and that ends it when this
-    side is shut down.
+    side is shut down. Where there is no fork it is a `process` of its own instead.
     """
 
-    def __init__(self, clock: ClockKind, pipe: socket.socket, leash: socket.socket) -> None:
+    def __init__(self, template: "Template", pipe: socket.socket, leash: socket.socket) -> None:
+        self.template = template
+        self.process: subprocess.Popen[bytes] | None = None
         self.tasks = 0
         """How many tasks it has done."""
         self.is_spent = False
         """Whether it has asked to be replaced."""
         self.is_busy = False
         """Whether it was given a task that it has not answered."""
-        self.pid = 0
-        self._clock: ClockKind = clock
-        self._pipe = pipe
-        self._leash = leash
+        self._pid = 0
+        self._pipe, self._leash = pipe, leash
         self._is_held = True
         self._known: set[int] = set()
         self._inbox = bytearray()
@@ -156,13 +145,10 @@ class WorkerProcess:
 
     def await_birth(self) -> None:
         """Wait until it is there. Raises `TimeoutError`, or `EndedError` when it never will be."""
-        told = self._told(LOADING)
+        told = self._told(LOADING) if self.process is None else self.process.pid
         if not told:  # the template is gone, or cannot fork
             raise EndedError(None if told is None else 1)
-        self.pid = told
-        self._await_hello()
-
-    def _await_hello(self) -> None:
+        self._pid = told
         if self._received(time.monotonic() + LOADING) is None:
             raise TimeoutError
 
@@ -211,7 +197,7 @@ class WorkerProcess:
             try:
                 if kind == protocol.STARTED and deadline is None:
                     self._known.add(work.function.number)
-                    deadline = _Deadline(self.pid, self._clock, work, Reading(*json.loads(said)))
+                    deadline = _Deadline(self._pid, self.template.settings.clock, work, Reading(*json.loads(said)))
                     until = deadline.look_at
                     continue
                 if kind == protocol.ANSWER and not self._inbox:
@@ -264,6 +250,9 @@ class WorkerProcess:
     def interrupt(self) -> None:
         """End the process now, from any thread; the thread that waits for an answer sees it end."""
         self._is_held = False
+        if self.process is not None:
+            _kill(self.process)
+            return
         for end in (self._leash, self._pipe):
             with suppress(OSError):  # the other side is gone already
                 # Not `close`: a forked child of this process may hold the same socket.
@@ -272,22 +261,28 @@ class WorkerProcess:
     def end(self) -> None:
         """End the process, with everything it has started, and let go of it."""
         self.interrupt()
+        if self.process is not None:
+            _await_end(self.process)
         self.disown()
 
     def disown(self) -> None:
         """Let go of the process without touching it, in a forked child: it is the parent's."""
         self._pipe.close()
         self._leash.close()
+        if self.process is not None:
+            self.process.returncode = 0
 
     def _status(self) -> int | None:
         """Its exit status; None when the template is gone, and the worker with it."""
+        if self.process is not None:
+            return _await_end(self.process)
         try:
             told = self._told(PATIENCE)
         except TimeoutError:
             return None
-        if told is None and self.pid and self._is_held:
+        if told is None and self._pid and self._is_held:
             with suppress(OSError):  # what the worker has started, which the template can end no more
-                os.killpg(self.pid, signal.SIGKILL)
+                os.killpg(self._pid, signal.SIGKILL)
         return told
 
     def _told(self, seconds: float) -> int | None:
@@ -306,9 +301,8 @@ class _Deadline:
     """When a task has worked for as long as it may, as the kernel counts the work of its process."""
 
     def __init__(self, pid: int, clock: ClockKind, work: Work, before: Reading) -> None:
-        self._pid, self._clock, self._work = pid, clock, work
-        self._before = before
-        """What was counted of the process before, by its own word."""
+        """`before` is what was counted of the process before, by its own word."""
+        self._pid, self._clock, self._work, self._before = pid, clock, work, before
         self._began = time.monotonic()
         self._limit = work.timeout * (CEILING if clock == "processor" else 1) + SLACK
         hard = work.hard_timeout
@@ -340,8 +334,7 @@ class _Deadline:
             with open(f"/proc/{self._pid}/schedstat", "rb") as file:  # noqa: PTH123
                 used, waited, _ = (int(number) / 1e9 for number in file.read().split())
             with open(f"/proc/{self._pid}/status", "rb") as file:  # noqa: PTH123
-                lines = file.read().splitlines()
-            status = dict(line.split(b":", 1) for line in lines if b":" in line)
+                status = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
             now = Reading(used, waited, int(status[b"voluntary_ctxt_switches"]))
             # What it says of itself may be a lie, but it cannot have used more than the kernel has counted.
             if any(told > counted for told, counted in zip(self._before, now, strict=True)):
@@ -354,21 +347,25 @@ class _Deadline:
 
 
 class Template:
-    """The pool's end of the template process, which forks workers in milliseconds."""
+    """The pool's end of the template process, which forks workers in milliseconds.
 
-    is_loaded = False
-    """Whether it has imported what is to be preloaded."""
+    Where there is no fork it has no process, and a fresh interpreter is started for every worker.
+    """
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
+        self.is_loaded = not FORKS
+        """Whether it has imported what is to be preloaded."""
         self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self._process = _started(settings, "template_main", theirs)
-            except OSError:
-                self._control.close()
-                raise
+        self._process = None
+        if FORKS:
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    self._process = _started(settings, "template_main", theirs)
+                except OSError:
+                    self._control.close()
+                    raise
 
     def await_loaded(self) -> None:
         """Wait until it is loaded. What cannot be imported is logged. Raises `EndedError` and `TimeoutError`."""
@@ -388,13 +385,14 @@ class Template:
 
     def start(self) -> WorkerProcess:
         """A new worker, on its way. Raises `OSError` when the template is gone."""
-        ours, theirs = socket.socketpair()
-        leash, their_leash = socket.socketpair()
+        (pipe, theirs), (leash, their_leash) = socket.socketpair(), socket.socketpair()
+        worker = WorkerProcess(self, pipe, leash)
         with theirs, their_leash:
-            worker = WorkerProcess(self.settings.clock, ours, leash)
             try:
-                fds = [theirs.fileno(), their_leash.fileno()]
-                socket.send_fds(self._control, [b"f"], fds, _QUIETLY)
+                if self._process is None:
+                    worker.process = _started(self.settings, "worker_main", theirs)
+                else:
+                    socket.send_fds(self._control, [b"f"], [theirs.fileno(), their_leash.fileno()], _QUIETLY)
             except OSError:
                 worker.disown()
                 raise
@@ -402,11 +400,14 @@ class Template:
 
     def interrupt(self) -> None:
         """Have a thread that waits for it wait no longer."""
-        with suppress(OSError):  # gone already
-            self._control.shutdown(socket.SHUT_RDWR)
+        if self._process is not None:
+            with suppress(OSError):  # gone already
+                self._control.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """End the template, whose workers have been ended."""
+        if self._process is None:
+            return
         if not self.is_loaded:
             self._process.kill()  # it is busy with imports
         self.interrupt()
@@ -416,59 +417,9 @@ class Template:
 
     def disown(self) -> None:
         """Let go of the template without touching it, in a forked child: it is the parent's."""
-        self._control.close()
-        self._process.returncode = 0
-
-
-class Spawner(Template):
-    """Starts a fresh interpreter for every worker, where there is no fork."""
-
-    is_loaded = True
-
-    def __init__(self, settings: WorkerSettings) -> None:
-        self.settings = settings
-
-    def start(self) -> WorkerProcess:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                started = _started(self.settings, "worker_main", theirs)
-            except OSError:
-                ours.close()
-                raise
-        return _SpawnedWorker(self.settings.clock, ours, started)
-
-    def await_loaded(self) -> None: ...
-    def interrupt(self) -> None: ...
-    def close(self) -> None: ...
-    def disown(self) -> None: ...
-
-
-class _SpawnedWorker(WorkerProcess):
-    """A worker process that was started by itself, without a leash."""
-
-    def __init__(self, clock: ClockKind, pipe: socket.socket, process: "subprocess.Popen[bytes]") -> None:
-        super().__init__(clock, pipe, pipe)
-        self._process = process
-
-    def await_birth(self) -> None:
-        self.pid = self._process.pid
-        self._await_hello()
-
-    def interrupt(self) -> None:
-        _kill(self._process)
-
-    def end(self) -> None:
-        self.interrupt()
-        _await_end(self._process)
-        self._pipe.close()
-
-    def disown(self) -> None:
-        self._pipe.close()
-        self._process.returncode = 0
-
-    def _status(self) -> int | None:
-        return _await_end(self._process)
+        if self._process is not None:
+            self._control.close()
+            self._process.returncode = 0
 
 
 def _started(settings: WorkerSettings, main: str, end: socket.socket) -> "subprocess.Popen[bytes]":
@@ -492,14 +443,15 @@ def _started(settings: WorkerSettings, main: str, end: socket.socket) -> "subpro
         stderr = 2
     except OSError:
         stderr = subprocess.DEVNULL
-    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": stderr}
     if sys.platform == "win32":
-        options |= {"stdin": subprocess.PIPE, "creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        process: Any = subprocess.Popen(command, **options)
+        group = subprocess.CREATE_NEW_PROCESS_GROUP
+        process: Any = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stderr, creationflags=group)
         process.stdin.write(end.share(process.pid))
         process.stdin.close()
         return process
-    return subprocess.Popen[bytes](command, **options, pass_fds=[fd], start_new_session=True)
+    return subprocess.Popen[bytes](
+        command, stdin=subprocess.DEVNULL, stdout=stderr, pass_fds=[fd], start_new_session=True
+    )
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -1,12 +1,24 @@
-"""Define the messages between the pool and its worker processes.
+"""Define what passes between the pool and its worker processes: functions, calls, and results as plain data.
 
 What goes to a worker comes from this program and may be pickled. What comes back was written by a process that
 has run code under test: it is read as JSON and never unpickled, and it counts only with the token of its task.
 """
 
 import base64
+import pickle
+import re
 import struct
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from importlib import import_module
+from itertools import count
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+from assay.errors import MissingExtraError
+from assay.wording import short_repr
 
 HEAD: Final = struct.Struct(">c16sQ")
 """How every message begins: one letter, a token, and the length of what follows."""
@@ -25,8 +37,13 @@ LARGEST_VALUE: Final = 1 << 26
 """Characters of JSON that a result may have, so that no worker can fill the memory of this process."""
 NUMBER: Final = struct.Struct(">i")
 """What the template says about a worker: at birth its process id, 0 when there is none; at the end its exit status."""
+REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 ClockKind: TypeAlias = Literal["schedule", "processor", "wall"]
+Function: TypeAlias = Callable[..., Any] | str
+"""A function, or where it is: `package.module:function`."""
+
+_numbers = count(1)
 
 
 class WorkerSettings(NamedTuple):
@@ -40,10 +57,137 @@ class WorkerSettings(NamedTuple):
     """How working time is counted: see `worker.Clock`."""
 
 
-def message(kind: bytes, *parts: bytes, token: bytes = NO_TOKEN) -> bytes:
+def message(kind: bytes, content: bytes = b"", token: bytes = NO_TOKEN) -> bytes:
     """A message, ready to be sent."""
-    return b"".join((HEAD.pack(kind, token, sum(map(len, parts))), *parts))
+    return HEAD.pack(kind, token, len(content)) + content
 
+
+# Functions and arguments, on their way to a worker
+
+
+class Packed(NamedTuple):
+    """A function as it is sent to a worker, once."""
+
+    number: int
+    """What it is called by from then on."""
+    name: str
+    """What it is called in messages."""
+    home: str | None
+    """The module that a worker will import for it; None when it is sent by value."""
+    data: bytes
+
+
+class Functions:
+    """Functions that were packed before, for as long as they live, so that a worker knows them again."""
+
+    def __init__(self) -> None:
+        self._packed: dict[Any, tuple[Callable[[], Any], Packed]] = {}
+
+    def packed(self, function: Function) -> Packed:
+        """The function packed; the same each time."""
+        key = function if isinstance(function, str) else id(function)
+        known = self._packed.get(key)
+        if known is not None and (isinstance(key, str) or known[0]() is function):
+            return known[1]
+        made = packed(function)
+        with suppress(TypeError):  # what cannot be referred to weakly is packed anew each time
+            # Nothing is locked, since a function may end at any moment, also while we are here.
+            alive = str if isinstance(key, str) else weakref.ref(function, lambda _: self._packed.pop(key, None))
+            self._packed[key] = alive, made
+        return made
+
+
+def packed(function: Function) -> Packed:
+    """A function as bytes: by name when a worker can import it, else by value."""
+    if isinstance(function, str):
+        if not REFERENCE.fullmatch(function):
+            raise ValueError(f"{function!r} names no function: write it as package.module:function")
+        return Packed(next(_numbers), function, function.partition(":")[0], pickle.dumps(function))
+    if not callable(function):
+        raise TypeError(f"{short_repr(function)} cannot be called: give a function")
+    bare: Any = function
+    while isinstance(bare, partial):
+        bare = cast("partial[Any]", bare).func
+    name = str(getattr(bare, "__name__", None) or type(bare).__name__)
+    owner = getattr(bare, "__self__", None)
+    if owner is not None and not isinstance(owner, type(sys)):
+        bare = owner if isinstance(owner, type) else type(owner)
+    home = str(getattr(bare, "__module__", None) or type(bare).__module__)
+    if is_importable(home):
+        with suppress(Exception):  # a lambda, or made inside a function: by value then
+            return Packed(next(_numbers), name, home, pickle.dumps(function))
+    cloudpickle = _cloudpickle()
+    if cloudpickle is None:
+        what = f"running {name}, which a worker cannot import by name,"
+        raise MissingExtraError(what, package="cloudpickle", extra="isolation")
+    module = sys.modules.get(home)
+    is_sent_whole = module is not None and home != "__main__" and not is_importable(home)
+    try:
+        if is_sent_whole:  # since a worker could not import it
+            cloudpickle.register_pickle_by_value(module)
+        return Packed(next(_numbers), name, None, cloudpickle.dumps(function))
+    except Exception as error:
+        instead = "use a function at the top of a module, and pass what it needs as arguments"
+        raise TypeError(f"{name} cannot be sent to a worker ({error}): {instead}") from error
+    finally:
+        if is_sent_whole:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def packed_arguments(args: Sequence[Any], keywords: Mapping[str, Any], name: str) -> bytes:
+    """Arguments as bytes. Raises `TypeError`, with the argument's name or place, when one cannot be."""
+    data = None
+    with suppress(Exception):  # what pickle cannot do, cloudpickle may
+        data = pickle.dumps((args, keywords), protocol=pickle.HIGHEST_PROTOCOL)
+        if b"__main__" not in data:
+            return data
+    cloudpickle = _cloudpickle()
+    if cloudpickle is not None:
+        with suppress(Exception):  # said below, of the argument at fault
+            return cloudpickle.dumps((args, keywords))
+    if data is not None:
+        return data
+    for where, value in [*enumerate(args, start=1), *keywords.items()]:
+        try:
+            (cloudpickle or pickle).dumps(value)
+        except Exception as error:  # noqa: BLE001 - the value's own __reduce__
+            text = f"argument {where!r} of {name}, {short_repr(value)}, cannot be sent to a worker ({error})"
+            raise TypeError(f"{text}: pass plain data") from None
+    raise TypeError(f"the arguments of {name} cannot be sent to a worker: pass plain data")
+
+
+@lru_cache(maxsize=1)
+def _cloudpickle() -> Any:
+    try:
+        return import_module("cloudpickle")
+    except ImportError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def is_importable(name: str) -> bool:
+    """Whether a fresh interpreter with our path would find this module, and the same one."""
+    module = sys.modules.get(name)
+    if module is None or name == "__main__":
+        return False
+    own = getattr(module, "__file__", None)
+    if own is None:
+        return getattr(module, "__spec__", None) is not None
+    # Not `importlib.util.find_spec`, which believes whatever is loaded under the name.
+    locations: Any = None
+    found: Any = None
+    steps = name.split(".")
+    for depth in range(1, len(steps) + 1):
+        specs = (finder.find_spec(".".join(steps[:depth]), locations) for finder in sys.meta_path)
+        found = next((spec for spec in specs if spec is not None), None)
+        if found is None:
+            return False
+        locations = found.submodule_search_locations or ()
+    # Modules that Python is born with have no location.
+    return found.origin == own or not found.has_location
+
+
+# Results, on their way back
 
 _SMALL: Final = 1 << 63
 _RECORDS: dict[str, Any] = {}
@@ -51,11 +195,7 @@ _RECORDS: dict[str, Any] = {}
 
 def readable(record: Any) -> None:
     """Let results hold instances of a named tuple; those of any other class arrive as plain tuples."""
-    _RECORDS[_record_name(record)] = record
-
-
-def _record_name(record: Any) -> str:
-    return f"{record.__module__}:{record.__qualname__}"
+    _RECORDS[f"{record.__module__}:{record.__qualname__}"] = record
 
 
 def plain(value: Any) -> Any:
@@ -71,19 +211,16 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, int):
         return value if -_SMALL < value < _SMALL else {"int": hex(value)}
-    if isinstance(value, list):
-        return [plain(each) for each in cast("list[Any]", value)]
-    if isinstance(value, tuple):
-        items = [plain(each) for each in cast("tuple[Any, ...]", value)]
-        if not hasattr(cast("Any", value), "_fields"):
-            return {"tuple": items}
-        return {"record": [_record_name(type(cast("Any", value))), items]}
     if isinstance(value, dict):
         pairs = cast("dict[Any, Any]", value).items()
         return {"dict": [[plain(key), plain(each)] for key, each in pairs]}
-    if isinstance(value, set | frozenset):
-        tag = "set" if isinstance(value, set) else "frozenset"
-        return {tag: [plain(each) for each in cast("set[Any]", value)]}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [plain(each) for each in cast("list[Any]", value)]
+        whole = cast("Any", value)
+        if hasattr(whole, "_fields"):
+            return {"record": [f"{type(whole).__module__}:{type(whole).__qualname__}", items]}
+        kind = next(kind for kind in (list, tuple, set, frozenset) if isinstance(whole, kind))
+        return items if kind is list else {kind.__name__: items}
     if isinstance(value, bytes | bytearray):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, complex):
@@ -113,11 +250,8 @@ def read_plain(data: Any) -> Any:
             return {read_plain(key): read_plain(value) for key, value in content}
         case "record":
             name, items = content
-            return _RECORDS.get(name, _as_tuple)(*map(read_plain, items))
+            values = tuple(map(read_plain, items))
+            return _RECORDS[name](*values) if name in _RECORDS else values
         case _:
             makers: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
             return makers[tag](map(read_plain, content))
-
-
-def _as_tuple(*items: Any) -> tuple[Any, ...]:
-    return items

@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
-from types import TracebackType
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
 from assay.isolation import protocol
@@ -67,29 +66,25 @@ class Clock:
         self._began = 0.0
         self._started = Reading()
         if kind == "schedule":
-            import resource
-
-            self._resource: Any = resource
+            self._resource: Any = import_module("resource")
             self._file = os.open("/proc/self/schedstat", os.O_RDONLY)
 
     def start(self, seconds: float) -> Reading:
         """Begin to count; gives what was counted before."""
         self._alarm(seconds)
-        self._started = self.read()
+        self._started = self._read()
         self._began = self._now()
         return self._started
 
     def stop(self) -> float:
         """How long the task has worked."""
-        since, now = self._now() - self._began, self.read()
+        since, now = self._now() - self._began, self._read()
         self._alarm(0)
         if self._kind != "schedule":
             return since
-        slept = now.sleeps > self._started.sleeps
-        return max(worked(since, self._started, now, slept=slept), 0.0)
+        return max(worked(since, self._started, now, slept=now.sleeps > self._started.sleeps), 0.0)
 
-    def read(self) -> Reading:
-        """What was counted so far; nothing where it is not counted."""
+    def _read(self) -> Reading:
         if self._kind != "schedule":
             return Reading()
         waited = int(os.pread(self._file, 64, 0).split()[1]) / 1e9
@@ -107,39 +102,33 @@ class Memory:
     """The limit on what a worker may take, counted from when it was last set (on Linux)."""
 
     def __init__(self, allowed: int | None) -> None:
-        self._allowed = allowed or 0
+        self.allowed = allowed or 0
         self._mark = sys.maxsize
-        self._file = -1
+        self._resource: Any = None
         if allowed is not None and sys.platform == "linux":
-            import resource
-
-            self._resource: Any = resource
-            self._usual = resource.getrlimit(resource.RLIMIT_AS)
+            self._resource = import_module("resource")
+            self._usual = self._resource.getrlimit(self._resource.RLIMIT_AS)
             self._file = os.open("/proc/self/statm", os.O_RDONLY)
 
     def limit(self) -> None:
         """Allow so much more than there is now."""
-        if self._file < 0:
+        if self._resource is None:
             return
         taken = self._taken()
-        self._mark = taken + int(self._allowed * KEPT_SHARE)
-        most, (soft, hard) = taken + self._allowed, self._usual
+        self._mark = taken + int(self.allowed * KEPT_SHARE)
+        most, (soft, hard) = taken + self.allowed, self._usual
         if soft != self._resource.RLIM_INFINITY:
             most = min(most, soft)
         self._resource.setrlimit(self._resource.RLIMIT_AS, (most, hard))
 
     def lift(self) -> None:
         """Allow what the system allows."""
-        if self._file >= 0:
+        if self._resource is not None:
             self._resource.setrlimit(self._resource.RLIMIT_AS, self._usual)
-
-    @property
-    def exceeded(self) -> str:
-        return f"it needed more than the {self._allowed:,} bytes that a worker may take"
 
     def is_high(self) -> bool:
         """Whether so much has been taken, and not given back, that a fresh worker would be better."""
-        return self._file >= 0 and self._taken() > self._mark
+        return self._resource is not None and self._taken() > self._mark
 
     def _taken(self) -> int:
         return int(os.pread(self._file, 64, 0).split()[0]) * self._resource.getpagesize()
@@ -177,11 +166,12 @@ class Worker:
             self._leave_if_forked()
             reading = self._clock.start(seconds)
             began = True
-            self._say(protocol.STARTED, token, json.dumps(reading))
+            self._pipe.sendall(protocol.message(protocol.STARTED, json.dumps(reading).encode(), token))
             kind, said = "value", _sendable(_called(self._functions[number], args, keywords))
         except MemoryError as error:
             self._memory.lift()
-            kind, said = "memory", _told(error, self._memory.exceeded)
+            text = f"it needed more than the {self._memory.allowed:,} bytes that a worker may take"
+            kind, said = "memory", _told(error, text)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
             self._leave_if_forked(error)
             kind, said = "raised", _told(error)
@@ -190,18 +180,20 @@ class Worker:
         # A thread or process left behind would take time from the tasks that follow, or speak for this one.
         left_behind = _threads() > threads or _has_children()
         spent = kind == "memory" or left_behind or self._memory.is_high()
-        counted = json.dumps([kind, seconds, spent])
-        self._say(protocol.ANSWER, token, f"[{counted}, {said}]")
-
-    def _say(self, kind: bytes, token: bytes, said: str) -> None:
-        self._pipe.sendall(protocol.message(kind, said.encode(), token=token))
+        answer = f"[{json.dumps([kind, seconds, spent])}, {said}]"
+        self._pipe.sendall(protocol.message(protocol.ANSWER, answer.encode(), token))
 
     def _loaded(self, packed: bytes) -> Any:
         """The function, with imports and all: what it takes to load is no part of its work."""
         self._memory.lift()
         try:
             function = pickle.loads(packed)
-            return _named(function) if isinstance(function, str) else function
+            if isinstance(function, str):
+                module, _, path = function.partition(":")
+                function = import_module(module)
+                for step in path.split("."):
+                    function = getattr(function, step)
+            return function
         finally:
             self._memory.limit()
 
@@ -215,16 +207,7 @@ class Worker:
         if os.getpid() == self._pid:
             return
         code: Any = error.code if isinstance(error, SystemExit) else int(error is not None)
-        _flush()
-        os._exit(code if isinstance(code, int) else int(code is not None))
-
-
-def _named(reference: str) -> Any:
-    module, _, path = reference.partition(":")
-    found: Any = import_module(module)
-    for step in path.split("."):
-        found = getattr(found, step)
-    return found
+        _leave(code if isinstance(code, int) else int(code is not None))
 
 
 def _called(function: Any, args: Any, keywords: Any) -> Any:
@@ -254,23 +237,16 @@ def _sendable(value: Any) -> str:
 
 def _told(error: BaseException, otherwise: str = "") -> str:
     """Message and trace of an error, or something else to say when it has no message."""
-    try:
+    below = error.__traceback__
+    while below is not None and below.tb_frame.f_code.co_filename == __file__:
+        below = below.tb_next  # where it is not ours any more
+    trace = ""
+    with suppress(Exception):  # memory, recursion, or the __repr__ of another class
         from traceback import format_exception
 
-        trace = "".join(format_exception(type(error), error, _below(error.__traceback__)))
-    except Exception:  # noqa: BLE001 - memory, recursion, or the __repr__ of another class
-        trace = ""
+        trace = "".join(format_exception(type(error), error, below))
     text = described(error)
-    if otherwise and text.endswith(": "):
-        text += otherwise
-    return json.dumps([text, trace[-TRACE:]])
-
-
-def _below(trace: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that is not ours."""
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    return trace
+    return json.dumps([text + otherwise if text.endswith(": ") else text, trace[-TRACE:]])
 
 
 def _threads() -> int:
@@ -287,10 +263,12 @@ def _has_children() -> bool:
     return True
 
 
-def _flush() -> None:
+def _leave(status: int) -> NoReturn:
+    """End this process at once, with nothing said that is not written."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # closed, or never there
             stream.flush()
+    os._exit(status)
 
 
 def be_worker(pipe: socket.socket, settings: WorkerSettings) -> NoReturn:
@@ -301,8 +279,7 @@ def be_worker(pipe: socket.socket, settings: WorkerSettings) -> NoReturn:
     except OSError:
         status = 1  # the pool is gone
     finally:
-        _flush()
-        os._exit(status)
+        _leave(status)
 
 
 def _given() -> tuple[int, WorkerSettings]:
@@ -340,14 +317,11 @@ def template_main() -> None:
 
 def _preload(modules: Iterable[str]) -> list[str]:
     """Import what is to be loaded before any work; gives a sentence for each module that cannot be."""
-    import traceback  # pyright: ignore[reportUnusedImport]  # noqa: F401
-
     for stream in (sys.stdout, sys.stderr):
-        reconfigure: Any = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(line_buffering=True)  # a worker may be killed at any moment
+        if hasattr(stream, "reconfigure"):
+            cast("Any", stream).reconfigure(line_buffering=True)  # a worker may be killed at any moment
     problems: list[str] = []
-    for module in modules:
+    for module in ("traceback", *modules):
         try:
             import_module(module)
         except BaseException as error:  # noqa: BLE001 - a module runs when imported
@@ -372,10 +346,14 @@ class TemplateProcess:
         self._selector.register(self._bell, selectors.EVENT_READ, self._bury)
         signal.set_wakeup_fd(self._ring.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _do_nothing)
-        self._prctl = _prctl()
+        self._prctl: Any = _do_nothing
+        if sys.platform == "linux":
+            self._prctl = getattr(import_module("ctypes").CDLL(None), "prctl", _do_nothing)
         # What workers leave behind becomes a child of this process, which can end it and wait for it.
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._watch_parent()
+        # A forked child of the user's process may hold the sockets open; this end is beyond doubt.
+        with suppress(OSError, AttributeError):  # there is no such call on older systems
+            self._selector.register(os.pidfd_open(os.getppid()), selectors.EVENT_READ, self.end)
 
     def serve(self) -> None:
         """Do what is asked until the pool is gone and no worker is left."""
@@ -393,37 +371,26 @@ class TemplateProcess:
                 os.waitpid(-1, 0)
         os._exit(0)
 
-    def _watch_parent(self) -> None:
-        # A forked child of the user's process may hold the sockets open; this end is beyond doubt.
-        if hasattr(os, "pidfd_open"):
-            with suppress(OSError):
-                parent = os.pidfd_open(os.getppid())
-                self._selector.register(parent, selectors.EVENT_READ, self.end)
-
     def _obey(self) -> None:
         """Fork a worker for the pair of sockets that the pool sends; begin to end when the pool is gone."""
         asked, fds, _, _ = socket.recv_fds(self._control, 1, 2)
-        if asked:
-            self._fork(fds[0], socket.socket(fileno=fds[1]))
-        else:
+        if not asked:
             self._is_done = True
             self._selector.unregister(self._control)
-
-    def _fork(self, pipe: int, leash: socket.socket) -> None:
-        template = os.getpid()
-        with warnings.catch_warnings():
-            # A preloaded module may have started threads; that they are not forked is known.
-            warnings.simplefilter("ignore", DeprecationWarning)
+            return
+        template, (pipe, leash) = os.getpid(), (socket.socket(fileno=fd) for fd in fds)
+        with pipe:
             try:
-                pid = os.fork()
+                with warnings.catch_warnings():
+                    # A preloaded module may have started threads; that they are not forked is known.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    pid = os.fork()
             except OSError:
-                os.close(pipe)
                 with leash, suppress(OSError):
                     leash.sendall(protocol.NUMBER.pack(0))
                 return
-        if pid == 0:
-            self._become_worker(template, socket.socket(fileno=pipe), leash)
-        os.close(pipe)
+            if pid == 0:
+                self._become_worker(template, pipe, leash)
         with suppress(OSError):
             os.setpgid(pid, pid)  # here and there, since either may be first
         self._leashes[pid] = leash
@@ -500,11 +467,3 @@ def _kill(pid: int) -> None:
 def _do_nothing(*_: object) -> int:
     """Handle a signal that need only wake the template, or stand for a call that is not there."""
     return 0
-
-
-def _prctl() -> Any:
-    if sys.platform != "linux":
-        return _do_nothing
-    import ctypes
-
-    return getattr(ctypes.CDLL(None), "prctl", _do_nothing)
