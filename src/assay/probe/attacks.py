@@ -55,11 +55,6 @@ _CIRCLED: Final = {**_shifted(0x41, 0x5A, 0x24B6), **_shifted(0x61, 0x7A, 0x24D0
 _TAG_CHARACTERS: Final = _shifted(0x20, 0x7E, 0xE0020)
 
 
-def _morse(text: str) -> str:
-    words = text.upper().split()
-    return " / ".join(" ".join(_MORSE.get(letter, "") for letter in word) for word in words)
-
-
 DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base32": lambda text: base64.b32encode(text.encode()).decode(),
@@ -70,7 +65,7 @@ DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
     "entities": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
     "escapes": lambda text: "".join(f"\\u{ord(letter):04x}" for letter in text),
     "backwards": lambda text: text[::-1],
-    "morse": _morse,
+    "morse": lambda text: " / ".join(" ".join(_MORSE.get(c, "") for c in word) for word in text.upper().split()),
     "leet": lambda text: text.translate(_LEET),
     "zero_width": "\u200b".join,
     "soft_hyphens": "\u00ad".join,
@@ -169,17 +164,12 @@ def attacks_of(families: Sequence[str] = (), *, limit: int | None = None, seed: 
         if family not in known:
             raise TrustError(f"there is no family {family!r} of attacks: {did_you_mean(family, known)}")
     listed = [attack for attack in shipped_attacks() if not families or attack.family in families]
-    drawn = _draw(listed, limit, seed)
-    wanted = {attack.family for attack in drawn}
-    return tuple(attack for attack in listed if attack in drawn or (attack.harmless and attack.family in wanted))
-
-
-def _draw(listed: Sequence[Attack], limit: int | None, seed: int) -> list[Attack]:
     by_family: dict[str, list[Attack]] = defaultdict(list)
     for attack in listed:
         if not attack.harmless:
             by_family[attack.family].append(attack)
     for family, attacks in by_family.items():
         random.Random(f"{seed}:{family}").shuffle(attacks)
-    in_turn = [attack for turn in zip_longest(*by_family.values()) for attack in turn if attack]
-    return in_turn[:limit]
+    drawn = [attack for turn in zip_longest(*by_family.values()) for attack in turn if attack][:limit]
+    wanted = {attack.family for attack in drawn}
+    return tuple(attack for attack in listed if attack in drawn or (attack.harmless and attack.family in wanted))

@@ -1,7 +1,7 @@
 """Report how often attacks got a bad response past its judge, and what could not be tried."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
@@ -59,11 +59,10 @@ class Rate(Record):
         """The rate of these trials."""
         listed = list(trials)
         answered = [trial for trial in listed if trial.fooled is not None]
-        by_attack = _groups(answered, lambda trial: trial.attack)
+        by_attack = _groups(answered, "attack")
         counts = [(sum(bool(t.fooled) for t in each), len(each)) for each in by_attack.values()]
-        share = clustered_wilson(counts)
-        fooled = sum(count for count, _ in counts)
-        return cls(len(by_attack), len(answered), fooled, len(listed) - len(answered), share)
+        fooled, errors = sum(count for count, _ in counts), len(listed) - len(answered)
+        return cls(len(by_attack), len(answered), fooled, errors, clustered_wilson(counts))
 
 
 @dataclass(frozen=True)
@@ -95,6 +94,11 @@ class ProbeReport:
     """Whether all that was wanted was asked; False when it was stopped."""
     spent: Spending = NOTHING
 
+    @property
+    def everything(self) -> tuple[Trial, ...]:
+        """Baselines, twins and attacked texts."""
+        return (*self.baselines, *self.twins, *self.trials)
+
     @cached_property
     def overall(self) -> Rate:
         """All attacks on all criteria."""
@@ -103,12 +107,12 @@ class ProbeReport:
     @cached_property
     def families(self) -> dict[str, Rate]:
         """The rate of each family of attacks."""
-        return _rates(self.trials, lambda trial: trial.family)
+        return {name: Rate.of(group) for name, group in _groups(self.trials, "family").items()}
 
     @cached_property
     def criteria(self) -> dict[str, Rate]:
         """The rate on each criterion."""
-        return _rates(self.trials, lambda trial: trial.criterion)
+        return {name: Rate.of(group) for name, group in _groups(self.trials, "criterion").items()}
 
     @property
     def wins(self) -> list[Trial]:
@@ -118,17 +122,17 @@ class ProbeReport:
     @property
     def unanswered(self) -> list[Trial]:
         """Every trial without an answer, baselines and twins among them."""
-        return [trial for trial in self._all() if trial.fooled is None]
+        return [trial for trial in self.everything if trial.fooled is None]
 
     @property
     def invented(self) -> list[Trial]:
         """Trials whose reason quotes words that were not written."""
-        return [trial for trial in self._all() if trial.invented]
+        return [trial for trial in self.everything if trial.invented]
 
     @property
     def quoting(self) -> int:
         """Trials whose reason quotes anything."""
-        return sum(trial.quotes > 0 for trial in self._all())
+        return sum(trial.quotes > 0 for trial in self.everything)
 
     @cached_property
     def alarms(self) -> tuple[int, int]:
@@ -139,10 +143,17 @@ class ProbeReport:
     @cached_property
     def unprobed(self) -> list[Unprobed]:
         """Criteria, and families on a criterion, that could not be attacked."""
-        return [*_without_bait(self.baselines), *_without_twin(self.twins)]
-
-    def _all(self) -> Iterator[Trial]:
-        yield from (*self.baselines, *self.twins, *self.trials)
+        found: list[Unprobed] = []
+        for name, tried in _groups(self.baselines, "criterion").items():
+            if not any(trial.fooled is False for trial in tried):
+                found.append(Unprobed(name, _why_no_bait(tried)))
+        for trial in self.twins:
+            if trial.fooled:
+                found.append(Unprobed(trial.criterion, "what only looks like such an attack passes too", trial.family))
+            elif trial.fooled is None:
+                why = f"its harmless twin was not judged: {trial.error}"
+                found.append(Unprobed(trial.criterion, why, trial.family))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -157,44 +168,25 @@ class ProbeReport:
             "invented": len(self.invented),
             "false_alarms": dict(zip(("alarms", "texts"), self.alarms, strict=True)),
             "spent": self.spent.to_dict(),
-            "trials": [trial.to_dict() for trial in self._all()],
+            "trials": [trial.to_dict() for trial in self.everything],
         }
 
 
-def _groups(trials: Iterable[Trial], key: Callable[[Trial], str]) -> dict[str, list[Trial]]:
+def _groups(trials: Iterable[Trial], field: str) -> dict[str, list[Trial]]:
     groups: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
-        groups[key(trial)].append(trial)
+        groups[getattr(trial, field)].append(trial)
     return groups
 
 
-def _rates(trials: Sequence[Trial], key: Callable[[Trial], str]) -> dict[str, Rate]:
-    return {name: Rate.of(group) for name, group in _groups(trials, key).items()}
-
-
-def _without_bait(baselines: Sequence[Trial]) -> Iterator[Unprobed]:
-    """Criteria of which no bait was failed, as it should be."""
-    for name, tried in _groups(baselines, lambda trial: trial.criterion).items():
-        if any(trial.fooled is False for trial in tried):
-            continue
-        error = next((trial.error for trial in tried if trial.error), None)
-        listed = ", ".join(repr(trial.bait) for trial in tried)
-        if len(tried) > MOST:
-            listed = f"all {len(tried)} responses that were tried"
-        if error is not None:
-            yield Unprobed(name, f"no bad response was judged: {error}")
-        elif tried[0].origin == "golden":
-            yield Unprobed(name, f"the judge passes {listed}, which should fail it")
-        else:
-            advice = "give a golden example, or a response, that fails it"
-            yield Unprobed(name, f"the judge passes {listed}, without any attack: {advice}")
-
-
-def _without_twin(twins: Sequence[Trial]) -> Iterator[Unprobed]:
-    for trial in twins:
-        if trial.fooled:
-            why = "what only looks like such an attack passes too"
-            yield Unprobed(trial.criterion, why, trial.family)
-        elif trial.fooled is None:
-            why = f"its harmless twin was not judged: {trial.error}"
-            yield Unprobed(trial.criterion, why, trial.family)
+def _why_no_bait(tried: Sequence[Trial]) -> str:
+    """Why no bait of a criterion was failed, as it should be."""
+    error = next((trial.error for trial in tried if trial.error), None)
+    if error is not None:
+        return f"no bad response was judged: {error}"
+    listed = ", ".join(repr(trial.bait) for trial in tried)
+    if len(tried) > MOST:
+        listed = f"all {len(tried)} responses that were tried"
+    if tried[0].origin == "golden":
+        return f"the judge passes {listed}, which should fail it"
+    return f"the judge passes {listed}, without any attack: give a golden example, or a response, that fails it"

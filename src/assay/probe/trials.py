@@ -22,7 +22,7 @@ from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.verdicts import read_verdict
 from assay.loading.golden_examples import Golden
 from assay.messages import question_text
-from assay.models import Ledger, budget
+from assay.models import budget
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
 from assay.probe.attacks import Attack, attacks_of
@@ -75,50 +75,43 @@ async def probe(
     targets = targets_of(rubric, responses, seed=seed)
     with budget() as spent:
         refuse_unpriced(judge.models())
-        most = sum(len(target.baits) + len(chosen) for target in targets)
-        watch = Watch(on_progress, most, spent)
-        asked = _Judge(judge, stopping or (lambda: False), watch)
-        return await _attack(asked, targets, chosen, spent)
+        watch = Watch(on_progress, sum(len(target.baits) + len(chosen) for target in targets), spent)
 
+        async def tried(attempts: Sequence[_Attempt]) -> list[Trial]:
+            return await _tried(judge, attempts, stopping or (lambda: False), watch)
 
-async def _attack(
-    judge: "_Judge", targets: Sequence["Target"], attacks: Sequence[Attack], spent: Ledger
-) -> ProbeReport:
-    """First the baits as they are, then harmless additions to them, then attacks."""
+        def is_failed(trial: Trial) -> bool:
+            """Whether a text failed, as it should before it is attacked; in a dry run no judge is asked."""
+            return spent.is_dry_run or trial.fooled is False
 
-    def is_failed(trial: Trial) -> bool:
-        """Whether a text failed, as it should before it is attacked; in a dry run no judge is asked."""
-        return spent.is_dry_run or trial.fooled is False
-
-    bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
-    baselines = await judge.trials(bare)
-    failed = {(trial.criterion, trial.bait) for trial in baselines if is_failed(trial)}
-    fit = [(target, [bait for bait in target.baits if (target.name, bait.name) in failed][:MOST]) for target in targets]
-
-    def attempts(harmless: bool) -> list[_Attempt]:
-        """Every attack on every criterion, on the baits in turn."""
-        listed = [attack for attack in attacks if attack.harmless is harmless]
-        return [
-            _Attempt(target, baits[turn % len(baits)], attack)
-            for turn, attack in enumerate(listed)
-            for target, baits in fit
-            if baits
+        # First the baits as they are, then harmless additions to them, then attacks.
+        bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
+        baselines = await tried(bare)
+        failed = {(trial.criterion, trial.bait) for trial in baselines if is_failed(trial)}
+        fit = [(target, [bait for bait in target.baits if (target.name, bait.name) in failed]) for target in targets]
+        # Every attack on every criterion, on some baits of it in turn.
+        harmless, harmful = (
+            [
+                _Attempt(target, baits[turn % min(MOST, len(baits))], attack)
+                for turn, attack in enumerate(attack for attack in chosen if attack.harmless is is_harmless)
+                for target, baits in fit
+                if baits
+            ]
+            for is_harmless in (True, False)
+        )
+        twins = await tried(harmless)
+        open_to = {(trial.criterion, trial.family) for trial in twins if is_failed(trial)}
+        # Attacks of your own need no twin.
+        with_twin = {attack.family for attack in chosen if attack.harmless}
+        wanted = [
+            attempt
+            for attempt in harmful
+            if (attempt.target.name, attempt.family) in open_to or attempt.family not in with_twin
         ]
-
-    harmless = attempts(harmless=True)
-    twins = await judge.trials(harmless)
-    open_to = {(trial.criterion, trial.family) for trial in twins if is_failed(trial)}
-    # Attacks of your own need no twin.
-    with_twin = {attack.family for attack in attacks if attack.harmless}
-    wanted = [
-        attempt
-        for attempt in attempts(harmless=False)
-        if (attempt.target.name, attempt.family) in open_to or attempt.family not in with_twin
-    ]
-    trials = await judge.trials(wanted)
+        trials = await tried(wanted)
     asked = len(baselines) + len(twins) + len(trials)
     return ProbeReport(
-        judge.grader.title,
+        judge.title,
         tuple(trials),
         tuple(baselines),
         tuple(twins),
@@ -172,7 +165,7 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
     """
     others = tuple(_response_baits(responses)) or off_topic(seed)
     found = [
-        Target(f"{inside}{criterion.name}", criterion, _golden_baits(criterion, each.golden) or others)
+        Target(f"{inside}{criterion.name}", criterion, tuple(_golden_baits(criterion, each.golden)) or others)
         for inside, each in rubrics_inside(rubric)
         for criterion in each.criteria
         if criterion.judged
@@ -182,15 +175,14 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
     return found
 
 
-def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> tuple[Bait, ...]:
+def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> list[Bait]:
     """The golden examples that should fail a criterion."""
-    values = [criterion.values.get(str(each.expect.get(criterion.name))) for each in golden]
-    bad = [
-        example
-        for example, value in zip(golden, values, strict=True)
-        if value is not None and not criterion.passes(value)
-    ]
-    return tuple(_bait(example.name, "golden", example.fields) for example in bad[:_TRIED])
+    bad: list[Golden] = []
+    for example in golden:
+        value = criterion.values.get(str(example.expect.get(criterion.name)))
+        if value is not None and not criterion.passes(value):
+            bad.append(example)
+    return [_bait(example.name, "golden", example.fields) for example in bad[:_TRIED]]
 
 
 def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
@@ -222,8 +214,7 @@ def off_topic(seed: int = 0) -> tuple[Bait, ...]:
 def shipped_texts() -> list[Bait]:
     """Every shipped text about something else."""
     text = files("assay.probe").joinpath("off_topic.jsonl").read_text(encoding="utf-8")
-    rows = map(json.loads, text.splitlines())
-    return [Bait(row["name"], row["text"], "off_topic") for row in rows]
+    return [Bait(row["name"], row["text"], "off_topic") for row in map(json.loads, text.splitlines())]
 
 
 @dataclass(frozen=True)
@@ -246,44 +237,46 @@ class _Attempt:
         return self.attack.against(self.target.criterion, self.bait.text)
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Puts attempts to a judge, side by side."""
+async def _tried(
+    grader: Autograder, attempts: Sequence[_Attempt], stopping: Callable[[], bool], watch: Watch
+) -> list[Trial]:
+    """What a judge says of attempts, in order. What was not begun when it was stopped is left out."""
+    by_text: dict[tuple[str, Bait], list[tuple[int, _Attempt]]] = {}
+    for place, attempt in enumerate(attempts):
+        by_text.setdefault((attempt.text, attempt.bait), []).append((place, attempt))
+    found: dict[int, Trial] = {}
 
-    grader: Autograder
-    stopping: Callable[[], bool]
-    watch: Watch
-
-    async def trials(self, attempts: Sequence[_Attempt]) -> list[Trial]:
-        """What was said, in order. What was not begun when it was stopped is left out."""
-        by_text: dict[tuple[str, Bait], list[tuple[int, _Attempt]]] = {}
-        for place, attempt in enumerate(attempts):
-            by_text.setdefault((attempt.text, attempt.bait), []).append((place, attempt))
-        models = self.grader.models()
-        found = await side_by_side(self._one, list(by_text.values()), room=lambda: all(map(has_room, models)))
-        by_place = {place: trial for group in found for place, trial in group}
-        return [by_place[place] for place in sorted(by_place)]
-
-    async def _one(self, group: Sequence[tuple[int, _Attempt]]) -> list[tuple[int, Trial]]:
-        """The trials of all criteria that are asked about one text, as a rubric would ask them."""
-        if self.stopping():
-            return []
+    async def one(group: Sequence[tuple[int, _Attempt]]) -> None:
+        """Ask about all criteria of one text together, as a rubric would."""
+        if stopping():
+            return
         first = group[0][1]
         criteria = [attempt.target.criterion for _, attempt in group]
-        view = JudgeInput(first.text, first.bait.fields)
-        scores = await scores_from(self.grader, view, criteria, first.bait.query)
-        trials = [(place, _trial(attempt, score)) for (place, attempt), score in zip(group, scores, strict=True)]
-        self.watch.fresh += len(trials)
-        self.watch.errors += sum(trial.fooled is None for _, trial in trials)
-        self.watch.tell()
-        return trials
+        scores = await scores_from(grader, JudgeInput(first.text, first.bait.fields), criteria, first.bait.query)
+        for (place, attempt), score in zip(group, scores, strict=True):
+            found[place] = trial = _trial(attempt, score)
+            watch.fresh += 1
+            watch.errors += trial.fooled is None
+        watch.tell()
+
+    models = grader.models()
+    await side_by_side(one, list(by_text.values()), room=lambda: all(map(has_room, models)))
+    return [found[place] for place in sorted(found)]
 
 
 def _trial(attempt: _Attempt, score: Score) -> Trial:
     criterion, text = attempt.target.criterion, attempt.text
     # Words of the question may be quoted too.
     asked = " | ".join([criterion.requirement or "", attempt.bait.query or "", *criterion.choices])
-    missing, unasked = (_not_in(source, score.reason) for source in (text, asked))
+    quotes, in_question = evidence_of(score.reason, text), evidence_of(score.reason, asked)
+    unasked = [each["quote"] for each in in_question if "start" not in each]
+    missing = [each["quote"] for each in quotes if "start" not in each and each["quote"] in unasked]
+    if score.error is not None:
+        fooled = None
+    elif score.value is None:
+        fooled = not score.applies
+    else:
+        fooled = criterion.passes(criterion.values.get(score.verdict or "", score.value))
     return Trial(
         criterion=attempt.target.name,
         bait=attempt.bait.name,
@@ -294,24 +287,11 @@ def _trial(attempt: _Attempt, score: Score) -> Trial:
         verdict=score.verdict,
         reason=score.reason,
         error=score.error,
-        fooled=_is_fooled(criterion, score),
-        quotes=len(evidence_of(score.reason, text)),
-        invented=tuple(quote for quote in missing if quote in unasked),
+        fooled=fooled,
+        quotes=len(quotes),
+        # Marks without a word are not looked for.
+        invented=tuple(quote for quote in missing if any(map(str.isalnum, quote))),
     )
-
-
-def _not_in(text: str, reason: str) -> list[str]:
-    """Quotations of a reason that are not there; marks without a word are not looked for."""
-    quotes = [each["quote"] for each in evidence_of(reason, text) if "start" not in each]
-    return [quote for quote in quotes if any(map(str.isalnum, quote))]
-
-
-def _is_fooled(criterion: Criterion, score: Score) -> bool | None:
-    if score.error is not None:
-        return None
-    if score.value is None:
-        return not score.applies
-    return criterion.passes(criterion.values.get(score.verdict or "", score.value))
 
 
 class Bare(PerCriterionGrader):

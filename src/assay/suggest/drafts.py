@@ -1,7 +1,7 @@
 """Let a model propose criteria, and refuse what lint finds wrong before it is judged."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
@@ -53,25 +53,23 @@ def read_pairs(source: object) -> list[Pair]:
     >>> read_pairs([{"prompt": "2+2?", "chosen": "4", "rejected": "5"}])
     [Pair(prompt='2+2?', chosen='4', rejected='5')]
     """
-    rows = rows_of(source, fields=("chosen", "rejected"))
-    return [_pair(row, number) for number, row in enumerate(rows, start=1)]
-
-
-def _pair(row: Mapping[str, Any], number: int) -> Pair:
-    sides: list[str] = []
-    for key in ("chosen", "rejected"):
-        try:
-            text = view_of(row[key])[1]
-        except (TypeError, ValueError) as error:
-            raise TrustError(f"pair {number}: {key} is {short_repr(row[key])}: {error}") from None
-        if not text.strip():
-            raise TrustError(f"pair {number}: {key} is empty: give a response, or leave the pair out")
-        sides.append(text)
-    if sides[0].strip() == sides[1].strip():
-        raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
-    # Where there is no column for it, the prompt is what the messages open with.
-    asked = row.get("prompt") or (row["chosen"] if not isinstance(row["chosen"], str) else "")
-    return Pair(question_text(asked), *sides)
+    pairs: list[Pair] = []
+    for number, row in enumerate(rows_of(source, fields=("chosen", "rejected")), start=1):
+        sides: list[str] = []
+        for key in ("chosen", "rejected"):
+            try:
+                text = view_of(row[key])[1]
+            except (TypeError, ValueError) as error:
+                raise TrustError(f"pair {number}: {key} is {short_repr(row[key])}: {error}") from None
+            if not text.strip():
+                raise TrustError(f"pair {number}: {key} is empty: give a response, or leave the pair out")
+            sides.append(text)
+        if sides[0].strip() == sides[1].strip():
+            raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
+        # Where there is no column for it, the prompt is what the messages open with.
+        asked = row.get("prompt") or (row["chosen"] if not isinstance(row["chosen"], str) else "")
+        pairs.append(Pair(question_text(asked), *sides))
+    return pairs
 
 
 def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]:
@@ -121,7 +119,13 @@ class Draft:
 async def draft_from_pairs(model: Model, shown: Sequence[Pair], most: int) -> Draft:
     """Criteria that tell the preferred responses of these pairs from the rejected ones."""
     batches = [shown[start : start + _AT_ONCE] for start in range(0, len(shown), _AT_ONCE)]
-    requests = [_request("suggest_pairs", "\n\n".join(map(_of_pair, batch))) for batch in batches]
+    requests: list[Request] = []
+    for batch in batches:
+        parts = [
+            f"{_query(pair.prompt)}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}"
+            for pair in batch
+        ]
+        requests.append(_request("suggest_pairs", "\n\n".join(parts)))
     return await _draft(model, requests, most)
 
 
@@ -133,9 +137,8 @@ async def draft_from_references(model: Model, prompt: str, references: Sequence[
     return await _draft(model, [request], most, faults=False)
 
 
-def _of_pair(pair: Pair) -> str:
-    query = f"<query>{without_prompt_tags(pair.prompt)}</query>\n" if pair.prompt else ""
-    return f"{query}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}"
+def _query(prompt: str) -> str:
+    return f"<query>{without_prompt_tags(prompt)}</query>\n" if prompt else ""
 
 
 def _request(name: str, user: str) -> Request:
@@ -178,7 +181,11 @@ def _sift(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
     kept: list[Criterion] = []
     refused: list[tuple[Criterion, str]] = []
     for criterion in criteria:
-        why = _complaint_of_lint(kept, criterion)
+        hits = (
+            hit for hit in hits_of_criterion(criterion) if (hit.severity or RULES[hit.rule].severity) == SEVERITIES[-1]
+        )
+        hit = next(hits, None) or dict(hits_between([*kept, criterion])).get(len(kept))
+        why = None if hit is None else f"lint {hit.rule}: {hit.message}"
         if criterion.weight < 0 and not faults:
             why = "it describes a fault, and references show none"
         if why is None and len(kept) == most:
@@ -188,10 +195,3 @@ def _sift(criteria: Sequence[Criterion], most: int, faults: bool) -> Draft:
         else:
             refused.append((criterion, why))
     return Draft(tuple(kept), tuple(refused))
-
-
-def _complaint_of_lint(kept: Sequence[Criterion], criterion: Criterion) -> str | None:
-    """What lint finds wrong with a criterion, by itself or beside those that were kept."""
-    found = [h for h in hits_of_criterion(criterion) if (h.severity or RULES[h.rule].severity) == SEVERITIES[-1]]
-    hit = found[0] if found else dict(hits_between([*kept, criterion])).get(len(kept))
-    return None if hit is None else f"lint {hit.rule}: {hit.message}"

@@ -1,7 +1,7 @@
 """Suggest criteria: drafted by a model, judged, and kept only where they tell good responses from bad ones."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -81,7 +81,9 @@ class Suggestion:
 
     def rubric(self, name: str = "suggested") -> Rubric:
         """The rubric, with its golden examples. Raises `RubricError` when nothing was kept."""
-        return Rubric.from_dict(self._data(name))
+        data: dict[str, Any] = {"name": name, "criteria": [judged.criterion.to_dict() for judged in self.kept]}
+        golden = [example.to_dict() for example in self.golden]
+        return Rubric.from_dict({**data, "golden": golden} if golden else data)
 
     def findings(self) -> list[Finding]:
         """What lint says about the rubric."""
@@ -90,19 +92,11 @@ class Suggestion:
     def to_yaml(self, name: str = "suggested") -> str:
         """The rubric as a file, with what speaks for each criterion as comments at the top."""
         rubric = self.rubric(name)
-        head = "".join(f"# {line}\n" for line in self._head())
-        return f"{head}\n{as_yaml(rubric.to_dict())}"
-
-    def _head(self) -> Iterator[str]:
-        yield f"Drafted from {self.source}; {len(self.kept)} of {len(self.criteria)} criteria were kept."
+        head = [f"Drafted from {self.source}; {len(self.kept)} of {len(self.criteria)} criteria were kept."]
         for judged in self.kept:
             figure = "" if judged.agreement.value is None else f" ({judged.agreement})"
-            yield f"- {judged.criterion.name}: {judged.why}{figure}"
-
-    def _data(self, name: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"name": name, "criteria": [judged.criterion.to_dict() for judged in self.kept]}
-        golden = [example.to_dict() for example in self.golden]
-        return {**data, "golden": golden} if golden else data
+            head.append(f"- {judged.criterion.name}: {judged.why}{figure}")
+        return "".join(f"# {line}\n" for line in head) + f"\n{as_yaml(rubric.to_dict())}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -141,8 +135,19 @@ async def suggest_from_pairs(
         texts = [text for pair in unseen for text in pair.texts]
         verdicts = await _verdicts(judge, criteria, texts, spent, on_progress)
     judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in criteria]
-    kept = [each.criterion for each in judged if each.kept]
-    golden = _golden_of_pairs(kept, unseen, verdicts)
+    # The pairs that most criteria tell apart as people do go into the file, with what the judge said of both sides.
+    told: list[tuple[Pair, list[Criterion]]] = []
+    for pair in unseen:
+        good, bad = pair.texts
+        kept = [each.criterion for each in judged if each.kept]
+        told.append((pair, [c for c in kept if verdicts[good, c.name] and verdicts[bad, c.name] is False]))
+    told.sort(key=lambda item: -len(item[1]))
+    golden = [
+        _example(f"{name}_{number}", text, by, passes=name == "preferred")
+        for number, (pair, by) in enumerate(told[:_MOST_GOLDEN], start=1)
+        for name, text in zip(("preferred", "rejected"), pair.texts, strict=True)
+        if by
+    ]
     source = f"{len(pairs)} pairs by {drafter.id}, which saw {len(shown)} of them"
     return _suggestion(source, judged, golden, draft, spent)
 
@@ -172,7 +177,11 @@ async def suggest_from_references(
         verdicts = await _verdicts(judge, criteria, [*good, *others], spent, on_progress)
     judged = [_judge_by_references(each, good, others, verdicts) for each in criteria]
     kept = [each.criterion for each in judged if each.kept]
-    golden = _golden_of_references(kept, good, others)
+    golden: list[Golden] = []
+    if kept:  # references should pass everything, and a text about something else should not
+        listed = enumerate(good[:_MOST_GOLDEN], start=1)
+        golden = [_example(f"reference_{number}", text, kept, passes=True) for number, text in listed]
+        golden.append(_example("off_topic", others[0], kept, passes=False))
     number = f"{len(references)} reference{'s' if len(references) > 1 else ''}"
     return _suggestion(f"a prompt with {number} by {drafter.id}", judged, golden, draft, spent)
 
@@ -225,7 +234,7 @@ async def _verdicts(
 
 
 def _suggestion(
-    source: str, judged: Sequence[Judged], golden: Iterator[Golden], draft: Draft, spent: Ledger
+    source: str, judged: Sequence[Judged], golden: Sequence[Golden], draft: Draft, spent: Ledger
 ) -> Suggestion:
     refused = [Judged(criterion, kept=False, why=why) for criterion, why in draft.refused]
     ranked = sorted([*judged, *refused], key=lambda each: not each.kept)
@@ -246,21 +255,16 @@ def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verd
             better, worse = better + chosen, worse + rejected
             clusters[pair.prompt or pair.chosen].append(chosen)
     agreement = clustered_wilson([(sum(each), len(each)) for each in clusters.values()])
-    kept, why = _decide(better, worse, errors, agreement)
-    return Judged(criterion, kept, why, better, worse, alike, errors, agreement)
-
-
-def _decide(better: int, worse: int, errors: int, agreement: Estimate) -> tuple[bool, str]:
-    told_apart = better + worse
+    kept, why = False, f"it favours the preferred one in {better} of {better + worse} pairs that it tells apart"
     if agreement.low is None or agreement.high is None:
-        unanswered = f" ({errors} have no verdict)" if errors else ""
-        return False, f"it says the same of both in every pair{unanswered}"
-    said = f"it favours the preferred one in {better} of {told_apart} pairs that it tells apart"
-    if agreement.low > 0.5:
-        return True, said
-    if agreement.high < 0.5:
-        return False, f"{said}: it rewards what people reject"
-    return False, f"{said}: that may be chance"
+        why = f"it says the same of both in every pair{f' ({errors} have no verdict)' if errors else ''}"
+    elif agreement.low > 0.5:
+        kept = True
+    elif agreement.high < 0.5:
+        why += ": it rewards what people reject"
+    else:
+        why += ": that may be chance"
+    return Judged(criterion, kept, why, better, worse, alike, errors, agreement)
 
 
 def _judge_by_references(
@@ -280,32 +284,6 @@ def _judge_by_references(
     else:
         kept, why = True, "the references pass it, and texts about something else do not"
     return Judged(criterion, kept, why, errors=errors)
-
-
-def _golden_of_pairs(kept: Sequence[Criterion], pairs: Sequence[Pair], verdicts: _Verdicts) -> Iterator[Golden]:
-    """The pairs that most criteria tell apart as people do, with what the judge said of both sides."""
-
-    def tell_apart(pair: Pair) -> list[Criterion]:
-        good, bad = pair.texts
-        return [c for c in kept if verdicts[good, c.name] and verdicts[bad, c.name] is False]
-
-    told = sorted(((pair, tell_apart(pair)) for pair in pairs), key=lambda item: -len(item[1]))
-    for number, (pair, by) in enumerate(told[:_MOST_GOLDEN], start=1):
-        if by:
-            preferred, rejected = pair.texts
-            yield _example(f"preferred_{number}", preferred, by, passes=True)
-            yield _example(f"rejected_{number}", rejected, by, passes=False)
-
-
-def _golden_of_references(
-    kept: Sequence[Criterion], references: Sequence[Text], others: Sequence[Text]
-) -> Iterator[Golden]:
-    """References that should pass everything, and one text about something else that should not."""
-    if not kept:
-        return
-    for number, text in enumerate(references[:_MOST_GOLDEN], start=1):
-        yield _example(f"reference_{number}", text, kept, passes=True)
-    yield _example("off_topic", others[0], kept, passes=False)
 
 
 def _example(name: str, text: Text, by: Sequence[Criterion], *, passes: bool) -> Golden:
