@@ -125,6 +125,12 @@ def read_completion(completion: object) -> Any:
     return completion
 
 
+def is_plain_chat(completion: Any) -> bool:
+    """Whether it is a list that ends with a text of the assistant, as nearly always: a quick look for many."""
+    last: Any = completion[-1] if completion.__class__ is list and completion else None
+    return last.__class__ is dict and last.get("role") == "assistant" and last.get("content").__class__ is str
+
+
 def _number_text(value: object) -> str | None:
     """A finite number as text; None for anything else, True and False among them."""
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):

@@ -1,28 +1,27 @@
-"""A Rollout is what happened, ready to be scored; a Batch is many of them, seen by column."""
+"""A Rollout is what happened, ready to be scored; a Call asks a check about one, with just the arguments it names."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import itemgetter
-from typing import Any, Final, cast
+from types import FunctionType, MethodType
+from typing import Any, Final, NamedTuple, cast, get_origin
 
-from assay.messages import completion_text, question_text, read_completion
+from assay.errors import SignatureError
+from assay.messages import completion_text, is_plain_chat, question_text, read_completion
 from assay.types import Info, Messages
 from assay.wording import described
 
 ABSENT: Final[Any] = object()
-"""Stands in a column where a rollout does not have the field."""
-
+"""Stands where a rollout does not have a field, or a parameter no default."""
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 """What scoring writes into a state; no check may name one as an argument."""
-
-ALWAYS: Final = frozenset({"answer", "task", "info"})
+SINGULAR: Final = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
+PLURALS: Final = {f"{name}s": name for name in SINGULAR}
+_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {"answer": str, "task": lambda: "default", "info": dict[str, Any]}
 """Fields that every rollout has, given or not."""
-
-_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {"answer": str, "task": lambda: "default", "info": dict}
-
-
-def _no_state() -> dict[str, Any]:
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,10 @@ class Rollout:
     completion: Messages = ""
     answer: Any = ""
     task: str = "default"
-    info: Info = field(default_factory=_no_state)
-    state: Mapping[str, Any] = field(default_factory=_no_state)
+    info: Info = field(default_factory=dict[str, Any])
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What checks receive as `state`; theirs to read and to write."""
-    columns: Mapping[str, Any] = field(default_factory=_no_state)
+    columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further fields that checks may name, such as dataset columns."""
 
     @classmethod
@@ -60,25 +59,19 @@ class Rollout:
 
     def fields(self) -> dict[str, Any]:
         """Every field that a check may name, except `state` itself."""
-        return {
-            **self.columns,
-            "prompt": self.prompt,
-            "completion": self.completion,
-            "answer": self.answer,
-            "task": self.task,
-            "info": self.info,
-        }
+        return {**self.columns, **{name: getattr(self, name) for name in _NAMES}}
+
+
+_NAMES = ("prompt", "completion", "answer", "task", "info")
 
 
 def _rollout(row: Mapping[str, Any], state: Mapping[str, Any]) -> Rollout:
-    fields = everything(row)
-    names = ("prompt", "completion", "answer", "task", "info")
-    known = {name: fields[name] for name in names if name in fields}
-    return Rollout(**known, state=state, columns=row)
+    fields = _with_defaults(row)
+    return Rollout(**{name: fields[name] for name in _NAMES if name in fields}, state=state, columns=row)
 
 
-def everything(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Every field of a state by name: those of its input row too, with the usual defaults."""
+def _with_defaults(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Every field of a row by name: those of its input row too, with the usual defaults."""
     inherited = row.get("input")
     if isinstance(inherited, Mapping):
         row = {**cast("Mapping[str, Any]", inherited), **row}
@@ -86,27 +79,24 @@ def everything(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look_up(row: Mapping[str, Any], state: Mapping[str, Any], name: str) -> Any:
+    if name == "state":
+        return state
     for fields in (row, row.get("input"), state):
         if isinstance(fields, Mapping) and name in fields:
             return cast("Mapping[str, Any]", fields)[name]
     return ABSENT
 
 
-class Gaps(list[Any]):
-    """A column in which some rollouts, or all, have no such field."""
-
-    def filled(self, default: Callable[[], Any]) -> list[Any]:
-        return [default() if value is ABSENT else value for value in self]
-
-
 @dataclass(slots=True)
 class Batch:
-    """Rollouts seen by column. `rows` hold the fields, `states` what checks receive as `state`."""
+    """Rollouts that are scored together. `rows` hold the fields, `states` what checks receive as `state`."""
 
     rows: Sequence[Mapping[str, Any]]
     states: Sequence[Mapping[str, Any]]
     views: Sequence[str] | None = None
     """What a judge reads of each rollout; None for the text of its completion."""
+    is_whole: bool = True
+    """False where these are some rows of many: a field that none of them has may be in others."""
 
     @classmethod
     def of_rollouts(cls, rollouts: Sequence[Rollout | Mapping[str, Any]]) -> "Batch":
@@ -116,10 +106,6 @@ class Batch:
         rows = [r.state if r.columns is r.state else r.fields() for r in made]
         return cls(rows, [rollout.state for rollout in made])
 
-    @classmethod
-    def of_states(cls, states: Sequence[Mapping[str, Any]]) -> "Batch":
-        return cls(states, states)
-
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -128,77 +114,262 @@ class Batch:
 
         A rollout that has no such field is left alone: its checks may need none.
         """
-        column = [row.get("completion", "") for row in self.rows]
-        if {str}.issuperset(map(type, column)):
-            return self, {}
         errors: dict[int, str] = {}
-        rows: list[Mapping[str, Any]] = list(self.rows)
-        for place, completion in enumerate(column):
+        changed: dict[int, Any] = {}
+        for place, row in enumerate(self.rows):
+            completion = row.get("completion", "")
+            if type(completion) is str or is_plain_chat(completion):
+                continue
             try:
                 text = read(completion)
             except TypeError as error:
                 errors[place] = described(error)
-                continue
-            if text is not completion:
-                rows[place] = {**rows[place], "completion": text}
-        changed = any(row is not given for row, given in zip(rows, self.rows, strict=True))
-        return (replace(self, rows=rows) if changed else self), errors
+            else:
+                if text is not completion:
+                    changed[place] = {**row, "completion": text}
+        if not changed:
+            return self, errors
+        return replace(self, rows=[changed.get(place, row) for place, row in enumerate(self.rows)]), errors
 
     def lacks(self, name: str) -> bool:
-        """Whether no rollout has this field."""
-        if name == "state" or not self.rows:
-            return False
-        return all(value is ABSENT for value in self._looked_up(name))
-
-    def column(self, name: str) -> Sequence[Any]:
-        """One field of every rollout; `Gaps` when a rollout does not have it."""
-        if name == "state":
-            return self.states
-        try:
-            return list(map(itemgetter(name), self.rows))
-        except KeyError:
-            found = list(self._looked_up(name))
-        return Gaps(found) if any(value is ABSENT for value in found) else found
-
-    def _looked_up(self, name: str) -> Iterator[Any]:
+        """Whether it is certain that no rollout has this field."""
         pairs = zip(self.rows, self.states, strict=True)
-        return (_look_up(row, state, name) for row, state in pairs)
+        return self.is_whole and bool(self.rows) and all(_look_up(row, state, name) is ABSENT for row, state in pairs)
 
-    def usual(self, name: str) -> Sequence[Any]:
-        """As `column`, but `answer`, `task` and `info` are never missing."""
-        column = self.column(name)
-        if isinstance(column, Gaps) and name in _DEFAULTS:
-            return column.filled(_DEFAULTS[name])
-        return column
-
-    def everything(self, objects: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """All that a check with `**kwargs` gets, one dict a rollout."""
-        complete = all("info" in r and "answer" in r and "task" in r for r in self.rows)
-        # A state sees the fields of its input row, but a copy of it would not.
-        complete = complete and not any("input" in r for r in self.rows)
-        if complete and self.rows is self.states:
-            return [{**row, "state": row, **objects} for row in self.rows]
-        pairs = zip(self.rows, self.states, strict=True)
-        return [{**state, **everything(row), "state": state, **objects} for row, state in pairs]
-
-    def select(self, indices: Sequence[int]) -> "Batch":
+    def select(self, places: Sequence[int]) -> "Batch":
         """The rollouts at these places, in this order."""
-        rows = [self.rows[i] for i in indices]
-        states = rows if self.rows is self.states else [self.states[i] for i in indices]
-        views = None if self.views is None else [self.views[i] for i in indices]
-        return Batch(rows, states, views)
+        rows = [self.rows[i] for i in places]
+        states = rows if self.rows is self.states else [self.states[i] for i in places]
+        return Batch(rows, states, None if self.views is None else [self.views[i] for i in places], self.is_whole)
 
     def rollouts(self) -> list[Rollout]:
         """Every rollout as a value of its own."""
-        pairs = zip(self.rows, self.states, strict=True)
-        return [_rollout(row, state) for row, state in pairs]
+        return [_rollout(row, state) for row, state in zip(self.rows, self.states, strict=True)]
 
-    def chunks(self, size: int) -> "list[Batch]":
-        """The batch cut into pieces of at most `size`."""
-        if len(self) <= size:
-            return [self]
-        return [self._cut(start, start + size) for start in range(0, len(self), size)]
 
-    def _cut(self, start: int, end: int) -> "Batch":
-        rows = self.rows[start:end]
-        return Batch(rows, rows if self.rows is self.states else self.states[start:end])
+_Parameter = inspect.Parameter
+
+
+class Argument(NamedTuple):
+    """One parameter, and the field of a rollout that goes there."""
+
+    name: str
+    field: str
+    default: Any
+    """ABSENT when the function has none."""
+    positional_only: bool
+
+    def of(self, row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+        """What a rollout has for it, else its default, else what every rollout has; ABSENT without any."""
+        value = _look_up(row, state, self.field)
+        if value is ABSENT:
+            value = self.default
+        if value is ABSENT and self.field in _DEFAULTS:
+            return _DEFAULTS[self.field]()
+        return value
+
+
+class Call:
+    """One function, and how to call it about a rollout or about a whole batch.
+
+    Built at construction time, so that whatever is wrong with a signature is said there.
+    """
+
+    def __init__(self, function: Callable[..., Any], label: str) -> None:
+        self.function = function
+        self.label = label
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError) as error:
+            raise SignatureError(
+                f"check {label!r} has no signature to read ({error}): wrap it, for example "
+                f"`def {label}(completion): return ...`"
+            ) from None
+        self._bound = frozenset[str]()
+        """What a partial has been given already: the caller's choice, which we leave alone."""
+        bare: Any = function
+        if isinstance(bare, partial):
+            given = inspect.signature(bare.func).parameters.keys() - signature.parameters.keys()
+            self._bound = frozenset(given | bare.keywords.keys())
+        while isinstance(bare, partial):
+            bare = bare.func
+        named = [p for p in signature.parameters.values() if p.name not in self._bound]
+        self.everything = any(p.kind is _Parameter.VAR_KEYWORD for p in named)
+        """Whether it takes `**kwargs`, and so all that a rollout has."""
+        named = [p for p in named if p.kind not in (_Parameter.VAR_POSITIONAL, _Parameter.VAR_KEYWORD)]
+        _refuse_unsuppliable(named, label)
+        if signature.parameters and not named and not self.everything and not self._bound:
+            raise SignatureError(
+                f"check {label!r} takes *args alone, and we pass arguments by name: name them, for example `completion`"
+            )
+        called = getattr(bare, "__call__", None)  # noqa: B004 - the method itself is wanted
+        self.is_async = inspect.iscoroutinefunction(bare) or inspect.iscoroutinefunction(called)
+        self.is_group = _is_group(signature, {p.name for p in named}, label)
+        # A group function may say that it only takes many at a time: `independent = True`.
+        self.compares = self.is_group and getattr(function, "independent", False) is not True
+        self.arguments = tuple(
+            Argument(
+                name=p.name,
+                field=PLURALS.get(p.name, p.name) if self.is_group else p.name,
+                default=ABSENT if p.default is p.empty else p.default,
+                positional_only=p.kind is _Parameter.POSITIONAL_ONLY,
+            )
+            for p in named
+        )
+        self.names = frozenset(a.name for a in self.arguments)
+        self._is_odd = bool(self._bound) or any(a.positional_only for a in self.arguments)
+        self._fields: Callable[[Any], Any] | None = None
+        """Takes all arguments out of a row at once, where they are fields of it and can go by position."""
+        by_position = _takes_positions(function) and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
+        if by_position and named and not self.everything and "state" not in self.names:
+            [first, *more] = [a.field for a in self.arguments]
+            self._fields = itemgetter(first, *more) if more else lambda row: (row[first],)
+
+    def run_by(self, function: Callable[..., Any]) -> None:
+        """Have an async function called instead, which takes the same arguments by name."""
+        self.function, self.is_async, self._fields = function, True, None
+
+    def bound(self, objects: Mapping[str, Any]) -> Callable[[Mapping[str, Any], Mapping[str, Any]], Any]:
+        """The function, to be asked about one rollout: of a row and its state, with these objects."""
+        function, fields = self.function, self._fields
+        if self.everything:
+
+            def ask_with_everything(row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+                # A state sees the fields of its input row, but a copy of it would not.
+                if row is state and "input" not in row and "answer" in row and "task" in row and "info" in row:
+                    values = {**row, "state": state, **objects}
+                else:
+                    values = {**state, **_with_defaults(row), "state": state, **objects}
+                return self._with(values) if self._is_odd else function(**values)
+
+            return ask_with_everything
+        if fields is None or not self.names.isdisjoint(objects):
+            return lambda row, state: self._by_name(row, state, objects)
+
+        def ask_by_position(row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+            try:
+                values = fields(row)
+            except KeyError:
+                return self._by_name(row, state, objects)
+            return function(*values)
+
+        return ask_by_position
+
+    def _by_name(self, row: Mapping[str, Any], state: Mapping[str, Any], objects: Mapping[str, Any]) -> Any:
+        named: dict[str, Any] = {}
+        for argument in self.arguments:
+            name = argument.name
+            named[name] = objects[name] if name in objects else argument.of(row, state)
+            if named[name] is ABSENT:
+                raise SignatureError(f"this rollout has no field {name!r}")
+        return self._with(named)
+
+    def _with(self, values: dict[str, Any]) -> Any:
+        for name in self._bound:
+            values.pop(name, None)
+        given = [values.pop(argument.name) for argument in self.arguments if argument.positional_only]
+        return self.function(*given, **values)
+
+    def group(self, batch: Batch, objects: Mapping[str, Any]) -> Any:
+        """What a group function returns for the whole batch."""
+        pairs = list(zip(batch.rows, batch.states, strict=True))
+        values: dict[str, Any] = {}
+        if self.everything:
+            columns = {plural: Argument(plural, name, ABSENT, False) for plural, name in PLURALS.items()}
+            values = {plural: [_or_none(column.of(*pair)) for pair in pairs] for plural, column in columns.items()}
+            values |= objects
+        for argument in self.arguments:
+            name = argument.name
+            if name in objects:
+                values[name] = objects[name]
+            elif argument.default is ABSENT or not batch.lacks(argument.field):
+                values[name] = [argument.of(*pair) for pair in pairs]
+                gap = next((place for place, value in enumerate(values[name]) if value is ABSENT), None)
+                if gap is not None:
+                    self.refuse_unsupplied(batch, objects)
+                    raise ValueError(f"rollout {gap} has no field for {name!r}")
+        return self._with(values)
+
+    def lacking(self, batch: Batch, objects: Mapping[str, Any]) -> dict[int, str]:
+        """The rollouts for which a group function has no argument, and which; refuses if all lack it."""
+        self.refuse_unsupplied(batch, objects)
+        return {
+            place: argument.field
+            for argument in self.arguments
+            if argument.name not in objects and argument.default is ABSENT
+            for place, (row, state) in enumerate(zip(batch.rows, batch.states, strict=True))
+            if argument.of(row, state) is ABSENT
+        }
+
+    def refuse_unsupplied(self, batch: Batch, objects: Mapping[str, Any]) -> None:
+        """Raise when an argument is a field of no rollout of a batch."""
+        for name, field_, default, _ in self.arguments:
+            if default is ABSENT and name not in objects and field_ not in _DEFAULTS and batch.lacks(field_):
+                known = sorted({str(key) for key in batch.rows[0]} | {"state", "parser"})
+                raise SignatureError(
+                    f"check {self.label!r} needs an argument {name!r} that nothing supplies: "
+                    f"give it a default, add_class_object({name!r}, ...), or add a field {name!r} to every "
+                    f"state (there: {', '.join(known)})"
+                )
+
+
+def _or_none(value: Any) -> Any:
+    return None if value is ABSENT else value
+
+
+def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:
+    """Say now what could never be supplied, or must not be."""
+    for parameter in parameters:
+        name = parameter.name
+        if name in OUTPUTS:
+            # A check that read what scoring wrote would give another number the second time.
+            raise SignatureError(
+                f"check {label!r} takes {name!r}, which is what scoring writes: "
+                "take `state` and read it there if you must"
+            )
+        if parameter.kind is _Parameter.POSITIONAL_ONLY and name not in SINGULAR:
+            raise SignatureError(
+                f"check {label!r} takes {name!r} by position only, and we pass arguments "
+                f"by name: wrap it, for example `lambda completion: {label}(completion)`"
+            )
+        if name == "self" and parameter.default is parameter.empty:
+            raise SignatureError(
+                f"check {label!r} wants 'self', so it is a method of no object: "
+                "pass a bound method (object.method) or a method of the rubric's own class"
+            )
+
+
+def _takes_positions(function: object) -> bool:
+    """Whether arguments may go by position: to a plain function, or a wrapper that passes them on.
+
+    A wrapper may also take keywords alone, whatever the function it wraps says.
+    """
+    if not isinstance(function, FunctionType | MethodType):
+        # An object with a method for it, as every built-in check is.
+        function = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is wanted
+        if not isinstance(function, FunctionType):
+            return False
+    if not hasattr(function, "__wrapped__"):
+        return True
+    own = inspect.signature(function, follow_wrapped=False).parameters.values()
+    return any(parameter.kind is _Parameter.VAR_POSITIONAL for parameter in own)
+
+
+def _is_group(signature: inspect.Signature, names: set[str], label: str) -> bool:
+    plurals, singulars = sorted(names & PLURALS.keys()), sorted(names & SINGULAR)
+    annotation = signature.return_annotation
+    if isinstance(annotation, str):
+        returns_list = re.match(r"(typing\.)?[Ll]ist(\[|$)", annotation) is not None
+    else:
+        returns_list = annotation is list or get_origin(annotation) is list
+    if plurals and singulars:
+        raise SignatureError(
+            f"check {label!r} mixes {singulars[0]!r} (one rollout) with {plurals[0]!r} (a whole group): "
+            "take the plurals for a group, or read a dataset column of that name from `state`"
+        )
+    if returns_list and singulars:
+        raise SignatureError(
+            f"check {label!r} returns a list but takes {singulars[0]!r}: a group function "
+            f"takes the plurals ({singulars[0]}s), any other returns one number"
+        )
+    return bool(plurals) or returns_list

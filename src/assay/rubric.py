@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 
 from assay.aggregation import Totals, advantages, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
-from assay.criterion import Criterion, Scorer
+from assay.criterion import Criterion, Scorer, is_scorer
 from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
 from assay.errors import GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
@@ -218,7 +218,7 @@ class BaseRubric(ABC):
     ) -> Sequence[EvaluationReport]:
         _refuse_no_states(states)
         started = time.perf_counter()
-        result = await self.score_batch(Batch.of_states(states), autograder)
+        result = await self.score_batch(Batch(states, states), autograder)
         outcomes = result.outcomes()
         worth = advantages(outcomes.rewards) if in_group else None
         if len(states) > CHUNK:
@@ -500,7 +500,7 @@ class Rubric(BaseRubric, Loadable):
         self.on_error: OnError = on_error
         self.aggregation = aggregation_of(aggregation)
         criteria = self._bound(_weighed(_listed(funcs), weights))
-        self._plan = Plan.of(named_apart(criteria), self.aggregation)
+        self._plan = Plan(named_apart(criteria), self.aggregation)
 
     @property
     def parser(self) -> Parser:
@@ -568,7 +568,7 @@ class Rubric(BaseRubric, Loadable):
         added = named_apart(self._bound(_weighed([func], [weight])), self._plan.names)
         refuse_ring(self, [criterion.check for criterion in added])
         criteria = (*self._plan.criteria, *added)
-        self._plan = Plan.of(criteria, self.aggregation, known=self._plan)
+        self._plan = Plan(criteria, self.aggregation, known=self._plan)
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
         """Add a check that is reported and, with weight 0, never counted."""
@@ -609,7 +609,7 @@ class Rubric(BaseRubric, Loadable):
         if not self._plan.planned:
             raise RubricError("this rubric has no criteria, so there is nothing to score: add_reward_func(...)")
         for one in self._plan.planned:
-            if one.compares:
+            if one.call is not None and one.call.compares:
                 raise RubricError(f"check {one.criterion.name!r} scores a whole group: use score_group")
 
     def _bound(self, criteria: Sequence[Criterion]) -> list[Criterion]:
@@ -623,7 +623,7 @@ class Rubric(BaseRubric, Loadable):
 
     def _inside(self) -> Sequence[object]:
         """The rubrics that this one asks."""
-        return self._plan.scorers
+        return [c.check for c in self._plan.criteria if is_scorer(c.check)]
 
     # The names of the systems it grew from.
 

@@ -127,7 +127,7 @@ class JudgeRubric(Rubric):
         if self._alone and weight:
             self._alone = False
             kept = [c for c in self.criteria if c.check != self.judge_score]
-            self._plan = Plan.of(kept, self.aggregation)
+            self._plan = Plan(kept, self.aggregation)
         super().add_reward_func(func, weight)
 
     async def judge(

@@ -563,18 +563,6 @@ async def reports_on(
     raised at once, since then the rubric does not fit the data.
     """
     if isinstance(scorer, BaseRubric) and type(scorer).score is BaseRubric.score:
-        batch = (_Piece if lenient else Batch)(rows, rows)
-        return await scorer.score_batch(batch, grader)
+        return await scorer.score_batch(Batch(rows, rows, is_whole=not lenient), grader)
     options: Mapping[str, Any] = {} if grader is None else {"autograder": grader}
     return cast("Sequence[EvaluationReport]", await scorer.score(rows, **options))
-
-
-class _Piece(Batch):
-    """Some rows of many: a field that none of these has may be in others."""
-
-    def lacks(self, name: str) -> bool:
-        return False
-
-    def select(self, indices: Sequence[int]) -> "Batch":
-        chosen = super().select(indices)
-        return _Piece(chosen.rows, chosen.states, chosen.views)
