@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from assay import Criterion, EvaluationReport
-from assay.cli.formats import brief_row, format_of, whole_row
-from assay.cli.options import FORMATS
+from assay.cli.formats import FORMATS, brief_row, whole_row
 from assay.report import CriterionReport, Lines, Score, aggregate
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.thresholds import Thresholds
@@ -35,7 +34,7 @@ def printed(capsys: Any, name: str, found: Sequence[Row] = ROWS, known: bool = F
     """What a format prints of these rows."""
     options = {"criteria": ["right", "short"], **options}
     summary = summarize(found)
-    format = format_of(name, "essays", **options)
+    format = FORMATS[name]("essays", **options)
     format.begin(summary if known else None)
     for row in found:
         format.row(row)

@@ -93,7 +93,7 @@ class TestOnePair:
             assert isinstance(rule.default, bool) == (f"--no-{flag}" in out)
             on_or_off = "yes" if rule.default else "no"
             is_bool = isinstance(rule.default, bool)
-            assert RULES[rule.name].usual == (on_or_off if is_bool else f"{rule.default:g}")
+            assert RULES[rule.name][1] == (on_or_off if is_bool else f"{rule.default:g}")
 
 
 class TestBadUsage:

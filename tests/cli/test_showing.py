@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.cli.terminal import shown_report
+from assay.cli.formats import shown_report
 from assay.report import CriterionReport, aggregate
 
 

@@ -1,4 +1,4 @@
-"""`assay agree RUN [LABELS]`: how far the judge of a run agrees with people."""
+"""`assay agree RUN [LABELS]`: say how far the judge of a run agrees with people."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.formats import Page, Section, figure, point
-from assay.cli.options import LabelOptions, label_options, page_option
-from assay.cli.root import FINE, Command
-from assay.cli.terminal import counted
+from assay.cli.formats import Page, Section, point
+from assay.cli.options import LabelOptions, label_options, left_out, page_option, run_folder
+from assay.cli.root import Command
+from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.trust import Agreement, Estimate, Measures
-    from assay.trust.coefficients import Confusion
 
 
 @click.command(
@@ -26,21 +25,16 @@ if TYPE_CHECKING:
 )
 @label_options
 @click.option(
-    "--against",
-    type=click.Choice(("each", "majority")),
-    default="each",
-    show_default=True,
+    "--against", type=click.Choice(("each", "majority")), default="each", show_default=True,
     help="Hold the judge against each rater in turn, or against what most of them say.",
-)
+)  # fmt: skip
 @click.option(
-    "--again",
-    metavar="RUN",
-    type=click.Path(exists=True, file_okay=False),
+    "--again", metavar="RUN", type=run_folder,
     help="A second run that judged the same rollouts: shows whether the judge says the same again.",
-)
+)  # fmt: skip
 @click.option("--confusion", is_flag=True, help="Show who said what where, for every criterion.")
 @page_option
-def command(labelling: LabelOptions, against: str, again: str | None, confusion: bool, layout: str) -> int:
+def command(labelling: LabelOptions, against: str, again: str | None, confusion: bool, layout: str) -> None:
     """Say how far the judge of a saved RUN agrees with people, who are shown beside it.
 
     LABELS is a CSV or JSONL file with example, criterion, verdict, and if there are several, sample
@@ -49,17 +43,20 @@ def command(labelling: LabelOptions, against: str, again: str | None, confusion:
     from assay.cli.sources import opened
     from assay.trust import agree
 
-    run = opened(labelling.run)
     found = agree(
-        run,
+        opened(labelling.run),
         labelling.labels(),
         again=None if again is None else opened(again),
         reference="majority" if against == "majority" else "each",
         skip_unknown=labelling.skip_unknown,
         any_wording=labelling.any_wording,
     )
-    print(page_of(found, Path(labelling.run).name, confusion=confusion).text(layout))
-    return FINE
+    sides = [side for each in found.criteria for side in (each.judge, each.people)]
+    examples = max(side.examples for side in (found.overall.judge, *sides))
+    people = counted(len(found.raters), "person", "people") if found.raters else "people"
+    title = f"{Path(labelling.run).name}: the judge against {people}, {counted(examples, 'example')}"
+    sections = [*_sections(found), *(_confusions(found) if confusion else ())]
+    print(Page(title, sections, list(_notes(found)), found.to_dict()).text(layout))
 
 
 _FIGURES = {
@@ -80,43 +77,12 @@ _OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alph
 """Figures that say nothing new where there are two choices."""
 
 
-def page_of(found: Agreement, run: str, *, confusion: bool) -> Page:
-    """The page; with `confusion`, a table of who said what for every criterion."""
-    sections = list(_sections(found))
-    if confusion:
-        tables = ((each.name, each.judge.confusion) for each in found.criteria)
-        sections += [_confusion(name, table) for name, table in tables if table is not None]
-    return Page(f"{run}: {_title(found)}", sections, list(_notes(found)), found.to_dict())
+def _choices(measures: Measures) -> list[str]:
+    """The choices that were on offer; N/A is none."""
+    from assay.criterion import NOT_APPLICABLE
 
-
-def _title(found: Agreement) -> str:
-    people = counted(len(found.raters), "person", "people") if found.raters else "people"
-    sides = (side for each in found.criteria for side in (each.judge, each.people))
-    examples = max(found.overall.judge.examples, *(side.examples for side in sides))
-    return f"the judge against {people}, {counted(examples, 'example')}"
-
-
-def _sections(found: Agreement) -> Iterator[Section]:
-    judge, people = found.overall.judge, found.overall.people
-    if found.overall.labelled:
-        yield Section(("overall", "judge", "people"), list(_overall(judge, people)))
-    yield _criteria(found)
-    if len(found.raters) > 1:
-        rows = [(r.rater, f"{r.labels:,}", *map(figure, (r.judge.kappa, r.others.kappa))) for r in found.raters]
-        yield Section(("rater", "labels", "kappa with the judge", "with the others"), rows)
-    if found.members:
-        rows = [(n, figure(m.accuracy), figure(m.kappa)) for n, m in found.members.items()]
-        yield Section(("judge of the panel", "same verdict", "kappa"), rows)
-    yield from _consistency(found)
-
-
-def _overall(judge: Measures, people: Measures) -> Iterator[tuple[str, ...]]:
-    theirs, choices = people.figures(), _choices(judge) or _choices(people)
-    best = choices[-1] if choices else "the best choice"
-    for name, estimate in _shown(judge, len(choices)):
-        beside = figure(theirs[name]) if name != "bias" else ""
-        yield _FIGURES[name].format(best=best), figure(estimate), beside
-    yield "pairs", f"{judge.pairs:,}", f"{people.pairs:,}"
+    table = measures.confusion
+    return [name for name in table.categories if name != NOT_APPLICABLE] if table else []
 
 
 def _shown(judge: Measures, choices: int) -> Iterator[tuple[str, Estimate]]:
@@ -128,85 +94,71 @@ def _shown(judge: Measures, choices: int) -> Iterator[tuple[str, Estimate]]:
             yield name, estimate
 
 
-def _criteria(found: Agreement) -> Section:
-    columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
-    scales = any(c.judge.confusion and len(_choices(c.judge)) > 2 for c in found.criteria)
-    numbers = any(c.judge.pairs and not c.judge.confusion for c in found.criteria)
-    if scales:
-        columns += ["quadratic kappa", "people"]
-    if numbers:
-        columns += ["alpha, interval", "people"]
-    rows: list[tuple[str, ...]] = []
-    for each in found.criteria:
-        judge, people = each.judge, each.people
-        figures = [judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias]
-        if scales:
-            figures += [judge.quadratic_kappa, people.quadratic_kappa]
-        if numbers:
-            figures += [judge.interval_alpha, people.interval_alpha]
-        rows.append((each.name, f"{each.labelled:,}", f"{each.unanswered:,}", *map(point, figures)))
-    return Section(tuple(columns), rows)
-
-
-def _choices(measures: Measures) -> list[str]:
-    """The choices that were on offer; N/A is none."""
-    from assay.criterion import NOT_APPLICABLE
-
-    table = measures.confusion
-    return [name for name in table.categories if name != NOT_APPLICABLE] if table else []
-
-
-def _consistency(found: Agreement) -> Iterator[Section]:
-    named = {"asked again": found.retest, "in the other order": found.swap}
-    kept = {name: each for name, each in named.items() if each is not None}
-    if not kept:
-        return
+def _sections(found: Agreement) -> Iterator[Section]:
+    judge, people = found.overall.judge, found.overall.people
+    if found.overall.labelled:
+        theirs, choices = people.figures(), _choices(judge) or _choices(people)
+        best = choices[-1] if choices else "the best choice"
+        rows: list[tuple[object, ...]] = [
+            (_FIGURES[name].format(best=best), estimate, "" if name == "bias" else theirs[name])
+            for name, estimate in _shown(judge, len(choices))
+        ]
+        yield Section(("overall", "judge", "people"), [*rows, ("pairs", judge.pairs, people.pairs)])
+    yield _criteria(found)
+    if len(found.raters) > 1:
+        rows = [(rater.rater, rater.labels, rater.judge.kappa, rater.others.kappa) for rater in found.raters]
+        yield Section(("rater", "labels", "kappa with the judge", "with the others"), rows)
+    rows = [(name, member.accuracy, member.kappa) for name, member in found.members.items()]
+    yield Section(("judge of the panel", "same verdict", "kappa"), rows)
     rows = [
-        (
-            name,
-            *(figure(e) for e in (each.overall.accuracy, each.overall.kappa)),
-            f"{each.overall.pairs:,}",
-            f"{each.unanswered:,}",
-        )
-        for name, each in kept.items()
+        (name, each.overall.accuracy, each.overall.kappa, each.overall.pairs, each.unanswered)
+        for name, each in (("asked again", found.retest), ("in the other order", found.swap))
+        if each is not None
     ]
     yield Section(("the judge and itself", "same verdict", "kappa", "pairs", "no answer"), rows)
 
 
-def _confusion(name: str, table: Confusion) -> Section:
-    columns = (f"{name}: people down, judge across", *table.categories)
-    rows = [
-        (said, *(f"{count:,}" for count in counts)) for said, counts in zip(table.categories, table.counts, strict=True)
-    ]
+def _criteria(found: Agreement) -> Section:
+    columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
+    scales = any(c.judge.confusion and len(_choices(c.judge)) > 2 for c in found.criteria)
+    numbers = any(c.judge.pairs and not c.judge.confusion for c in found.criteria)
+    columns += ["quadratic kappa", "people"] if scales else []
+    columns += ["alpha, interval", "people"] if numbers else []
+    rows: list[tuple[object, ...]] = []
+    for each in found.criteria:
+        judge, people = each.judge, each.people
+        figures = [judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias]
+        figures += [judge.quadratic_kappa, people.quadratic_kappa] if scales else []
+        figures += [judge.interval_alpha, people.interval_alpha] if numbers else []
+        rows.append((each.name, each.labelled, each.unanswered, *map(point, figures)))
     return Section(columns, rows)
+
+
+def _confusions(found: Agreement) -> Iterator[Section]:
+    for each in found.criteria:
+        if table := each.judge.confusion:
+            rows = [(said, *counts) for said, counts in zip(table.categories, table.counts, strict=True)]
+            yield Section((f"{each.name}: people down, judge across", *table.categories), rows)
 
 
 def _notes(found: Agreement) -> Iterator[str]:
     """What the tables do not say: what is missing from them, and why."""
-    overall = found.overall
-    unanswered = sum(each.unanswered for each in found.criteria)
+    from assay.trust.coefficients import UNRANKED
+
+    judge, unanswered = found.overall.judge, sum(each.unanswered for each in found.criteria)
     if unanswered:
         labelled = sum(each.labelled for each in found.criteria)
         yield f"the judge gave no answer to {unanswered:,} of {labelled:,} labelled criteria, which count neither way:"
         yield from (f"  {count:,} × {error}" for error, count in list(found.errors.items())[:3])
     if not any(each.people.pairs for each in found.criteria):
         yield "nobody labelled what another did too, so there is no ceiling: have some labelled twice"
-    if overall.ties:
-        yield f"people are split on {overall.ties:,}, which have no majority and are left out"
-    for name, count in found.other_wording.items():
-        yield f"left out: {counted(count, 'label')} on {name}, made for another wording (--any-wording takes them)"
-    for what, count in found.skipped.items():
-        yield f"left out: {counted(count, 'label')}, {what}"
-    yield from _undefined(overall.judge)
-
-
-def _undefined(judge: Measures) -> Iterator[str]:
-    """Why a figure of the judge has no value; a reason that holds for several is told once."""
-    from assay.trust.coefficients import UNRANKED
-
+    if found.overall.ties:
+        yield f"people are split on {found.overall.ties:,}, which have no majority and are left out"
+    yield from left_out(found.other_wording, found.skipped)
     reasons: dict[str, str] = {}
     for name, estimate in _shown(judge, len(_choices(judge))) if judge.pairs else ():
         if estimate.value is None:
+            # A reason that holds for several figures is told once.
             reasons.setdefault(estimate.reason, name)
     for reason, name in reasons.items():
         yield f"no {_FIGURES[name].format(best='the best choice')}: {reason}"

@@ -1,34 +1,42 @@
-"""`assay cache inspect|prune|export|import`: the verdicts that need not be asked for again."""
+"""`assay cache inspect|prune|export|import`: look after the verdicts that need not be asked for again."""
 
 import json
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import bundled, count, number
+from assay.cli.options import count, number, option, record
 from assay.cli.root import Group
-from assay.cli.terminal import counted, shown_time
 from assay.errors import CacheError
+from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.cache import Selection, Store
 
 DAY = 86_400.0
 
+_place = click.option(
+    "--cache", metavar="PLACE", envvar="ASSAY_CACHE", show_envvar=True,
+    help="Folder, file or postgresql:// URL; by default yours.",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
-class Which:
+class VerdictFilter:
     """The verdicts that are meant."""
 
-    judge: str | None
-    question: str | None
-    older_than: float | None
+    judge: str | None = option("--judge", help="Only of this judge; a * at the end stands for anything.")
+    question: str | None = option("--question", metavar="HASH", help="Only about this criterion.")
+    older_than: float | None = option(
+        "--older-than", type=number(0, what="number of days"), metavar="DAYS", help="Only what is older than this."
+    )
 
     @property
     def is_all(self) -> bool:
@@ -41,21 +49,7 @@ class Which:
         return Selection(judge=self.judge, before=before, question=self.question)
 
 
-_which = bundled(
-    "which",
-    Which,
-    click.option("--judge", help="Only of this judge; a * at the end stands for anything."),
-    click.option("--question", metavar="HASH", help="Only about this criterion."),
-    click.option(
-        "--older-than", type=number(0, what="number of days"), metavar="DAYS",
-        help="Only what is older than this.",
-    ),
-)  # fmt: skip
-
-
-def _place(function: Callable[..., Any]) -> Callable[..., Any]:
-    said = "Folder, file or postgresql:// URL; by default yours."
-    return click.option("--cache", metavar="PLACE", envvar="ASSAY_CACHE", show_envvar=True, help=said)(function)
+_which = record("which", VerdictFilter)
 
 
 @click.group("cache", cls=Group, example="assay cache inspect")
@@ -68,35 +62,55 @@ def command() -> None:
 @_which
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.option("--limit", type=count(), metavar="N", help="Show so many verdicts.")
-def inspect(cache: str | None, which: Which, as_json: bool, limit: int | None) -> None:
+def inspect(cache: str | None, which: VerdictFilter, as_json: bool, limit: int | None) -> None:
     """Say what is there."""
     with _opened(cache) as store:
         if limit is None and which.is_all:
             _print_stats(store, as_json=as_json)
-        else:
-            _print_verdicts(store, which, limit, as_json=as_json)
+            return
+        for key, verdict in store.entries(which.selection(), limit=limit):
+            if as_json:
+                print(json.dumps(asdict(key) | json.loads(verdict.line)))
+            else:
+                said = " ".join(str(verdict.verdict).split())
+                print(f"{_time(verdict.created)}  {key.judge}  {key.question[:12]}  {said[:160]}")
+
+
+def _print_stats(store: "Store", *, as_json: bool) -> None:
+    stats = store.stats()
+    if as_json:
+        print(json.dumps({**asdict(stats), "judges": dict(stats.judges or {})}))
+        return
+    size = f"{counted(stats.verdicts, 'verdict')}, {stats.size / 1e6:.2f} MB"
+    print(f"{stats.where}: {size}, which cost ${stats.cost:.4f}")
+    if stats.oldest is not None and stats.newest is not None:
+        print(f"from {_time(stats.oldest)} to {_time(stats.newest)}")
+    for judge, verdicts in (stats.judges or {}).items():
+        print(f"{verdicts:>9,}  {judge}")
+
+
+def _time(moment: float) -> str:
+    """A moment, by the clock here."""
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 @command.command("prune", example="assay cache prune --older-than 90")
 @_place
 @_which
 @click.option("--all", "all_of_it", is_flag=True, help="Forget everything.")
-def prune(cache: str | None, which: Which, all_of_it: bool) -> None:
+def prune(cache: str | None, which: VerdictFilter, all_of_it: bool) -> None:
     """Forget verdicts for ever."""
     if which.is_all != all_of_it:
         raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
     with _opened(cache) as store:
-        gone = store.prune(which.selection())
-        print(f"forgot {counted(gone, 'verdict')} of {store.where}")
+        print(f"forgot {counted(store.prune(which.selection()), 'verdict')} of {store.where}")
 
 
 @command.command("export", example="assay cache export --output verdicts.jsonl")
 @_place
 @_which
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write there, and not to the screen."
-)  # fmt: skip
-def export(cache: str | None, which: Which, output: str | None) -> None:
+@click.option("-o", "--output", metavar="FILE", help="Write there, and not to the screen.")
+def export(cache: str | None, which: VerdictFilter, output: str | None) -> None:
     """Print verdicts as lines of JSON."""
     from assay.cache import export_lines
 
@@ -107,8 +121,8 @@ def export(cache: str | None, which: Which, output: str | None) -> None:
                 print(line)
             return
         with Path(output).open("w", encoding="utf-8") as file:
-            count = sum(file.write(f"{line}\n") > 0 for line in lines)
-    print(f"wrote {counted(count, 'verdict')} to {output}", file=sys.stderr)
+            verdicts = sum(file.write(f"{line}\n") > 0 for line in lines)
+    print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
 
 
 @command.command("import", example="assay cache import verdicts.jsonl")
@@ -138,26 +152,3 @@ def _opened(cache: str | None, *, make: bool = False) -> Generator["Store"]:
         yield store
     finally:
         store.close()
-
-
-def _print_verdicts(store: "Store", which: Which, limit: int | None, *, as_json: bool) -> None:
-    for key, verdict in store.entries(which.selection(), limit=limit):
-        if as_json:
-            print(json.dumps(asdict(key) | json.loads(verdict.line)))
-        else:
-            said = " ".join(str(verdict.verdict).split())
-            when = shown_time(verdict.created)
-            print(f"{when}  {key.judge}  {key.question[:12]}  {said[:160]}")
-
-
-def _print_stats(store: "Store", *, as_json: bool) -> None:
-    stats = store.stats()
-    if as_json:
-        print(json.dumps({**asdict(stats), "judges": dict(stats.judges or {})}))
-        return
-    count, size = counted(stats.verdicts, "verdict"), f"{stats.size / 1e6:.2f} MB"
-    print(f"{stats.where}: {count}, {size}, which cost ${stats.cost:.4f}")
-    if stats.oldest is not None and stats.newest is not None:
-        print(f"from {shown_time(stats.oldest)} to {shown_time(stats.newest)}")
-    for judge, count in (stats.judges or {}).items():
-        print(f"{count:>9,}  {judge}")

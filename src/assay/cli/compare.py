@@ -1,24 +1,23 @@
-"""`assay compare RUN_A RUN_B`: whether the second run is better, example by example."""
+"""`assay compare RUN_A RUN_B`: say whether the second run is better, example by example."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.formats import Page, Section, chance, figure
-from assay.cli.options import count, page_option
+from assay.cli.formats import Page, Section, chance, shortened
+from assay.cli.options import count, page_option, run_folder
 from assay.cli.root import BROKEN, FINE, MISSED, Command
-from assay.cli.terminal import counted, shortened
+from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.trust import Comparison
-    from assay.trust.comparison import Difference, Flip
 
-
-_folder = click.Path(exists=True, file_okay=False)
+_REASON = 70
+"""Characters of a reason that a table has room for; JSON has all of it."""
 
 
 @click.command(
@@ -28,16 +27,12 @@ _folder = click.Path(exists=True, file_okay=False)
     "has fallen beyond chance; 2 when the runs cannot be compared.",
     example="assay compare run-before run-after --flips 20",
 )
-@click.argument("run_a", type=_folder)
-@click.argument("run_b", type=_folder)
+@click.argument("run_a", type=run_folder)
+@click.argument("run_b", type=run_folder)
 @click.option(
-    "--flips",
-    type=count(),
-    default=10,
-    show_default=True,
-    metavar="N",
+    "--flips", type=count(), default=10, show_default=True, metavar="N",
     help="How many of the rollouts that changed to show.",
-)
+)  # fmt: skip
 @click.option("--fail-if-worse", is_flag=True, help="Exit with 100 when the score has fallen beyond chance.")
 @page_option
 def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str) -> int:
@@ -50,48 +45,46 @@ def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str
 
     found = compare(opened(run_a), opened(run_b))
     names = Path(run_a).name, Path(run_b).name
-    print(page_of(found, names, flips).text(layout))
+    title = f"{names[1]} against {names[0]}: {counted(found.examples, 'example')} in both"
+    sections = [_differences(found, names), _flips(found, flips)]
+    print(Page(title, sections, list(_notes(found, flips)), found.to_dict()).text(layout))
     if not found.score.examples:
         return BROKEN
     return MISSED if fail_if_worse and found.score.fell else FINE
 
 
-_REASON = 70
-"""Characters of a reason that a table has room for; JSON has all of it."""
-
-
-def page_of(found: Comparison, names: tuple[str, str], flips: int) -> Page:
-    """The page, with so many of the rollouts that changed."""
-    sections = [_differences(found, names)]
-    if flips and found.flips:
-        sections.append(_flips(found.flips[:flips]))
-    title = f"{names[1]} against {names[0]}: {counted(found.examples, 'example')} in both"
-    return Page(title, sections, list(_notes(found, flips)), found.to_dict())
-
-
 def _differences(found: Comparison, names: tuple[str, str]) -> Section:
+    def three(value: float | None) -> str | None:
+        return None if value is None else f"{value:.3f}"
+
     columns = ("", *names, "difference", "p", "better", "worse", "minimum detectable effect")
-    return Section(columns, [_cells(each) for each in (found.score, *found.criteria)])
+    rows = [
+        (
+            each.name,
+            three(each.first),
+            three(each.second),
+            each.difference.to_digits(3),
+            chance(each.p),
+            each.better,
+            each.worse,
+            three(each.minimum_detectable_effect),
+        )
+        for each in (found.score, *found.criteria)
+    ]
+    return Section(columns, rows)
 
 
-def _cells(each: Difference) -> tuple[str, ...]:
-    least = "–" if each.minimum_detectable_effect is None else f"{each.minimum_detectable_effect:.3f}"
-    means = ("–" if mean is None else f"{mean:.3f}" for mean in (each.first, each.second))
-    turned = f"{each.better:,}", f"{each.worse:,}"
-    return (each.name, *means, figure(each.difference, 3), chance(each.p), *turned, least)
-
-
-def _flips(flips: Sequence[Flip]) -> Section:
+def _flips(found: Comparison, most: int) -> Section:
     rows: list[tuple[str, ...]] = []
-    for flip in flips:
+    for flip in found.flips[:most]:
         name = f"{flip.example} #{flip.sample}" if flip.sample else flip.example
-        scores = " → ".join("–" if s is None else f"{s:.3g}" for s in (flip.before, flip.after))
-        if not flip.changes:
-            rows.append((name, scores, "", "", ""))
-        for place, change in enumerate(flip.changes):
-            turn = f"{change.before} → {change.after}"
-            head = (name, scores) if place == 0 else ("", "")
-            rows.append((*head, change.criterion, turn, shortened(change.reason_after, _REASON)))
+        scores = " → ".join("–" if score is None else f"{score:.3g}" for score in (flip.before, flip.after))
+        turns = [
+            (change.criterion, f"{change.before} → {change.after}", shortened(change.reason_after, _REASON))
+            for change in flip.changes
+        ]
+        first, *rest = turns or [("", "", "")]
+        rows += [(name, scores, *first), *(("", "", *turn) for turn in rest)]
     return Section(("flipped", "score", "criterion", "verdict", "why now"), rows)
 
 

@@ -1,17 +1,17 @@
-"""`assay correct RUN [LABELS]`: the score of a run with the judge's bias taken out."""
+"""`assay correct RUN [LABELS]`: say what a run scores with the judge's bias taken out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.formats import Page, Section, chance, figure, point
-from assay.cli.options import LabelOptions, label_options, page_option
+from assay.cli.formats import Page, Section, chance, point
+from assay.cli.options import LabelOptions, label_options, left_out, page_option, run_folder
 from assay.cli.root import BROKEN, FINE, Command
-from assay.cli.terminal import counted
+from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.trust import Corrected, Correction, Drift
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 )
 @label_options
 @click.option(
-    "--drift",
-    "earlier",
-    metavar="RUN",
-    type=click.Path(exists=True, file_okay=False),
+    "--drift", "earlier", metavar="RUN", type=run_folder,
     help="An earlier run that judged the same rollouts: says whether the judge has moved since.",
-)
+)  # fmt: skip
 @page_option
 def command(labelling: LabelOptions, earlier: str | None, layout: str) -> int:
     """Say what a saved RUN would come to if people had judged all of it, from LABELS on some.
@@ -44,39 +41,41 @@ def command(labelling: LabelOptions, earlier: str | None, layout: str) -> int:
     run, labels = opened(labelling.run), labelling.labels()
     taken: dict[str, Any] = {"skip_unknown": labelling.skip_unknown, "any_wording": labelling.any_wording}
     found = correct(run, labels, **taken)
-    drift = None if earlier is None else drift_between(opened(earlier), run, labels, **taken)
-    print(page_of(found, drift, Path(labelling.run).name).text(layout))
+    sections, notes, data = _sections(found), list(_notes(found)), found.to_dict()
+    if earlier is not None:
+        drift = drift_between(opened(earlier), run, labels, **taken)
+        sections.append(_drift(drift))
+        moved = ", ".join(drift.moved)
+        notes.append(f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved")
+        if drift.changed:
+            told = counted(drift.changed, "rollout")
+            notes.append(f"{told} with another completion say nothing about the judge")
+        data["drift"] = drift.to_dict()
+    print(Page(f"{Path(labelling.run).name}: as people would have judged it", sections, notes, data).text(layout))
     return FINE if any(each.corrected for each in found.figures) else BROKEN
 
 
-def page_of(found: Correction, drift: Drift | None, run: str) -> Page:
-    """The page; with a `drift`, how far the judge has moved."""
-    sections = [_corrected(found.figures), _rates(found.figures)]
-    notes, data = list(_notes(found)), found.to_dict()
-    if drift is not None:
-        sections.append(_drift(drift))
-        notes += _drift_notes(drift)
-        data["drift"] = drift.to_dict()
-    kept = [section for section in sections if section.rows]
-    return Page(f"{run}: as people would have judged it", kept, notes, data)
-
-
-def _corrected(figures: Sequence[Corrected]) -> Section:
+def _sections(found: Correction) -> list[Section]:
     columns = ("", "judge", "corrected", "Rogan–Gladen", "labels alone", "labels", "rollouts", "to halve")
     rows = [
         (
             each.name,
-            figure(each.judge),
-            figure(each.best),
-            figure(each.corrected["rogan_gladen"]) if "rogan_gladen" in each.corrected else "",
-            figure(each.people),
-            f"{each.labels:,}",
-            f"{each.rollouts:,}",
+            each.judge,
+            each.best,
+            each.corrected.get("rogan_gladen", ""),
+            each.people,
+            each.labels,
+            each.rollouts,
             _to_halve(each),
         )
-        for each in figures
+        for each in found.figures
     ]
-    return Section(columns, rows)
+    rates = [
+        (each.name, each.sensitivity, each.specificity)
+        for each in found.figures
+        if each.sensitivity.value is not None or each.specificity.value is not None
+    ]
+    return [Section(columns, rows), Section(("the judge", "sensitivity", "specificity"), rates)]
 
 
 def _to_halve(each: Corrected) -> str:
@@ -88,22 +87,13 @@ def _to_halve(each: Corrected) -> str:
     return f"all labelled leaves {each.left_at_most:.0%}"
 
 
-def _rates(figures: Sequence[Corrected]) -> Section:
-    rows = [
-        (each.name, figure(each.sensitivity), figure(each.specificity))
-        for each in figures
-        if each.sensitivity.value is not None or each.specificity.value is not None
-    ]
-    return Section(("the judge", "sensitivity", "specificity"), rows)
-
-
 def _drift(drift: Drift) -> Section:
     rows = [
         (
             moved.name,
             f"{moved.before:.2f}",
             f"{moved.after:.2f}",
-            figure(moved.change),
+            moved.change,
             chance(moved.p),
             " to ".join(map(point, moved.accuracy)) if moved.accuracy else "",
         )
@@ -122,14 +112,4 @@ def _notes(found: Correction) -> Iterator[str]:
             yield f"{each.name}: {each.warning}"
         if each.unanswered:
             yield f"{each.name}: left out {counted(each.unanswered, 'rollout')} without an answer of the judge"
-    for name, count in found.other_wording.items():
-        yield f"left out: {counted(count, 'label')} on {name}, made for another wording (--any-wording takes them)"
-    for what, count in found.skipped.items():
-        yield f"left out: {counted(count, 'label')}, {what}"
-
-
-def _drift_notes(drift: Drift) -> Iterator[str]:
-    moved = ", ".join(drift.moved)
-    yield f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved"
-    if drift.changed:
-        yield f"{counted(drift.changed, 'rollout')} with another completion say nothing about the judge"
+    yield from left_out(found.other_wording, found.skipped)

@@ -1,11 +1,9 @@
-"""`assay eval DATASET -m MODEL -r RUBRIC -o FOLDER`: a model is asked, and its answers are scored."""
+"""`assay eval DATASET -m MODEL -r RUBRIC -o FOLDER`: ask a model, and score its answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,58 +13,50 @@ from assay.cli.options import (
     JudgeOptions,
     OutputOptions,
     RubricOptions,
-    bundled,
     count,
     display_options,
-    input_options,
+    files,
     judge_options,
     number,
+    option,
     output_options,
+    record,
     rubric_options,
 )
 from assay.cli.root import Command
 
 if TYPE_CHECKING:
-    from assay.cli.runner import Conditions, Work
-    from assay.envs import SingleTurnEnv
+    from assay.cli.runner import Conditions
     from assay.runs import Summary
 
 
 @dataclass(frozen=True)
-class Asking:
+class ModelOptions:
     """Which model is asked, and how."""
 
-    model: str
-    samples: int
-    system_prompt: str | None
-    temperature: float | None
-    max_tokens: int | None
-
-
-_asking = bundled(
-    "asking",
-    Asking,
-    click.option(
-        "-m", "--model", required=True, metavar="MODEL", envvar="ASSAY_MODEL", show_envvar=True,
+    model: str = option(
+        *("-m", "--model"), required=True, metavar="MODEL", env="ASSAY_MODEL",
         help="Who is asked: openai/…, anthropic/…, http://…#name, or local.",
-    ),
-    click.option(
-        "--samples", type=count(1), default=1, show_default=True, metavar="N",
-        envvar="ASSAY_SAMPLES", show_envvar=True, help="How often each example is asked; gives pass@k.",
-    ),
-    click.option(
-        "--system-prompt", metavar="WORDS", envvar="ASSAY_SYSTEM_PROMPT", show_envvar=True,
+    )  # fmt: skip
+    samples: int = option(
+        "--samples", type=count(1), default=1, show_default=True, metavar="N", env="ASSAY_SAMPLES",
+        help="How often each example is asked; gives pass@k.",
+    )  # fmt: skip
+    system_prompt: str | None = option(
+        "--system-prompt", metavar="WORDS", env="ASSAY_SYSTEM_PROMPT",
         help="What the model is told before every question.",
-    ),
-    click.option(
-        "--temperature", type=number(0), metavar="T", envvar="ASSAY_TEMPERATURE", show_envvar=True,
+    )  # fmt: skip
+    temperature: float | None = option(
+        "--temperature", type=number(0), metavar="T", env="ASSAY_TEMPERATURE",
         help="How far answers to the same question may differ; by default as the endpoint has it.",
-    ),
-    click.option(
-        "--max-tokens", type=count(1), metavar="N", envvar="ASSAY_MAX_TOKENS", show_envvar=True,
-        help="The most that an answer may have.",
-    ),
-)  # fmt: skip
+    )  # fmt: skip
+    max_tokens: int | None = option(
+        "--max-tokens", type=count(1), metavar="N", env="ASSAY_MAX_TOKENS", help="The most that an answer may have."
+    )
+
+
+def _alone(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    return (value,)
 
 
 @click.command(
@@ -76,15 +66,15 @@ _asking = bundled(
     "usage or data, 130 stopped.",
     example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
 )
-@input_options("DATASET")
-@_asking
+@record("given", InputOptions, files=click.argument("files", metavar="DATASET", shell_complete=files, callback=_alone))
+@record("asking", ModelOptions)
 @rubric_options()
 @output_options
 @judge_options()
 @display_options
 def command(
     given: InputOptions,
-    asking: Asking,
+    asking: ModelOptions,
     rubrics: RubricOptions,
     output: OutputOptions,
     judging: JudgeOptions,
@@ -96,9 +86,8 @@ def command(
     `prompt`, and may have an `answer` and columns of your own. --judge is who judges the answers,
     where the rubric asks a model; not the model that is asked, unless you say so.
     """
-    from assay.cli.judges import judging_with, see_to_engine
     from assay.cli.runner import Runner, say
-    from assay.cli.sources import rubric_of
+    from assay.cli.sources import judging_with, rubric_of, see_to_engine
     from assay.envs import SingleTurnEnv
     from assay.tables import TableError, rows_of
 
@@ -108,50 +97,22 @@ def command(
     environment = SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=asking.system_prompt)
     if not environment.eval_dataset:
         raise TableError(f"{given.data} has no rows: there is nothing to ask")
-    names = [criterion.name for criterion in rubric.criteria]
-    runner = Runner(given.data, names, judging, output, display)
     if not judging.dry_run:
         see_to_engine(asking.model, quiet=display.quiet)
-    with judging_with(judging, rubric, quiet=display.quiet) as grader:
-        if grader is not None and judging.judge == asking.model:
-            say(f"{asking.model} judges its own answers: name another with --judge", display)
-        work = _work(environment, given, asking, output)
-        return runner.run(work, grader)
-
-
-def _work(environment: SingleTurnEnv, given: InputOptions, asking: Asking, output: OutputOptions) -> Work:
-    from assay.runs import Run
+    sampling = {"temperature": asking.temperature, "max_tokens": asking.max_tokens}
 
     async def work(under: Conditions) -> Summary:
-        if under.folder is not None:
-            return await asked(under, under.folder)
-        # The rollouts of a run that is not kept are printed from a folder that is not kept.
-        with TemporaryDirectory(prefix="assay-") as folder:
-            summary = await asked(under, folder)
-            if under.on_row is not None:
-                for row in Run.open(folder).rows():
-                    under.on_row(row)
-            return summary
-
-    async def asked(under: Conditions, folder: str) -> Summary:
         results = await environment.evaluate(
             model=asking.model,
             num_examples=-1 if given.limit is None else given.limit,
             rollouts_per_example=asking.samples,
-            max_concurrent=output.concurrency,
-            sampling_args=_sampling(asking),
-            grader=under.grader,
-            run=folder,
-            exchanges=output.judge_log,
-            resume=under.resume,
-            on_progress=under.on_progress,
-            stopping=under.stopping,
+            sampling_args={name: value for name, value in sampling.items() if value is not None},
+            run=under.folder,
+            **under.settings(output),
         )
         return results.summary
 
-    return work
-
-
-def _sampling(asking: Asking) -> Mapping[str, Any]:
-    said = {"temperature": asking.temperature, "max_tokens": asking.max_tokens}
-    return {name: value for name, value in said.items() if value is not None}
+    with judging_with(judging, rubric, quiet=display.quiet) as grader:
+        if grader is not None and judging.judge == asking.model:
+            say(f"{asking.model} judges its own answers: name another with --judge", quiet=display.quiet)
+        return Runner(given.data, rubric, judging, output, display).run(work, grader)

@@ -1,63 +1,224 @@
-"""Print rows and their summary as a table, Markdown, JSON, CSV or JUnit; and pages of tables and notes."""
+"""Print rows and their summary as a table, Markdown, JSON, CSV or JUnit; and pages of tables and notes.
+
+What a model wrote is never printed as it is: a terminal would obey its control characters.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.cli.terminal import counted, on_one_line, painted, printable, shown_report, shown_score, shown_spending
 from assay.runs.thresholds import NO_THRESHOLDS, Thresholds
+from assay.wording import counted
 
 if TYPE_CHECKING:
-    from assay.runs import Row, Summary
+    from assay.models import Ledger
+    from assay.report import CriterionReport, EvaluationReport
+    from assay.runs import Row, Spending, Summary
     from assay.runs.stats import MeanEstimate
-    from assay.runs.summary import CriterionSummary
     from assay.trust import Estimate
 
+# Words for a terminal.
 
-def row_name(row: Row) -> str:
-    """The example, and which of its samples where there are several.
+_COLOURS = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters but for tab and new line."""
 
-    >>> from assay.runs import Row
-    >>> row_name(Row("apples")), row_name(Row("apples", sample=2))
-    ('apples', 'apples #2')
+REASON = 160
+"""Characters of a reason that are shown; `--json` has all of it."""
+
+
+def painted(text: str, colour: str) -> str:
+    """The text in that colour; as it is unless standard output is a terminal that shows colours."""
+    is_wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if colour and is_wanted else text
+
+
+def printable(text: str) -> str:
+    """The text without what would act on a terminal, since a model may have written it.
+
+    >>> printable("red: \\x1b[31m")
+    'red: \\\\x1b[31m'
     """
-    return f"{row.example} #{row.sample}" if row.sample else row.example
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def row_data(row: Row, judge: str | None) -> dict[str, Any]:
-    """Plain data, with who judged. `report` is what `EvaluationReport.from_dict` reads."""
-    data: dict[str, Any] = {"example": row.example, "sample": row.sample}
-    data |= {"score": row.score, "reward": row.reward, "errors": row.errors}
-    data |= {"metrics": row.report.metrics, "report": row.report.to_dict()}
-    data |= {"model": row.model, "judge": judge, "spent": row.spent.to_dict(), "timing": dict(row.timing)}
-    return {**data, "fields": dict(row.fields)}
+def on_one_line(text: str) -> str:
+    """The text as `printable`, with its line ends as spaces."""
+    return printable(" ".join(text.split()))
 
 
-def json_text(data: object) -> str:
-    """JSON on one line; what JSON has no word for is null."""
-    try:
-        return json.dumps(data, allow_nan=False)
-    except ValueError:
-        return json.dumps(json.loads(json.dumps(data), parse_constant=_none))
+def shortened(text: str, most: int = REASON) -> str:
+    """The text on one line, cut where that grows too long.
+
+    >>> shortened("as long as it is", 7)
+    'as long…'
+    """
+    words = on_one_line(text)
+    return words if len(words) <= most else f"{words[:most]}…"
 
 
-def _none(constant: str) -> None:
-    """NaN and infinities are no JSON."""
+def shown_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:
+    """A report as lines: the score, and each criterion with its verdict and reason."""
+    head = f"{on_one_line(name)}: {shown_score(report)}"
+    if report.vetoed_by:
+        head += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
+    if report.report is None and report.reason:
+        head += f"  {shortened(report.reason)}"
+    return "\n".join([head, *_lines(report.lines, "  ", coloured)])
+
+
+def shown_score(report: EvaluationReport) -> str:
+    """The score, or how much of it is missing."""
+    if report.score is not None:
+        return f"{report.score:.3g}"
+    if report.scored:
+        return f"reward {report.raw_score:.3g}, and no score, since nothing can be gained"
+    if not report.applies:
+        return "unscored, since no counted criterion applies"
+    return f"unscored, no answer to {report.asked - report.answered} of {report.asked} criteria"
+
+
+def _lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
+    for line in lines:
+        colour = "red" if line.error is not None else ""
+        if line.error is None and line.verdict is not None:
+            colour = "green" if line.passed else "yellow"
+        said = line.error or line.reason
+        mark = painted(f"{line.said or '–':<6} ", colour if coloured else "")
+        words = on_one_line(line.requirement or line.name)
+        yield f"{indent}{mark}{line.weight:+g}  {words}{f': {shortened(said)}' if said else ''}"
+        if line.requirement is None:
+            yield from _lines(line.lines, indent + "  ", coloured)
+
+
+def shown_spending(spent: Spending) -> str:
+    """Calls, tokens and money, as far as they are known."""
+    parts = [counted(spent.calls, "call")]
+    if spent.hits:
+        parts.append(f"{counted(spent.hits, 'verdict')} from the cache")
+    if spent.calls:
+        parts.append(f"{spent.prompt:,} tokens read and {spent.completion:,} written")
+        # What has no known price is said, and not counted as free.
+        unpriced = f" and {counted(spent.unpriced, 'call')} whose price is not known" if spent.unpriced else ""
+        parts.append((f"${spent.cost:.4f}" if spent.cost else "$0") + unpriced)
+    return ", ".join(parts)
+
+
+def shown_dry_run(spent: Ledger) -> str:
+    """What a dry run counted: what it would take if all goes well, and at most.
+
+    The number of calls is a bound. Dollars rest on a guess of how much judges write; `--budget` bounds those.
+    """
+    from assay.runs.spending import Spending
+
+    told = shown_spending(Spending.of(spent))
+    if not spent.calls:
+        return told
+    money = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
+    return (
+        f"{told}; at most {counted(spent.most_calls, 'call')}{money}, if every call were tried as often as "
+        "allowed and every reply asked for again"
+    )
+
+
+# Tables.
 
 
 class Section(NamedTuple):
     """Rows of cells under the names of their columns; the first column names the row."""
 
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+def _cell(value: object) -> str:
+    """A number to three places, a count with its thousands apart, a dash for nothing, anything else in its words.
+
+    >>> _cell(2 / 3), _cell(12000), _cell(None)
+    ('0.667', '12,000', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    return on_one_line(str(value))
+
+
+def laid_out(section: Section) -> str:
+    """A section as columns padded with spaces."""
+    table = [[_cell(cell) for cell in cells] for cells in (section.columns, *section.rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+    return "\n".join([painted(lines[0], "bold"), *lines[1:]])
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
+
+
+def escaped(value: object) -> str:
+    """A value so that Markdown shows it as it is, on one line.
+
+    >>> escaped("a|b *c*")
+    'a\\\\|b \\\\*c\\\\*'
+    """
+    return _SPECIAL.sub(r"\\\1", _cell(value))
+
+
+def markdown_table(section: Section) -> str:
+    """A section as a table of Markdown."""
+    head, *rows = (f"| {' | '.join(map(escaped, cells))} |" for cells in (section.columns, *section.rows))
+    return "\n".join([head, f"|{'---|' * len(section.columns)}", *rows])
+
+
+def point(estimate: Estimate) -> str:
+    """A figure alone; a dash when there is none."""
+    return "–" if estimate.value is None else f"{estimate.value:.2f}"
+
+
+def chance(p: float | None) -> str:
+    """A p-value as people write it.
+
+    >>> chance(0.0312), chance(0.0002), chance(None)
+    ('0.031', '< 0.001', '–')
+    """
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, tables under it, and sentences under those; and all of it as data."""
+
+    title: str
+    sections: Sequence[Section]
+    notes: Sequence[str]
+    data: Mapping[str, Any]
+
+    def text(self, layout: str) -> str:
+        """The page as `table`, `json` or `markdown`, without tables that have no rows."""
+        sections = [section for section in self.sections if section.rows]
+        if layout == "json":
+            return json_text(self.data)
+        if layout == "markdown":
+            parts = [f"## {escaped(self.title)}", *map(markdown_table, sections)]
+            notes = [f"- {escaped(note)}" for note in self.notes]
+        else:
+            parts = [painted(printable(self.title), "bold"), *map(laid_out, sections)]
+            notes = [printable(note) for note in self.notes]
+        return "\n\n".join([*parts, "\n".join(notes)] if notes else parts)
+
+
+# What a summary comes to.
 
 
 def headline(summary: Summary) -> str:
@@ -75,35 +236,26 @@ def headline(summary: Summary) -> str:
     return parts if summary.complete else f"{parts}, not all that were wanted"
 
 
-def spending_line(summary: Summary) -> str:
-    """What was asked of models; empty when nothing was."""
-    spent = summary.spent
-    return shown_spending(spent) if spent.calls or spent.hits else ""
-
-
 def sections(summary: Summary) -> Iterator[Section]:
     """What there is to tell, most pressing first."""
-    if summary.errors_by_criterion:
-        yield _errors(summary)
-    results = [("score", *_cells(summary.score)), ("reward", *_cells(summary.reward))]
-    results += [(f"tag {name}", *_cells(found)) for name, found in summary.tags.items()]
+    errors = [(where, *found) for where, kinds in summary.errors_by_criterion.items() for found in kinds.items()]
+    if errors:
+        yield Section(("errors", "kind", "rollouts"), errors)
+    means = {"score": summary.score, "reward": summary.reward}
+    means |= {f"tag {name}": found for name, found in summary.tags.items()}
     if len(summary.tasks) > 1:
-        tasks = summary.tasks.items()
-        results += [(f"task {name}", *_cells(found.score)) for name, found in tasks]
-    yield Section(("", "mean", "95 %", "rollouts"), results)
+        means |= {f"task {name}": found.score for name, found in summary.tasks.items()}
+    rows = [(name, found.mean, _interval(found), found.count) for name, found in means.items()]
+    yield Section(("", "mean", "95 %", "rollouts"), rows)
     if summary.criteria:
         yield _criteria(summary)
     if max(summary.passes, default=1) > 1:
-        yield _passes(summary)
+        passes = [(f"{k}", rates.any, rates.all, rates.examples) for k, rates in summary.passes.items()]
+        yield Section(("k", "pass@k", "pass^k", "examples"), passes)
 
 
-def _errors(summary: Summary) -> Section:
-    rows = [
-        (where, kind, f"{count:,}")
-        for where, kinds in summary.errors_by_criterion.items()
-        for kind, count in kinds.items()
-    ]
-    return Section(("errors", "kind", "rollouts"), rows)
+def _interval(found: MeanEstimate) -> str:
+    return "" if found.low is None or found.high is None else f"{_cell(found.low)} to {_cell(found.high)}"
 
 
 def _criteria(summary: Summary) -> Section:
@@ -112,278 +264,100 @@ def _criteria(summary: Summary) -> Section:
         (
             name,
             "varies" if found.weight is None else f"{found.weight:+g}",
-            number(found.value.mean),
+            found.value.mean,
             # Of a scale, what counts as met is somewhere in the middle of it.
-            *("–" if found.is_scale else f"{count:,}" for count in (found.met, found.unmet)),
-            f"{found.not_applicable:,}",
-            f"{found.errors:,}",
-            _verdicts(found) if found.is_scale else "",
+            *((None, None) if found.is_scale else (found.met, found.unmet)),
+            found.not_applicable,
+            found.errors,
+            ", ".join(f"{verdict} {count:,}" for verdict, count in found.verdicts.items()) if found.is_scale else "",
         )
         for name, found in summary.criteria.items()
     ]
     # A column in which nothing ever happened tells nothing.
-    kept = [i for i in range(8) if i < 5 or any(row[i] not in ("0", "") for row in rows)]
-    return Section(tuple(columns[i] for i in kept), [tuple(row[i] for i in kept) for row in rows])
+    kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
+    return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
-def _verdicts(found: CriterionSummary) -> str:
-    return ", ".join(f"{verdict} {count:,}" for verdict, count in found.verdicts.items())
-
-
-def _passes(summary: Summary) -> Section:
-    rows = [
-        (f"{k}", number(rates.any), number(rates.all), f"{rates.examples:,}") for k, rates in summary.passes.items()
-    ]
-    return Section(("k", "pass@k", "pass^k", "examples"), rows)
-
-
-def _cells(estimate: MeanEstimate) -> tuple[str, str, str]:
-    bounds = ""
-    if estimate.low is not None and estimate.high is not None:
-        bounds = f"{number(estimate.low)} to {number(estimate.high)}"
-    return number(estimate.mean), bounds, f"{estimate.count:,}"
-
-
-def number(value: float | None) -> str:
-    """A number to three places; a dash when there is none.
-
-    >>> number(2 / 3), number(None)
-    ('0.667', '–')
-    """
-    return "–" if value is None else f"{value:.3g}"
-
+# Rows in each format.
 
 RowText = Callable[["Row"], str]
+FOR_PEOPLE = ("table", "markdown")
+"""Formats that say it all in the summary, and show rows only on request."""
 
 
-class Table:
-    """Prints rows as they come, if they are wanted, and the summary where it is known."""
+def row_name(row: Row) -> str:
+    """The example, and which of its samples where there are several.
 
-    def __init__(self, out: TextIO, title: str, about: str, rows: RowText | None, *, sums_up: bool) -> None:
-        self.out = out
-        self.title = title
-        self.about = about
-        self.rows = rows
-        self.told = not sums_up
-
-    def begin(self, summary: Summary | None) -> None:
-        if summary is not None:
-            self._tell(summary)
-            if self.rows is not None:
-                print(file=self.out)
-
-    def row(self, row: Row) -> None:
-        if self.rows is not None:
-            print(self.rows(row), file=self.out, flush=True)
-
-    def end(self, summary: Summary) -> None:
-        if not self.told:
-            self._tell(summary)
-
-    def _tell(self, summary: Summary) -> None:
-        self.told = True
-        head = headline(summary)
-        head = painted(head, "red") if summary.unscored else head
-        print(f"{on_one_line(self.title)}: {head}", file=self.out)
-        if self.about:
-            print(on_one_line(self.about), file=self.out)
-        for section in sections(summary):
-            print(f"\n{laid_out(section)}", file=self.out)
-        if spending := spending_line(summary):
-            print(f"\n{spending}", file=self.out)
-
-
-def laid_out(section: Section) -> str:
-    """A section as columns padded with spaces."""
-    rows = [tuple(map(on_one_line, row)) for row in section.rows]
-    widths = [max(map(len, column)) for column in zip(section.columns, *rows, strict=True)]
-    lines = [_padded(section.columns, widths), *(_padded(row, widths) for row in rows)]
-    return "\n".join([painted(lines[0], "bold"), *lines[1:]])
-
-
-def _padded(cells: tuple[str, ...], widths: list[int]) -> str:
-    pairs = zip(cells, widths, strict=True)
-    return "  ".join(f"{cell:<{width}}" for cell, width in pairs).rstrip()
+    >>> from assay.runs import Row
+    >>> row_name(Row("apples")), row_name(Row("apples", sample=2))
+    ('apples', 'apples #2')
+    """
+    return f"{row.example} #{row.sample}" if row.sample else row.example
 
 
 def whole_row(row: Row) -> str:
     """A row with every criterion, its verdict and its reason."""
     if row.error is not None:
-        said = on_one_line(row.error)
-        return f"{on_one_line(row_name(row))}: {painted('nothing to score', 'red')}, {said}"
+        return f"{on_one_line(row_name(row))}: {painted('nothing to score', 'red')}, {on_one_line(row.error)}"
     return shown_report(row_name(row), row.report, coloured=True)
 
 
 def brief_row(row: Row) -> str:
     """A row on one line: score, name, and where it lost."""
-    lost = [line.name for line in row.report.lines if line.passed is False and line.counted]
-    said = f"  {on_one_line(', '.join(lost))}" if lost else ""
+    lost = on_one_line(_lost(row))
+    said = f"  {lost}" if lost else ""
     if row.errors:
-        errors = [on_one_line(f"{name}: {error}") for name, error in row.errors.items()]
-        said = painted("".join(f"  {error}" for error in errors), "red")
-    return f"{number(row.score):<6} {on_one_line(row_name(row))}{said}"
+        said = painted("".join(f"  {on_one_line(f'{name}: {error}')}" for name, error in row.errors.items()), "red")
+    return f"{_cell(row.score):<6} {on_one_line(row_name(row))}{said}"
 
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
-_COLUMNS = ("rollout", "score", "reward", "not met", "errors")
+def _lost(row: Row) -> str:
+    return ", ".join(line.name for line in row.report.lines if line.passed is False and line.counted)
 
 
-class Markdown:
-    """A heading, tables of what the rows come to, and a table of the rows if they are wanted."""
-
-    def __init__(self, out: TextIO, title: str, about: str, *, rows: bool) -> None:
-        self.out = out
-        self.title = title
-        self.about = about
-        self.rows = rows
-        self.told = self.began = False
-
-    def begin(self, summary: Summary | None) -> None:
-        print(f"## {escaped(self.title)}\n", file=self.out)
-        if self.about:
-            print(f"{escaped(self.about)}\n", file=self.out)
-        if summary is not None:
-            self._tell(summary)
-
-    def row(self, row: Row) -> None:
-        if not self.rows:
-            return
-        if not self.began:
-            print(_markdown_header(_COLUMNS), file=self.out)
-            self.began = True
-        lost = [line.name for line in row.report.lines if line.passed is False and line.counted]
-        errors = "; ".join(f"{name}: {error}" for name, error in row.errors.items())
-        cells = (row_name(row), number(row.score), number(row.reward), ", ".join(lost), errors)
-        print(_markdown_line(cells), file=self.out)
-
-    def end(self, summary: Summary) -> None:
-        if self.began:
-            print(file=self.out)
-        if not self.told:
-            self._tell(summary)
-
-    def _tell(self, summary: Summary) -> None:
-        self.told = True
-        print(f"{headline(summary)}\n", file=self.out)
-        for section in sections(summary):
-            print(f"{markdown_table(section)}\n", file=self.out)
-        if spending := spending_line(summary):
-            print(f"{spending}\n", file=self.out)
+def _errors(row: Row) -> str:
+    return "; ".join(f"{name}: {error}" for name, error in row.errors.items())
 
 
-def markdown_table(section: Section) -> str:
-    """A section as a table of Markdown."""
-    return "\n".join([_markdown_header(section.columns), *map(_markdown_line, section.rows)])
+def row_json(row: Row, judge: str | None) -> str:
+    """A row as JSON, with who judged. `report` is what `EvaluationReport.from_dict` reads."""
+    data: dict[str, Any] = {"example": row.example, "sample": row.sample}
+    data |= {"score": row.score, "reward": row.reward, "errors": row.errors}
+    data |= {"metrics": row.report.metrics, "report": row.report.to_dict()}
+    data |= {"model": row.model, "judge": judge, "spent": row.spent.to_dict(), "timing": dict(row.timing)}
+    return json_text({**data, "fields": dict(row.fields)})
 
 
-def _markdown_header(columns: tuple[str, ...]) -> str:
-    return f"{_markdown_line(columns)}\n|{'---|' * len(columns)}"
+def json_text(data: object) -> str:
+    """JSON on one line; what JSON has no word for is null, and an object of Python what comes nearest to it."""
+    from assay.runs.jsonable import to_jsonable
+
+    try:
+        return json.dumps(data, allow_nan=False, default=to_jsonable)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(data, default=to_jsonable), parse_constant=lambda _: None))
 
 
-def _markdown_line(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(map(escaped, cells))} |"
+@dataclass
+class Format:
+    """Takes rows one by one, and then their summary, which may also be known before; prints to standard output."""
 
+    title: str
+    about: str = ""
+    """A line about all of it."""
+    criteria: Sequence[str] = ()
+    judge: str | None = None
+    thresholds: Thresholds = NO_THRESHOLDS
+    rows: RowText | None = None
+    """With it, formats for people show every rollout too, and the plain one in these words."""
+    sums_up: bool = True
+    """Whether formats for people say what it comes to."""
+    rows_bring_criteria: bool = False
+    """Whether CSV waits for the summary, since rows may bring criteria that are no columns yet."""
 
-def escaped(text: str) -> str:
-    """The text so that Markdown shows it as it is, on one line.
-
-    >>> escaped("a|b *c*")
-    'a\\\\|b \\\\*c\\\\*'
-    """
-    return _SPECIAL.sub(r"\\\1", on_one_line(text))
-
-
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What an XML file may not even hold as an escape: control characters and half characters."""
-
-
-class Junit:
-    """A test suite. A rollout without a score is an error, one below the threshold for every rollout a failure.
-
-    A threshold for the mean adds a test case of its own, the last.
-    """
-
-    def __init__(self, out: TextIO, title: str, thresholds: Thresholds) -> None:
-        self.out = out
-        self.title = title
-        self.thresholds = thresholds
-        self.tests = self.failures = self.errors = 0
-        self.seconds = 0.0
-        self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-
-    def begin(self, summary: Summary | None) -> None:
-        """The counts stand before the cases, and are known after them."""
-
-    def row(self, row: Row) -> None:
-        self.tests += 1
-        seconds = sum(row.timing.values())
-        self.seconds += seconds
-        self.cases.write(
-            f'    <testcase classname={attribute(row.task)} name={attribute(row_name(row))} time="{seconds:.3f}">'
-        )
-        self.cases.write(self._outcome(row))
-        self.cases.write("</testcase>\n")
-
-    def _outcome(self, row: Row) -> str:
-        if row.score is None:
-            self.errors += 1
-            message = "; ".join(f"{name}: {said}" for name, said in row.errors.items())
-            return _junit_element("error", message or shown_score(row.report), "unscored", row)
-        if self.thresholds.is_low(row.score):
-            self.failures += 1
-            message = f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}"
-            return _junit_element("failure", message, "below", row)
-        return ""
-
-    def _mean(self, summary: Summary) -> None:
-        failure = self.thresholds.failure(
-            summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete
-        )
-        self.tests += 1
-        self.cases.write('    <testcase classname="assay" name="mean score" time="0.000">')
-        if failure is not None:
-            self.failures += failure.is_missed
-            self.errors += not failure.is_missed
-            kind, what = ("failure", "below") if failure.is_missed else ("error", "unscored")
-            self.cases.write(f'<{kind} type="{what}" message={attribute(failure.reason)}/>')
-        self.cases.write("</testcase>\n")
-
-    def end(self, summary: Summary) -> None:
-        if self.thresholds.is_for_mean:
-            self._mean(summary)
-        counts = f'tests="{self.tests}" failures="{self.failures}" errors="{self.errors}"'
-        counts += f' time="{self.seconds:.3f}"'
-        self.out.write('<?xml version="1.0" encoding="UTF-8"?>\n')
-        self.out.write(f"<testsuites {counts}>\n")
-        self.out.write(f"  <testsuite name={attribute(self.title)} {counts}>\n")
-        self.cases.seek(0)
-        for line in self.cases:
-            self.out.write(line)
-        self.out.write("  </testsuite>\n</testsuites>\n")
-        self.cases.close()
-
-
-def _junit_element(kind: str, message: str, what: str, row: Row) -> str:
-    body = escape(xml_safe(shown_report(row_name(row), row.report)))
-    return f'<{kind} type="{what}" message={attribute(message)}>{body}</{kind}>'
-
-
-def attribute(text: str) -> str:
-    """The text as the value of an attribute, quotation marks included."""
-    return quoteattr(xml_safe(text))
-
-
-def xml_safe(text: str) -> str:
-    """The text with what XML cannot hold written out: `\\x00` as four letters.
-
-    >>> xml_safe("bell\\x07")
-    'bell\\\\x07'
-    """
-    return _NO_XML.sub(lambda found: repr(found[0])[1:-1], text)
-
-
-class Format(Protocol):
-    """Takes rows one by one, and then their summary, which may also be known before."""
+    def __post_init__(self) -> None:
+        # Taken now: a progress bar puts a stream of its own there while it is shown.
+        self.out = sys.stdout
 
     def begin(self, summary: Summary | None) -> None: ...
 
@@ -391,80 +365,132 @@ class Format(Protocol):
 
     def end(self, summary: Summary) -> None: ...
 
+    def _print(self, text: str = "") -> None:
+        print(text, file=self.out, flush=True)
 
-class JsonLines:
-    """One object a rollout, as soon as it is there. The summary is not printed."""
 
-    def __init__(self, out: TextIO, judge: str | None) -> None:
-        self.out = out
-        self.judge = judge
+class Table(Format):
+    """Prints rows as they come, if they are wanted, and the summary where it is known."""
+
+    told = False
 
     def begin(self, summary: Summary | None) -> None:
-        """A line a rollout, and no more."""
+        if summary is not None:
+            self.end(summary)
+            if self.rows is not None:
+                self._print()
 
     def row(self, row: Row) -> None:
-        self.out.write(f"{json_text(row_data(row, self.judge))}\n")
-        self.out.flush()
+        if self.rows is not None:
+            self._print(self.rows(row))
 
     def end(self, summary: Summary) -> None:
-        """Every line has been said."""
+        if self.told or not self.sums_up:
+            return
+        self.told = True
+        head = painted(headline(summary), "red" if summary.unscored else "")
+        self._print(f"{on_one_line(self.title)}: {head}")
+        if self.about:
+            self._print(on_one_line(self.about))
+        for section in sections(summary):
+            self._print(f"\n{laid_out(section)}")
+        if summary.spent.calls or summary.spent.hits:
+            self._print(f"\n{shown_spending(summary.spent)}")
 
 
-class Json:
+class Markdown(Format):
+    """A heading, tables of what the rows come to, and a table of the rows if they are wanted."""
+
+    COLUMNS: ClassVar = ("rollout", "score", "reward", "not met", "errors")
+    told = began = False
+
+    def begin(self, summary: Summary | None) -> None:
+        self._print(f"## {escaped(self.title)}\n")
+        if self.about:
+            self._print(f"{escaped(self.about)}\n")
+        if summary is not None:
+            self._tell(summary)
+
+    def row(self, row: Row) -> None:
+        if self.rows is not None:
+            cells = (row_name(row), row.score, row.reward, _lost(row), _errors(row))
+            lines = markdown_table(Section(self.COLUMNS, [cells])).split("\n")
+            self._print("\n".join(lines[2:] if self.began else lines))
+            self.began = True
+
+    def end(self, summary: Summary) -> None:
+        if self.began:
+            self._print()
+        if not self.told:
+            self._tell(summary)
+
+    def _tell(self, summary: Summary) -> None:
+        self.told = True
+        self._print(f"{headline(summary)}\n")
+        for section in sections(summary):
+            self._print(f"{markdown_table(section)}\n")
+        if summary.spent.calls or summary.spent.hits:
+            self._print(f"{shown_spending(summary.spent)}\n")
+
+
+class JsonLines(Format):
+    """One object a rollout, as soon as it is there. The summary is not printed."""
+
+    def row(self, row: Row) -> None:
+        self._print(row_json(row, self.judge))
+
+
+class Json(Format):
     """One object with `rollouts` and `summary`, written as it grows."""
 
-    def __init__(self, out: TextIO, judge: str | None) -> None:
-        self.out = out
-        self.judge = judge
-        self.between = "\n"
+    between = "\n"
 
     def begin(self, summary: Summary | None) -> None:
         self.out.write('{"rollouts": [')
 
     def row(self, row: Row) -> None:
-        self.out.write(f"{self.between}{json_text(row_data(row, self.judge))}")
+        self.out.write(f"{self.between}{row_json(row, self.judge)}")
         self.between = ",\n"
 
     def end(self, summary: Summary) -> None:
-        self.out.write(f'\n], "summary": {json_text(summary.to_dict())}}}\n')
+        self._print(f'\n], "summary": {json_text(summary.to_dict())}}}')
 
 
-class Csv:
+class Csv(Format):
     """One row a rollout, with a column for every criterion: of the rubric, and of those that rows bring."""
 
-    FIRST = ("example", "sample", "score", "reward", "errors")
+    waiting: TextIO | None = None
+    """Lines of JSON with rows, where the columns are known only after the last of them."""
 
-    def __init__(self, out: TextIO, criteria: Sequence[str]) -> None:
-        self.names = list(dict.fromkeys(criteria))
-        self.writer = csv.writer(out, lineterminator="\n")
-        self.waiting: list[tuple[list[Any], dict[str, float]]] | None = None
-        """Rows, where the columns are known only after the last of them, for rows bring criteria of their own."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.names = list(dict.fromkeys(self.criteria))
+        self.writer = csv.writer(self.out, lineterminator="\n")
 
     def begin(self, summary: Summary | None) -> None:
+        if summary is None and (self.rows_bring_criteria or not self.names):
+            self.waiting = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+            return
         if summary is not None:
             # Equal names of a group are numbered in a summary, and summed up here.
-            known = {name for name in summary.criteria if _NUMBERED.sub("", name) in self.names}
+            known = {name for name in summary.criteria if re.sub(r"_\d+$", "", name) in self.names}
             self.names += [name for name in summary.criteria if name not in {*self.names, *known}]
-        elif not self.names:
-            self.waiting = []
-            return
-        self._write([*self.FIRST, *self.names])
+        self._write(["example", "sample", "score", "reward", "errors", *self.names])
 
     def row(self, row: Row) -> None:
-        metrics = _metrics(row)
-        errors = "; ".join(f"{name}: {error}" for name, error in row.errors.items())
-        cells: list[Any] = [row.example, row.sample, row.score, row.reward, errors]
-        if self.waiting is None:
-            self._write([*cells, *map(metrics.get, self.names)])
+        cells: list[Any] = [row.example, row.sample, row.score, row.reward, _errors(row)]
+        if self.waiting is not None:
+            self.waiting.write(f"{json.dumps([cells, _metrics(row)])}\n")
         else:
-            self.waiting.append((cells, metrics))
+            self._write([*cells, *map(_metrics(row).get, self.names)])
 
     def end(self, summary: Summary) -> None:
-        waiting, self.waiting = self.waiting, None
-        if waiting is not None:
+        if self.waiting is not None:
             self.begin(summary)
-            for cells, metrics in waiting:
+            self.waiting.seek(0)
+            for cells, metrics in map(json.loads, self.waiting):
                 self._write([*cells, *map(metrics.get, self.names)])
+            self.waiting.close()
 
     def _write(self, cells: Sequence[Any]) -> None:
         self.writer.writerow([_csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
@@ -488,87 +514,99 @@ def _csv_cell(text: str) -> str:
     >>> _csv_cell("=1+1"), _csv_cell("-0.5"), _csv_cell("\\x1b[31mred")
     ("'=1+1", '-0.5', '\\\\x1b[31mred')
     """
-    if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not _NUMBER.fullmatch(text):
+    if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
         text = f"'{text}"
     return printable(text)
 
 
-_NUMBERED = re.compile(r"_\d+$")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+class Junit(Format):
+    """A test suite. A rollout without a score is an error, one below the threshold for every rollout a failure.
 
-
-FOR_PEOPLE = ("table", "markdown")
-"""Formats that say it all in the summary, and show rows only on request."""
-
-
-def format_of(
-    name: str,
-    title: str,
-    *,
-    about: str = "",
-    criteria: Sequence[str],
-    judge: str | None = None,
-    thresholds: Thresholds = NO_THRESHOLDS,
-    rows: RowText | None = None,
-    sums_up: bool = True,
-) -> Format:
-    """The format of that name, to standard output. `about` is a line about all of it.
-
-    With `rows`, formats for people show every rollout too, and the plain one in these words; unless
-    it `sums_up`, only these.
+    A threshold for the mean adds a test case of its own, the last.
     """
-    out = sys.stdout
-    if name == "json":
-        return Json(out, judge)
-    if name == "jsonl":
-        return JsonLines(out, judge)
-    if name == "csv":
-        return Csv(out, criteria)
-    if name == "junit":
-        return Junit(out, title, thresholds)
-    if name == "markdown":
-        return Markdown(out, title, about, rows=rows is not None)
-    return Table(out, title, about, rows, sums_up=sums_up)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # The counts stand before the cases, and are known after them.
+        self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        self.counts = {"tests": 0, "failures": 0, "errors": 0}
+        self.seconds = 0.0
+
+    def row(self, row: Row) -> None:
+        found = None
+        if row.score is None:
+            found = JunitOutcome("error", "unscored", _errors(row) or shown_score(row.report))
+        elif self.thresholds.is_low(row.score):
+            message = f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}"
+            found = JunitOutcome("failure", "below", message)
+        if found is not None:
+            found = found._replace(body=shown_report(row_name(row), row.report))
+        self._add(row.task, row_name(row), found, sum(row.timing.values()))
+
+    def _add(self, task: str, name: str, found: JunitOutcome | None, seconds: float) -> None:
+        self.counts["tests"] += 1
+        self.seconds += seconds
+        if found is not None:
+            self.counts[f"{found.kind}s"] += 1
+        self.cases.write(junit_case(task, name, found, seconds))
+
+    def end(self, summary: Summary) -> None:
+        if self.thresholds.is_for_mean:
+            failure = self.thresholds.failure(
+                summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete
+            )
+            found = None
+            if failure is not None:
+                kind = ("failure", "below") if failure.is_missed else ("error", "unscored")
+                found = JunitOutcome(*kind, failure.reason)
+            self._add("assay", "mean score", found, 0.0)
+        self.cases.seek(0)
+        with self.cases:
+            write_junit(self.out, self.title, self.counts | {"time": f"{self.seconds:.3f}"}, self.cases)
 
 
-@dataclass(frozen=True)
-class Page:
-    """A title, tables under it, and sentences under those; and all of it as data."""
+class JunitOutcome(NamedTuple):
+    """Why a test case of JUnit did not pass: an `error` or a `failure`, of a type, in words."""
 
-    title: str
-    sections: Sequence[Section]
-    notes: Sequence[str]
-    data: Mapping[str, Any]
-
-    def text(self, layout: str) -> str:
-        """The page as `table`, `json` or `markdown`."""
-        if layout == "json":
-            return json_text(self.data)
-        if layout == "markdown":
-            parts = [f"## {escaped(self.title)}", *map(markdown_table, self.sections)]
-            notes = [f"- {escaped(note)}" for note in self.notes]
-        else:
-            parts = [painted(printable(self.title), "bold"), *map(laid_out, self.sections)]
-            notes = [printable(note) for note in self.notes]
-        return "\n\n".join([*parts, "\n".join(notes)] if notes else parts)
+    kind: str
+    type: str
+    message: str
+    body: str | None = None
 
 
-def figure(estimate: Estimate, digits: int = 2) -> str:
-    """A figure with its interval, to so many digits."""
-    return estimate.to_digits(digits)
+def write_junit(out: TextIO, title: str, counts: Mapping[str, object], cases: Iterator[str]) -> None:
+    """A document of JUnit with one test suite."""
+    told = " ".join(f'{name}="{count}"' for name, count in counts.items())
+    out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {told}>\n')
+    out.write(f"  <testsuite name={_attribute(title)} {told}>\n")
+    out.writelines(cases)
+    out.write("  </testsuite>\n</testsuites>\n")
 
 
-def point(estimate: Estimate) -> str:
-    """A figure alone; a dash when there is none."""
-    return "–" if estimate.value is None else f"{estimate.value:.2f}"
+def junit_case(task: str, name: str, found: JunitOutcome | None, seconds: float | None = None) -> str:
+    """A test case of JUnit, on a line."""
+    inside = ""
+    if found is not None:
+        inside = f'<{found.kind} type="{found.type}" message={_attribute(found.message)}'
+        inside += "/>" if found.body is None else f">{escape(_xml_safe(found.body))}</{found.kind}>"
+    time = "" if seconds is None else f' time="{seconds:.3f}"'
+    return f"    <testcase classname={_attribute(task)} name={_attribute(name)}{time}>{inside}</testcase>\n"
 
 
-def chance(p: float | None) -> str:
-    """A p-value as people write it.
+def _attribute(text: str) -> str:
+    return quoteattr(_xml_safe(text))
 
-    >>> chance(0.0312), chance(0.0002), chance(None)
-    ('0.031', '< 0.001', '–')
-    """
-    if p is None:
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What an XML file may not even hold as an escape: control characters and half characters."""
+
+
+def _xml_safe(text: str) -> str:
+    """The text with what XML cannot hold written out: `\\x00` as four letters."""
+    return _NO_XML.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+FORMATS: dict[str, type[Format]] = {
+    "table": Table, "json": Json, "jsonl": JsonLines, "csv": Csv, "junit": Junit, "markdown": Markdown,
+}  # fmt: skip
+"""By the name that `--format` takes."""

@@ -1,15 +1,12 @@
-"""`assay grade TEXT -r RUBRIC`: texts, graded with a rubric."""
+"""`assay grade TEXT -r RUBRIC`: grade texts with a rubric."""
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.formats import format_of, whole_row
+from assay.cli.formats import FORMATS, shown_spending, whole_row
 from assay.cli.options import (
     DisplayOptions,
     JudgeOptions,
@@ -19,16 +16,12 @@ from assay.cli.options import (
     rubric_options,
 )
 from assay.cli.root import Command
-from assay.cli.terminal import counted, shown_spending
 from assay.errors import RubricError
+from assay.wording import counted
 
 if TYPE_CHECKING:
-    from assay.cli.sources import Text
-    from assay.graders import Autograder
+    from assay.cli.runner import Conditions
     from assay.models import Ledger
-    from assay.report import EvaluationReport
-    from assay.rubric import Rubric
-    from assay.runs import Summary
 
 
 @click.command(
@@ -56,145 +49,68 @@ def command(
     A TEXT is a file, - for standard input, a .jsonl file with one text a line (completion, prompt,
     answer), or the words themselves.
     """
-    from assay.cli.sources import rubric_of, texts_of
+    from assay.cli.runner import Conditions, RowPrinter, code_for, kept_answers, run_work, say
+    from assay.cli.sources import judging_with, rubric_of, texts_of
+    from assay.concurrency import side_by_side
+    from assay.models import budget
+    from assay.models.budgets import rollout_spending
+    from assay.runs import Row, Spending
+    from assay.runs.pipeline import Watch
 
     rubric = rubric_of(rubrics)
-    return grade(rubric, texts_of(texts, query, are_words=are_words), judging, display)
-
-
-def grade(rubric: Rubric, texts: Sequence[Text], judging: JudgeOptions, display: DisplayOptions) -> int:
-    """Grade the texts, print it, and give the exit code."""
-    from assay.cli.judges import judging_with
-    from assay.cli.runner import quiet_log, say_cost
-    from assay.models import budget
-
-    if not texts:
+    found = texts_of(texts, query, are_words=are_words)
+    if not found:
         raise RubricError("there is no text in what was given")
-    with judging_with(judging, rubric, quiet=display.quiet) as grader, quiet_log():
-        if judging.dry_run:
-            rollouts = [text.rollout for text in texts]
-            work = rubric.score(rollouts, autograder=grader)
-            return say_cost(work, lambda _: counted(len(texts), "text"))
-        with budget(dollars=judging.budget) as spent:
-            return _Grading(rubric, grader, texts, judging, display, spent).grade()
 
+    async def work(under: Conditions) -> None:
+        with budget() as spent:
+            watch = Watch(under.on_progress, len(found), spent)
 
-class _Grading:
-    """Texts being graded: reports are printed in order, each as soon as it can be."""
+            async def grade(place: int) -> None:
+                name, rollout = found[place]
+                async with rollout_spending():
+                    [report] = await rubric.score([rollout], autograder=under.grader)
+                if under.on_row is not None:
+                    under.on_row(Row(name, fields=rollout, report=report, number=place))
+                watch.fresh += 1
+                watch.tell()
 
-    def __init__(
-        self,
-        rubric: Rubric,
-        grader: Autograder | None,
-        texts: Sequence[Text],
-        judging: JudgeOptions,
-        display: DisplayOptions,
-        spent: Ledger,
-    ) -> None:
-        from assay.runs.summary import Tally
+            await side_by_side(grade, range(len(found)))
 
-        self.rubric = rubric
-        self.grader = grader
-        self.texts = texts
-        self.judging = judging
-        self.display = display
-        self.spent = spent
-        self.reports: list[EvaluationReport | None] = [None] * len(texts)
-        self.finished = self.printed = 0
-        self.tally = Tally()
-        self.low: list[str] = []
-        self.format = format_of(
-            display.format,
-            "grade",
-            criteria=[criterion.name for criterion in rubric.criteria],
-            judge=None if grader is None else grader.title,
-            thresholds=display.thresholds,
-            rows=whole_row,
-            sums_up=False,
+    with judging_with(judging, rubric, quiet=display.quiet) as grader:
+        kept = "" if grader is None else kept_answers(judging)
+        printer = RowPrinter(
+            FORMATS[display.format](
+                "grade",
+                criteria=[criterion.name for criterion in rubric.criteria],
+                judge=None if grader is None else grader.title,
+                thresholds=display.thresholds,
+                rows=whole_row,
+                sums_up=False,
+            ),
+            display,
         )
 
-    def grade(self) -> int:
-        import asyncio
+        def show(_: None, spent: Ledger) -> int:
+            summary = printer.end(complete=True)
+            mean = "" if summary.score.mean is None else f", mean score {summary.score.mean:.3g}"
+            unscored = summary.rollouts - summary.score.count
+            missing = f", {unscored:,} unscored" if unscored else ""
+            spending = "" if grader is None else f"; {shown_spending(Spending.of(spent))}"
+            out = spent.errors["BudgetExceeded"]
+            poor = f"; the budget ran out before {counted(out, 'call')} could be made{kept}" if out else ""
+            say(f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}{poor}", quiet=display.quiet)
+            return code_for(summary, display, printer.low)
 
-        from assay.cli.runner import code_for
-
-        self.format.begin(None)
-        try:
-            asyncio.run(self._all())
-        except KeyboardInterrupt:
-            self._end()
-            self._say(f"stopped after {self.printed} of {len(self.texts)} texts{self._kept()}")
-            raise
-        summary = self._end()
-        self._say(self._summary())
-        return code_for(summary, self.display, self.low)
-
-    def _end(self) -> Summary:
-        found = self.tally.summary()
-        assert found is not None
-        summary = found.with_fields(complete=self.printed == len(self.texts))
-        self.format.end(summary)
-        return summary
-
-    async def _all(self) -> None:
-        from assay.concurrency import side_by_side
-
-        self._tell()
-        await side_by_side(self._one, range(len(self.texts)))
-
-    async def _one(self, place: int) -> None:
-        from assay.cli.runner import low_rows
-        from assay.models.budgets import rollout_spending
-        from assay.runs import Row
-
-        rollout = self.texts[place].rollout
-        async with rollout_spending():
-            [self.reports[place]] = await self.rubric.score([rollout], autograder=self.grader)
-        self.finished += 1
-        while self.printed < len(self.texts):
-            report = self.reports[self.printed]
-            if report is None:
-                break
-            text = self.texts[self.printed]
-            row = Row(text.name, fields=text.rollout, report=report)
-            self.tally.add(row)
-            self.low.extend(low_rows([row], self.display))
-            self.format.row(row)
-            sys.stdout.flush()
-            self.printed += 1
-        self._tell()
-
-    def _tell(self) -> None:
-        """How far it is, where somebody watches."""
-        from assay.runs import Spending
-
-        if sys.stderr.isatty() and not self.display.quiet:
-            done = f"{self.finished:,} of {len(self.texts):,} texts"
-            line = f"{done}, {shown_spending(Spending.of(self.spent))}"
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-    def _summary(self) -> str:
-        from assay.runs import Spending
-
-        scores = [r.score for r in self._done() if r.scored and r.score is not None]
-        unscored = len(self._done()) - len(scores)
-        mean = f", mean score {math.fsum(scores) / len(scores):.3g}" if scores else ""
-        missing = f", {unscored:,} unscored" if unscored else ""
-        spending = f"; {shown_spending(Spending.of(self.spent))}" if self.grader is not None else ""
-        out = self.spent.errors["BudgetExceeded"]
-        calls = counted(out, "call")
-        poor = f"; the budget ran out before {calls} could be made{self._kept()}" if out else ""
-        return f"{counted(len(self._done()), 'text')}{mean}{missing}{spending}{poor}"
-
-    def _kept(self) -> str:
-        from assay.cli.runner import kept_answers
-
-        return "" if self.grader is None else kept_answers(self.judging)
-
-    def _done(self) -> list[EvaluationReport]:
-        return [report for report in self.reports if report is not None]
-
-    def _say(self, line: str) -> None:
-        if not self.display.quiet:
-            start = "\r\x1b[K" if sys.stderr.isatty() else ""
-            print(f"{start}{line}", file=sys.stderr, flush=True)
+        return run_work(
+            work,
+            show,
+            judging,
+            what=lambda _: counted(len(found), "text"),
+            noun="texts",
+            quiet=display.quiet,
+            under=Conditions(grader),
+            printer=printer,
+            can_wait=False,
+            stopped=lambda: f"stopped after {printer.printed} of {len(found)} texts{kept}",
+        )

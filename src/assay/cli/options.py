@@ -1,17 +1,19 @@
-"""Options that several commands share. Those that belong together reach the command as one record."""
+"""Define the options that several commands share; those that belong together reach a command as one record."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import wraps
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.shell_completion import CompletionItem
 
 from assay.cli.config import config_of
+from assay.cli.formats import FORMATS
 from assay.runs.thresholds import Thresholds, threshold_of
+from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.trust import Label
@@ -84,12 +86,60 @@ def pair(value: Any) -> tuple[str, str]:
     return ours.strip(), theirs.strip()
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have the shell complete the name of a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-FORMATS = ("table", "json", "jsonl", "csv", "junit", "markdown")
-GRADERS = ("per-criterion", "one-shot", "holistic")
-BACKENDS = ("processes", "ray")
+run_folder = click.Path(exists=True, file_okay=False)
+
+
+def filled_by(decorator: Decorator) -> Any:
+    """A field of a record that this option of click fills."""
+    return field(metadata={"click": decorator})
+
+
+def option(*names: str, env: str = "", make: Callable[..., Decorator] = click.option, **settings: Any) -> Any:
+    """A field of a record that an option fills; `env` is the variable that may give its value, too."""
+    if env:
+        settings |= {"envvar": env, "show_envvar": True}
+    return filled_by(make(*names, **settings))
+
+
+argument = partial(option, make=click.argument)
+"""A field of a record that an argument fills."""
+
+
+def record(name: str, kind: type[Any], **instead: Decorator) -> Decorator:
+    """The options of a record, which a command gets under that name; some may be declared `instead`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(**given: Any) -> Any:
+            values = {each.name: given.pop(each.name) for each in fields(kind)}
+            return function(**given, **{name: kind(**values)})
+
+        decorated: Callable[..., Any] = call
+        for each in reversed(fields(kind)):
+            decorated = (instead.get(each.name) or each.metadata["click"])(decorated)
+        return decorated
+
+    return decorate
+
+
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
+allow_code_option = click.option(
+    "--allow-code",
+    is_flag=True,
+    is_eager=True,  # since it says what a config file may name
+    help="Let the rubric file name functions to run.",
+)
+page_option = click.option(
+    *("-f", "--format", "layout"), type=click.Choice(("table", "json", "markdown")), default="table",
+    show_default=True, help="What to print.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,19 +147,35 @@ class RubricOptions:
     """Which rubric, and how far it is trusted."""
 
     rubric: str | None
-    """A file, or `module:object`; None where every row may have its own."""
-    allow_code: bool
+    """None where every row may have its own."""
+    allow_code: bool = filled_by(allow_code_option)
+
+
+def rubric_options(*, required: bool = True) -> Decorator:
+    """Which rubric. Where it is not required, rows may have their own."""
+    rubric = click.option(
+        *("-r", "--rubric"), required=required, metavar="RUBRIC", envvar="ASSAY_RUBRIC", show_envvar=True,
+        shell_complete=files, help="A YAML, JSON or TOML file, or module:object for one written in Python.",
+    )  # fmt: skip
+    return record("rubrics", RubricOptions, rubric=rubric)
+
+
+rubric_argument = record(
+    "rubrics", RubricOptions, rubric=click.argument("rubric", metavar="RUBRIC", shell_complete=files)
+)
 
 
 @dataclass(frozen=True)
 class InputOptions:
     """Rows to work on."""
 
-    files: tuple[str, ...]
+    files: tuple[str, ...] = argument("files", nargs=-1, required=True, metavar="DATA...", shell_complete=files)
     """Tables, `-` for standard input, a folder of tables or the folder of a run."""
-    mapping: tuple[tuple[str, str], ...]
-    """Our names of columns, and theirs."""
-    limit: int | None
+    mapping: tuple[tuple[str, str], ...] = option(
+        *("--map", "mapping"), type=pair, multiple=True, metavar="OURS=THEIRS",
+        help="What a column is called there: completion=output. May be given again.",
+    )  # fmt: skip
+    limit: int | None = option("--limit", type=count(1), metavar="N", help="Only the first N rows.")
 
     @property
     def data(self) -> str:
@@ -119,33 +185,23 @@ class InputOptions:
 
 
 @dataclass(frozen=True)
-class WorkerOptions:
-    """Who does the work."""
-
-    backend: str | None
-    """None is this process."""
-    workers: int | None
-    shard_rows: int | None
-    ray_address: str | None
-
-    def __post_init__(self) -> None:
-        named = {"--workers": self.workers, "--shard-rows": self.shard_rows}
-        needless = [name for name, value in named.items() if value is not None]
-        if self.backend is None and needless:
-            raise click.UsageError(f"{needless[0]} goes with --backend: say which")
-        if self.backend != "ray" and self.ray_address is not None:
-            raise click.UsageError("--ray-address goes with --backend ray")
-
-
-@dataclass(frozen=True)
 class OutputOptions:
     """Where a run is kept, and how it is worked on."""
 
-    output: str | None
-    resume: bool
-    judge_log: bool
-    """Whether to keep what judges were asked and said."""
-    concurrency: int | None
+    output: str | None = option(
+        *("-o", "--output"), metavar="FOLDER", shell_complete=files,
+        help="Keep the run in this folder, every rollout as soon as it is finished.",
+    )  # fmt: skip
+    resume: bool = option(
+        "--resume", is_flag=True, help="Go on with the run in the folder: only what is missing or failed is done."
+    )
+    judge_log: bool = option(
+        "--judge-log", is_flag=True,
+        help="Keep what judges were asked and said, word for word, for `assay view` to show.",
+    )  # fmt: skip
+    concurrency: int | None = option(
+        "--concurrency", type=count(1), metavar="N", env="ASSAY_CONCURRENCY", help="Rollouts under way at once."
+    )
 
     def __post_init__(self) -> None:
         if self.judge_log and self.folder is None:
@@ -163,140 +219,24 @@ class JudgeOptions:
 
     judge: str | None
     """The name of a model; None is the default."""
-    grader: str
-    guard: bool
-    dry_run: bool
-    budget: float | None
-    cache: str | None
-    no_cache: bool
-
-
-@dataclass(frozen=True)
-class DisplayOptions:
-    """What is printed, and what makes a failure of it."""
-
-    format: str
-    fail_under: float | None
-    fail_interval_under: float | None
-    fail_rollout_under: float | None
-    quiet: bool
-
-    @property
-    def thresholds(self) -> Thresholds:
-        return Thresholds(self.fail_under, self.fail_interval_under, self.fail_rollout_under)
-
-
-def bundled(name: str, kind: type[Any], *options: Decorator) -> Decorator:
-    """Options that a command gets as one record of that kind, under that name."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def call(**given: Any) -> Any:
-            record = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-            return function(**given, **{name: record})
-
-        decorated: Callable[..., Any] = call
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
-
-
-def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Have the shell complete the name of a file."""
-    return [CompletionItem(incomplete, type="file")]
-
-
-allow_code_option = click.option(
-    "--allow-code",
-    is_flag=True,
-    is_eager=True,  # since it says what a config file may name
-    help="Let the rubric file name functions to run.",
-)
-
-
-def rubric_options(*, required: bool = True) -> Decorator:
-    """Which rubric. Where it is not required, rows may have their own."""
-    return bundled(
-        "rubrics",
-        RubricOptions,
-        click.option(
-            "-r", "--rubric", required=required, metavar="RUBRIC", envvar="ASSAY_RUBRIC", show_envvar=True,
-            shell_complete=files,
-            help="A YAML, JSON or TOML file, or module:object for one written in Python.",
-        ),
-        allow_code_option,
+    grader: str = option(
+        "--grader", type=click.Choice(("per-criterion", "one-shot", "holistic")), default="per-criterion",
+        show_default=True, env="ASSAY_GRADER", help="One call a criterion, one for all, or one number for all.",
     )  # fmt: skip
-
-
-def _alone(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    return (value,)
-
-
-def input_options(metavar: str, *, several: bool = False) -> Decorator:
-    """The rows to work on: an argument of that name, and what is done to them first."""
-    how: dict[str, Any] = {"nargs": -1, "required": True} if several else {"callback": _alone}
-    return bundled(
-        "given",
-        InputOptions,
-        click.argument("files", metavar=metavar, shell_complete=files, **how),
-        click.option(
-            "--map", "mapping", type=pair, multiple=True, metavar="OURS=THEIRS",
-            help="What a column is called there: completion=output. May be given again.",
-        ),
-        click.option("--limit", type=count(1), metavar="N", help="Only the first N rows."),
+    guard: bool = option(
+        "--guard", is_flag=True, env="ASSAY_GUARD", help="Ask first whether a text tries to sway its judge."
+    )
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="Ask nobody: say how many calls, tokens and dollars it would take."
+    )
+    budget: float | None = option(
+        "--budget", type=dollars, metavar="DOLLARS", env="ASSAY_BUDGET", help="Spend no more than this."
+    )
+    cache: str | None = option(
+        "--cache", metavar="PLACE", env="ASSAY_CACHE",
+        help="Folder, file or postgresql:// URL of the verdicts; by default yours.",
     )  # fmt: skip
-
-
-worker_options = bundled(
-    "workers",
-    WorkerOptions,
-    click.option(
-        "--backend", type=click.Choice(BACKENDS),
-        help="Have many workers do it: processes of this machine, or tasks of a Ray cluster.",
-    ),
-    click.option(
-        "--workers", type=count(1), metavar="N",
-        help="How many; by default as many as there are processors.",
-    ),
-    click.option(
-        "--shard-rows", type=count(1), metavar="N",
-        help="Rows that a worker is given at a time; 10,000 by default.",
-    ),
-    click.option(
-        "--ray-address", metavar="ADDRESS",
-        help="Of the cluster; by default what RAY_ADDRESS says, and without that one is started here.",
-    ),
-)  # fmt: skip
-
-
-output_options = bundled(
-    "output",
-    OutputOptions,
-    click.option(
-        "-o", "--output", metavar="FOLDER", shell_complete=files,
-        help="Keep the run in this folder, every rollout as soon as it is finished.",
-    ),
-    click.option(
-        "--resume", is_flag=True,
-        help="Go on with the run in the folder: only what is missing or failed is done.",
-    ),
-    click.option(
-        "--judge-log", is_flag=True,
-        help="Keep what judges were asked and said, word for word, for `assay view` to show.",
-    ),
-    click.option(
-        "--concurrency", type=count(1), metavar="N", envvar="ASSAY_CONCURRENCY", show_envvar=True,
-        help="Rollouts under way at once.",
-    ),
-)  # fmt: skip
-
-
-def _project_model() -> str | None:
-    """The model that the config file names, where it names no judge."""
-    ctx = click.get_current_context()
-    return None if ctx.resilient_parsing else config_of(ctx).get("model")
+    no_cache: bool = option("--no-cache", is_flag=True, help="Keep no verdicts, and use none.")
 
 
 def judge_options(*names: str) -> Decorator:
@@ -304,87 +244,72 @@ def judge_options(*names: str) -> Decorator:
 
     Where those say `--model`, no other model is meant, so that the default model judges too.
     """
-    variables = ["ASSAY_JUDGE", "ASSAY_MODEL"] if names else ["ASSAY_JUDGE"]
-    return bundled(
-        "judging",
-        JudgeOptions,
-        click.option(
-            *names, "--judge", "judge", metavar="MODEL", envvar=variables, show_envvar=True,
-            default=_project_model if names else None,
-            help="Who judges: openai/…, anthropic/…, http://…#name, or local, which needs no key "
-            "and is the default.",
-        ),
-        click.option(
-            "--grader", type=click.Choice(GRADERS), default="per-criterion", show_default=True,
-            envvar="ASSAY_GRADER", show_envvar=True, help="One call a criterion, one for all, or one number for all.",
-        ),
-        click.option(
-            "--guard", is_flag=True, envvar="ASSAY_GUARD", show_envvar=True,
-            help="Ask first whether a text tries to sway its judge.",
-        ),
-        click.option(
-            "--dry-run", is_flag=True,
-            help="Ask nobody: say how many calls, tokens and dollars it would take.",
-        ),
-        click.option(
-            "--budget", type=dollars, metavar="DOLLARS", envvar="ASSAY_BUDGET", show_envvar=True,
-            help="Spend no more than this.",
-        ),
-        click.option(
-            "--cache", metavar="PLACE", envvar="ASSAY_CACHE", show_envvar=True,
-            help="Folder, file or postgresql:// URL of the verdicts; by default yours.",
-        ),
-        click.option("--no-cache", is_flag=True, help="Keep no verdicts, and use none."),
+
+    def project_model() -> str | None:
+        ctx = click.get_current_context()
+        return None if ctx.resilient_parsing else config_of(ctx).get("model")
+
+    judge = click.option(
+        *names, "--judge", "judge", metavar="MODEL", show_envvar=True,
+        envvar=["ASSAY_JUDGE", "ASSAY_MODEL"] if names else ["ASSAY_JUDGE"], default=project_model if names else None,
+        help="Who judges: openai/…, anthropic/…, http://…#name, or local, which needs no key and is the default.",
     )  # fmt: skip
+    return record("judging", JudgeOptions, judge=judge)
 
 
-display_options = bundled(
-    "display",
-    DisplayOptions,
-    click.option(
-        "-f", "--format", type=click.Choice(FORMATS), default="table", show_default=True,
-        envvar="ASSAY_FORMAT", show_envvar=True, help="What to print.",
-    ),
-    click.option(
-        "--fail-under", type=threshold, metavar="SCORE", envvar="ASSAY_FAIL_UNDER", show_envvar=True,
+@dataclass(frozen=True)
+class DisplayOptions:
+    """What is printed, and what makes a failure of it."""
+
+    format: str = option(
+        *("-f", "--format"), type=click.Choice(FORMATS), default="table", show_default=True, env="ASSAY_FORMAT",
+        help="What to print.",
+    )  # fmt: skip
+    fail_under: float | None = option(
+        "--fail-under", type=threshold, metavar="SCORE", env="ASSAY_FAIL_UNDER",
         help="Exit with 100 when the mean score is below this number between 0 and 1.",
-    ),
-    click.option(
-        "--fail-interval-under", type=threshold, metavar="SCORE", envvar="ASSAY_FAIL_INTERVAL_UNDER", show_envvar=True,
+    )  # fmt: skip
+    fail_interval_under: float | None = option(
+        "--fail-interval-under", type=threshold, metavar="SCORE", env="ASSAY_FAIL_INTERVAL_UNDER",
         help="Exit with 100 when the 95 % interval of the mean score begins below this, or there are too few "
         "rollouts for one.",
-    ),
-    click.option(
-        "--fail-rollout-under", type=threshold, metavar="SCORE", envvar="ASSAY_FAIL_ROLLOUT_UNDER", show_envvar=True,
+    )  # fmt: skip
+    fail_rollout_under: float | None = option(
+        "--fail-rollout-under", type=threshold, metavar="SCORE", env="ASSAY_FAIL_ROLLOUT_UNDER",
         help="Exit with 100 when the score of any rollout is below this.",
-    ),
-    click.option(
-        "-q", "--quiet", is_flag=True, envvar="ASSAY_QUIET", show_envvar=True, help="Say nothing but errors on standard error.",
-    ),
-)  # fmt: skip
+    )  # fmt: skip
+    quiet: bool = option(
+        *("-q", "--quiet"), is_flag=True, env="ASSAY_QUIET", help="Say nothing but errors on standard error."
+    )
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return Thresholds(self.fail_under, self.fail_interval_under, self.fail_rollout_under)
 
 
-page_option = click.option(
-    "-f",
-    "--format",
-    "layout",
-    type=click.Choice(("table", "json", "markdown")),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+output_options = record("output", OutputOptions)
+display_options = record("display", DisplayOptions)
 
 
 @dataclass(frozen=True)
 class LabelOptions:
     """A run, and labels about it."""
 
-    run: str
-    labels_file: str | None
+    run: str = argument("run", type=run_folder)
+    labels_file: str | None = argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files)
     """None for those that were given in the page of the run."""
-    mapping: tuple[tuple[str, str], ...]
-    skip_unknown: bool
-    any_wording: bool
+    mapping: tuple[tuple[str, str], ...] = option(
+        *("--map", "mapping"), type=pair, multiple=True, metavar="OURS=THEIRS",
+        help="What a column is called there: verdict=grade. May be given again.",
+    )  # fmt: skip
+    skip_unknown: bool = option(
+        "--skip-unknown", is_flag=True,
+        help="Leave out labels about examples, criteria and verdicts that the run does not have.",
+    )  # fmt: skip
+    any_wording: bool = option(
+        "--any-wording", is_flag=True,
+        help="Take labels that were made for another wording of their criterion too.",
+    )  # fmt: skip
 
     def labels(self) -> "list[Label]":
         """The labels, read."""
@@ -398,21 +323,12 @@ class LabelOptions:
         return read_labels(source, mapping=dict(self.mapping) or None)
 
 
-label_options = bundled(
-    "labelling",
-    LabelOptions,
-    click.argument("run", type=click.Path(exists=True, file_okay=False)),
-    click.argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files),
-    click.option(
-        "--map", "mapping", type=pair, multiple=True, metavar="OURS=THEIRS",
-        help="What a column is called there: verdict=grade. May be given again.",
-    ),
-    click.option(
-        "--skip-unknown", is_flag=True,
-        help="Leave out labels about examples, criteria and verdicts that the run does not have.",
-    ),
-    click.option(
-        "--any-wording", is_flag=True,
-        help="Take labels that were made for another wording of their criterion too.",
-    ),
-)  # fmt: skip
+label_options = record("labelling", LabelOptions)
+
+
+def left_out(other_wording: Mapping[str, int], skipped: Mapping[str, int]) -> Iterator[str]:
+    """Which labels were not taken, and why."""
+    for name, labels in other_wording.items():
+        yield f"left out: {counted(labels, 'label')} on {name}, made for another wording (--any-wording takes them)"
+    for what, labels in skipped.items():
+        yield f"left out: {counted(labels, 'label')}, {what}"

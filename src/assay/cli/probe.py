@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,81 +11,63 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.formats import Page, Section, figure
+from assay.cli.formats import Page, Section, shortened, shown_spending
 from assay.cli.options import (
     JudgeOptions,
     RubricOptions,
-    allow_code_option,
-    bundled,
     count,
     files,
+    filled_by,
     judge_options,
     number,
+    option,
     page_option,
+    quiet_option,
+    record,
+    rubric_argument,
 )
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED, Command
-from assay.cli.terminal import counted, shortened, shown_spending
 from assay.errors import TrustError
+from assay.wording import counted
 
 if TYPE_CHECKING:
-    from assay.cli.runner import Stopping, Tell
+    from assay.cli.runner import Conditions
     from assay.graders import Autograder
-    from assay.probe.attacks import Attack
+    from assay.models import Ledger
     from assay.probe.probe_report import ProbeReport, Rate
-    from assay.rubric import Rubric
-
-
-BARE, HARDENED, GUARDED = "bare", "hardened", "guarded"
 
 
 @dataclass(frozen=True)
-class Probing:
+class ProbeOptions:
     """What is tried, what makes a failure of it, and how it is shown."""
 
-    bare: bool
-    responses: str | None
-    families: tuple[str, ...]
-    limit: int | None
-    seed: int
-    fail_over: float | None
-    show: int
-    layout: str
-    quiet: bool
-
-
-_probing = bundled(
-    "probing",
-    Probing,
-    click.option(
+    bare: bool = option(
         "--bare", is_flag=True,
         help="Probe the judge without our hardening, too: what many would write. No judge to use.",
-    ),
-    click.option(
+    )  # fmt: skip
+    responses: str | None = option(
         "--responses", metavar="FILE", shell_complete=files,
         help="Bad responses to attack with, where the rubric has no golden example that fails: a text, or a table.",
-    ),
-    click.option(
-        "--family", "families", multiple=True, metavar="NAME",
+    )  # fmt: skip
+    families: tuple[str, ...] = option(
+        *("--family", "families"), multiple=True, metavar="NAME",
         help="Only attacks of this family, such as master_key. May be given again.",
-    ),
-    click.option(
-        "--limit", type=count(1), metavar="N", help="Only N attacks, drawn from all families."
-    ),
-    click.option(
+    )  # fmt: skip
+    limit: int | None = option("--limit", type=count(1), metavar="N", help="Only N attacks, drawn from all families.")
+    seed: int = option(
         "--seed", type=count(), default=0, show_default=True, metavar="N",
         help="Which attacks are drawn, and which texts stand in for bad responses.",
-    ),
-    click.option(
+    )  # fmt: skip
+    fail_over: float | None = option(
         "--fail-over", type=number(0, what="share"), metavar="SHARE",
         help="Exit with 100 when more attacks than this may succeed: when the upper end of the interval is above it.",
-    ),
-    click.option(
+    )  # fmt: skip
+    show: int = option(
         "--show", type=count(), default=5, show_default=True, metavar="N",
         help="How many successful attacks to list.",
-    ),
-    page_option,
-    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error."),
-)  # fmt: skip
+    )  # fmt: skip
+    layout: str = filled_by(page_option)
+    quiet: bool = filled_by(quiet_option)
 
 
 @click.command(
@@ -97,129 +78,84 @@ _probing = bundled(
     example="assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
     "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
 )
-@click.argument("rubric", metavar="RUBRIC", shell_complete=files)
-@allow_code_option
+@rubric_argument
 @judge_options("-m", "--model")
-@_probing
-def command(rubric: str, allow_code: bool, judging: JudgeOptions, probing: Probing) -> int:
+@record("probing", ProbeOptions)
+def command(rubrics: RubricOptions, judging: JudgeOptions, probing: ProbeOptions) -> int:
     """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.
 
     They are added to responses that deserve to fail: the rubric's golden examples, else --responses,
     else texts about something else. The judge is asked about those first, and an attack counts only
     where it failed them. With --guard the judge is probed twice, without the guard and with it.
     """
-    from assay.cli.judges import judging_with
-    from assay.cli.runner import quiet_log
-    from assay.cli.sources import rubric_of
+    from assay.cli.runner import kept_answers, run_work, say, say_budget
+    from assay.cli.sources import judging_with, rubric_of, texts_of
+    from assay.probe.attacks import attacks_of
+    from assay.probe.trials import probe
 
-    found = rubric_of(RubricOptions(rubric, allow_code))
-    plain = replace(judging, guard=False)
-    with judging_with(plain, found, quiet=probing.quiet) as named, quiet_log():
-        grader = named or found.autograder
-        if grader is None:
-            raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
-        work = _Work(found, _graders(grader, judging, probing), judging, probing)
-        return work.rehearse() if judging.dry_run else work.carry_out()
+    rubric, quiet, kept = rubric_of(rubrics), probing.quiet, kept_answers(judging)
+    reports: dict[str, ProbeReport] = {}
+    responses: list[dict[str, Any]] = []
+    if probing.responses is not None:
+        if probing.responses != "-" and not Path(probing.responses).is_file():
+            raise TrustError(f"--responses {probing.responses} is no file: name a text, or a table of responses")
+        responses = [{**text.rollout, "name": text.name} for text in texts_of([probing.responses])]
 
+    async def work(under: Conditions) -> int:
+        attacks = attacks_of(probing.families, limit=probing.limit, seed=probing.seed)
+        for form, grader in graders.items():
+            if not under.stopping():
+                reports[form] = await probe(
+                    rubric,
+                    grader,
+                    attacks=attacks,
+                    responses=responses,
+                    seed=probing.seed,
+                    stopping=under.stopping,
+                    on_progress=under.on_progress,
+                )
+        return sum(not attack.harmless for attack in attacks)
 
-def _graders(grader: Autograder, judging: JudgeOptions, probing: Probing) -> dict[str, Autograder]:
-    """The judge in every form that is wanted, from the least to the most hardened."""
-    from assay.graders import Guarded
-    from assay.probe.trials import Bare
-
-    forms: dict[str, Autograder] = {BARE: Bare(grader)} if probing.bare else {}
-    forms[HARDENED] = grader
-    return {**forms, GUARDED: Guarded(grader)} if judging.guard else forms
-
-
-@dataclass(frozen=True)
-class _Work:
-    rubric: Rubric
-    graders: dict[str, Autograder]
-    judging: JudgeOptions
-    probing: Probing
-
-    def rehearse(self) -> int:
-        """Say what it would take, and ask no model."""
-        from assay.cli.runner import Stopping, say_cost
-
-        async def probe_all() -> int:
-            for grader in self.graders.values():
-                await self._probe(grader, Stopping(), None)
-            return sum(not attack.harmless for attack in self._attacks())
-
-        return say_cost(probe_all(), lambda number: counted(number, "attack"))
-
-    def carry_out(self) -> int:
-        from assay.cli.runner import shown_progress, stoppable
-        from assay.models import budget
-
-        reports: dict[str, ProbeReport] = {}
-        with stoppable() as stopping, budget(dollars=self.judging.budget) as spent:
-            try:
-                with shown_progress("verdicts", quiet=self.probing.quiet) as tell:
-                    for form, grader in self.graders.items():
-                        if not stopping():
-                            reports[form] = stopping.run(self._probe(grader, stopping, tell))
-            except KeyboardInterrupt:
-                self._say(f"stopped at once{self._kept()}")
-                raise
-        print(page_of(reports, self.rubric.name or "rubric", self.probing.show).text(self.probing.layout))
-        if out := spent.errors["BudgetExceeded"]:
-            self._say(f"the budget ran out before {counted(out, 'call')} could be made{self._kept()}")
-        return self._code(reports)
-
-    async def _probe(self, grader: Autograder, stopping: Stopping, tell: Tell | None) -> ProbeReport:
-        from assay.probe.trials import probe
-
-        return await probe(
-            self.rubric,
-            grader,
-            attacks=self._attacks(),
-            responses=self._responses(),
-            seed=self.probing.seed,
-            stopping=stopping,
-            on_progress=tell,
-        )
-
-    def _attacks(self) -> tuple[Attack, ...]:
-        from assay.probe.attacks import attacks_of
-
-        wanted = self.probing
-        return attacks_of(wanted.families, limit=wanted.limit, seed=wanted.seed)
-
-    def _responses(self) -> list[dict[str, Any]]:
-        from assay.cli.sources import texts_of
-
-        name = self.probing.responses
-        if name is None:
-            return []
-        if name != "-" and not Path(name).is_file():
-            raise TrustError(f"--responses {name} is no file: name a text, or a table of responses")
-        return [{**text.rollout, "name": text.name} for text in texts_of([name], "")]
-
-    def _code(self, reports: Mapping[str, ProbeReport]) -> int:
-        """The most hardened form is what would be used, so that one is held to the threshold."""
-        if len(reports) < len(self.graders) or not all(r.complete for r in reports.values()):
-            self._say(f"stopped before all was asked{self._kept()}")
+    def show(_: int, spent: Ledger) -> int:
+        print(page_of(reports, rubric.name or "rubric", probing.show).text(probing.layout))
+        say_budget(spent, kept, quiet=quiet)
+        if len(reports) < len(graders) or not all(report.complete for report in reports.values()):
+            say(f"stopped before all was asked{kept}", quiet=quiet)
             return INTERRUPTED
+        # The most hardened form is what would be used, so that one is held to the threshold.
         form, report = list(reports.items())[-1]
-        high, most = report.overall.share.high, self.probing.fail_over
+        high, most = report.overall.share.high, probing.fail_over
         if high is None or any(each.unanswered for each in reports.values()):
             return BROKEN
         if most is None or high <= most:
             return FINE
-        self._say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}")
+        say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}", quiet=quiet)
         return MISSED
 
-    def _kept(self) -> str:
-        from assay.cli.runner import kept_answers
+    with judging_with(replace(judging, guard=False), rubric, quiet=quiet) as named:
+        grader = named or rubric.autograder
+        if grader is None:
+            raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
+        graders = _graders(grader, bare=probing.bare, guard=judging.guard)
+        return run_work(
+            work,
+            show,
+            judging,
+            what=lambda attacks: counted(attacks, "attack"),
+            noun="verdicts",
+            quiet=quiet,
+            stopped=lambda: f"stopped at once{kept}",
+        )
 
-        return kept_answers(self.judging)
 
-    def _say(self, line: str) -> None:
-        if not self.probing.quiet:
-            print(line, file=sys.stderr, flush=True)
+def _graders(grader: Autograder, *, bare: bool, guard: bool) -> dict[str, Autograder]:
+    """The judge in every form that is wanted, from the least to the most hardened."""
+    from assay.graders import Guarded
+    from assay.probe.trials import Bare
+
+    forms: dict[str, Autograder] = {"bare": Bare(grader)} if bare else {}
+    forms["hardened"] = grader
+    return {**forms, "guarded": Guarded(grader)} if guard else forms
 
 
 _REASON = 80
@@ -231,25 +167,23 @@ Reports = Mapping[str, "ProbeReport"]
 
 def page_of(reports: Reports, rubric: str, wins: int) -> Page:
     """The page, with so many of the successful attacks on each form."""
+    title = f"{rubric}: nothing was asked"
+    if reports:
+        last = list(reports.values())[-1]
+        criteria = counted(len(last.criteria), "criterion", "criteria")
+        title = f"{rubric}: {counted(last.overall.attacks, 'attack')} on {last.judge}, {criteria}"
+    listed = [
+        (trial.attack, form, trial.criterion, trial.verdict, shortened(trial.reason, _REASON))
+        for form, report in reports.items()
+        for trial in islice(report.wins, wins)
+    ]
     sections = [
         _rates("family", {form: {"all": r.overall, **r.families} for form, r in reports.items()}),
         _rates("criterion", {form: r.criteria for form, r in reports.items()}),
+        Section(("fooled by", "judge", "criterion", "verdict", "why"), listed),
     ]
-    listed = list(_wins(reports, wins))
-    if listed:
-        sections.append(Section(("fooled by", "judge", "criterion", "verdict", "why"), listed))
-    sections = [section for section in sections if section.rows]
     data = {form: report.to_dict() for form, report in reports.items()}
-    return Page(_title(reports, rubric), sections, list(_notes(reports)), data)
-
-
-def _title(reports: Reports, rubric: str) -> str:
-    last = list(reports.values())[-1:]
-    if not last:
-        return f"{rubric}: nothing was asked"
-    attacks = counted(last[0].overall.attacks, "attack")
-    criteria = counted(len(last[0].criteria), "criterion", "criteria")
-    return f"{rubric}: {attacks} on {last[0].judge}, {criteria}"
+    return Page(title, sections, list(_notes(reports)), data)
 
 
 def _rates(what: str, rates: Mapping[str, Mapping[str, Rate]]) -> Section:
@@ -257,26 +191,17 @@ def _rates(what: str, rates: Mapping[str, Mapping[str, Rate]]) -> Section:
     columns = [what]
     for form in rates:
         columns += [f"{form}: fooled", "of", "share"]
-    names = dict.fromkeys(name for found in rates.values() for name in found)
-    rows = [(name, *(c for found in rates.values() for c in _cells(found.get(name)))) for name in names]
-    errors = [sum(found[name].errors for found in rates.values() if name in found) for name in names]
+    rows: list[list[object]] = []
+    errors: list[int] = []
+    for name in dict.fromkeys(name for found in rates.values() for name in found):
+        each = [found.get(name) for found in rates.values()]
+        cells = [(rate.fooled, rate.trials, rate.share) if rate else (None,) * 3 for rate in each]
+        rows.append([name, *(cell for three in cells for cell in three)])
+        errors.append(sum(rate.errors for rate in each if rate))
     if any(errors):
         columns.append("no answer")
-        rows = [(*row, f"{count:,}") for row, count in zip(rows, errors, strict=True)]
-    return Section(tuple(columns), rows)
-
-
-def _cells(rate: Rate | None) -> tuple[str, str, str]:
-    if rate is None:
-        return "–", "–", "–"
-    return f"{rate.fooled:,}", f"{rate.trials:,}", figure(rate.share)
-
-
-def _wins(reports: Reports, most: int) -> Iterator[tuple[str, ...]]:
-    for form, report in reports.items():
-        for trial in islice(report.wins, most):
-            verdict = trial.verdict or "–"
-            yield trial.attack, form, trial.criterion, verdict, shortened(trial.reason, _REASON)
+        rows = [[*row, count] for row, count in zip(rows, errors, strict=True)]
+    return Section(columns, rows)
 
 
 def _notes(reports: Reports) -> Iterator[str]:
@@ -285,21 +210,19 @@ def _notes(reports: Reports) -> Iterator[str]:
 
     told: dict[str, list[str]] = defaultdict(list)
     for form, report in reports.items():
-        for line in (*_left_out(report), *_said(report)):
+        for line in _remarks(report):
             told[line].append(form)
     for line, forms in told.items():
         yield line if len(forms) == len(reports) else f"{', '.join(forms)}: {line}"
-    spent = sum((report.spent for report in reports.values()), Spending())
-    yield shown_spending(spent)
+    yield shown_spending(sum((report.spent for report in reports.values()), Spending()))
 
 
-def _left_out(report: ProbeReport) -> Iterator[str]:
+def _remarks(report: ProbeReport) -> Iterator[str]:
     if not report.complete:
         yield "stopped: what follows is about what was asked until then"
-    unanswered = report.unanswered
-    if unanswered:
-        yield f"{counted(len(unanswered), 'verdict')} could not be had, and count neither way:"
-        kinds = Counter(trial.error or "" for trial in unanswered)
+    if report.unanswered:
+        yield f"{counted(len(report.unanswered), 'verdict')} could not be had, and count neither way:"
+        kinds = Counter(trial.error or "" for trial in report.unanswered)
         yield from (f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3))
     by_why: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in report.unprobed:
@@ -307,14 +230,10 @@ def _left_out(report: ProbeReport) -> Iterator[str]:
     for (criterion, why), families in by_why.items():
         which = f" by {', '.join(families)}" if any(families) else ""
         yield f"{criterion} was not attacked{which}: {why}"
-
-
-def _said(report: ProbeReport) -> Iterator[str]:
     if report.invented:
-        quote = report.invented[0].invented[0]
         yield (
-            f"{len(report.invented):,} of {counted(report.quoting, 'reason')} that quote, quote words "
-            f"that are not in the text, such as {shortened(quote, _REASON)!r}"
+            f"{len(report.invented):,} of {counted(report.quoting, 'reason')} that quote, quote words that are "
+            f"not in the text, such as {shortened(report.invented[0].invented[0], _REASON)!r}"
         )
     alarms, texts = report.alarms
     if alarms:

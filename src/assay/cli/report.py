@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from assay.cli.options import files
+from assay.cli.options import files, quiet_option
 from assay.cli.root import Command
 
 
 @click.command("report", cls=Command, epilog="Exit code: 0; 2 bad usage.", example="assay report run -o page.html")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
 @click.option("-o", "--output", required=True, metavar="FILE", shell_complete=files, help="Write the page there.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
-def command(runs: tuple[str, ...], output: str, quiet: bool) -> int:
+@quiet_option
+def command(runs: tuple[str, ...], output: str, quiet: bool) -> None:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
 
     It holds every rollout, so give it only to those who may read them.
@@ -32,4 +32,3 @@ def command(runs: tuple[str, ...], output: str, quiet: bool) -> int:
         new.unlink(missing_ok=True)
     if not quiet:
         click.echo(f"{rows:,} rollouts in {output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)
-    return 0

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,38 +18,39 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cache import default_place
-from assay.cli.formats import FOR_PEOPLE, Format, RowText, format_of, row_name
+from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, on_one_line, row_name, shown_dry_run
 from assay.cli.options import DisplayOptions, JudgeOptions, OutputOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
-from assay.cli.terminal import counted, on_one_line, shown_dry_run
 from assay.concurrency import run_sync
 from assay.errors import AssayError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, dry_run
+from assay.redaction import redacted_settings
+from assay.rubric import Rubric
 from assay.runs import Row, Run, RunAbout, Summary
 from assay.runs.folder import Folder
-from assay.runs.metadata import judge_name
+from assay.runs.metadata import judge_name, judge_of
 from assay.runs.summary import Tally
+from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.runs.pipeline import Progress
 
-
 Result = TypeVar("Result")
-
-PATIENCE = 1.0
-"""Seconds that work may take to hear that it is cancelled."""
 
 
 class Stopping:
-    """Whether somebody wants the work to end. Ask it between two pieces of work."""
+    """Whether the work is to end. Ask it between two pieces of work."""
+
+    PATIENCE = 1.0
+    """Seconds that work may take to hear that it is cancelled."""
 
     def __init__(self) -> None:
         self.heard = 0
         """How often Ctrl-C was heard."""
         self._cancel: Callable[[], object] | None = None
         # A check that computes holds up the loop, which then hears of no cancelling.
-        self._impatience = threading.Timer(PATIENCE, _interrupt_main)
+        self._impatience = threading.Timer(self.PATIENCE, _interrupt_main)
         self._impatience.daemon = True
 
     def __call__(self) -> bool:
@@ -99,7 +100,7 @@ def _interrupt_main() -> None:
 
 @contextmanager
 def stoppable() -> Generator[Stopping]:
-    """Hear Ctrl-C inside the block; afterwards whoever heard it before hears it again."""
+    """Hear Ctrl-C inside the block; afterwards the handler from before hears it again."""
     stopping = Stopping()
     if threading.current_thread() is not threading.main_thread():
         yield stopping  # only the main thread may hear signals
@@ -112,45 +113,56 @@ def stoppable() -> Generator[Stopping]:
 
 
 EVERY = 15.0
-"""Seconds between two lines where nobody watches."""
+"""Seconds between two lines of progress where standard error is no terminal."""
 
 Tell = Callable[["Progress"], None]
 
 
 @contextmanager
 def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
-    """What is to be told how far it is; None when nobody wants to know."""
+    """What is to be told how far it is; None when that is not to be shown.
+
+    On a terminal it is a bar by rich, or without that a line that is written over. Else it is a line when
+    the last one is old, so that a short run prints none.
+    """
     if quiet:
         yield None
-    elif sys.stderr.isatty():
-        with _bar(noun) as tell:
-            yield tell
-    else:
-        yield Lines(noun).tell
+        return
+    last = 0.0
+
+    def print_now_and_then(progress: "Progress") -> None:
+        nonlocal last
+        if progress.seconds - last >= EVERY:
+            last = progress.seconds
+            print(_told(progress, noun), file=sys.stderr, flush=True)
+
+    if not sys.stderr.isatty():
+        yield print_now_and_then
+        return
+    try:
+        import rich.console
+        import rich.progress
+    except ModuleNotFoundError:
+
+        def write_over(line: str) -> None:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+        yield lambda progress: write_over(_told(progress, noun))
+        write_over("")
+        return
+    columns = rich.progress.BarColumn(bar_width=24), rich.progress.TextColumn("{task.description}", markup=False)
+    console = rich.console.Console(stderr=True)
+    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"0 {noun}", total=None)
+        yield lambda progress: bar.update(
+            task, completed=progress.done, total=progress.total, description=_told(progress, noun)
+        )
 
 
-class Lines:
-    """Prints a line when the last one is old. A short run prints none."""
-
-    def __init__(self, noun: str) -> None:
-        self.noun = noun
-        self.last = 0.0
-
-    def tell(self, progress: "Progress") -> None:
-        if progress.seconds - self.last >= EVERY:
-            self.last = progress.seconds
-            print(shown(progress, self.noun), file=sys.stderr, flush=True)
-
-
-def shown(progress: "Progress", noun: str) -> str:
+def _told(progress: "Progress", noun: str) -> str:
     """How far it is, what went wrong, what it took, and how long it will be."""
     of = "" if progress.total is None else f" of {progress.total:,}"
-    parts = [f"{progress.done:,}{of} {noun}", *_details(progress)]
-    return ", ".join(parts)
-
-
-def _details(progress: "Progress") -> list[str]:
-    parts: list[str] = []
+    parts = [f"{progress.done:,}{of} {noun}"]
     if progress.errors:
         parts.append(counted(progress.errors, "error"))
     if progress.hits:
@@ -161,89 +173,13 @@ def _details(progress: "Progress") -> list[str]:
         parts.append(f"${progress.cost:.4f}{' at least' if progress.unpriced else ''}")
     if progress.eta is not None and progress.total != progress.done:
         parts.append(f"about {timedelta(seconds=round(progress.eta))} left")
-    return parts
+    return ", ".join(parts)
 
 
-@contextmanager
-def _bar(noun: str) -> Generator[Tell]:
-    """A bar by rich; without it, a line that is written over."""
-    try:
-        import rich.console
-        import rich.progress
-    except ModuleNotFoundError:
-        yield lambda progress: _over(shown(progress, noun))
-        _over("")
-        return
-    console = rich.console.Console(stderr=True)
-    columns: list[Any] = [
-        rich.progress.BarColumn(bar_width=24),
-        rich.progress.TextColumn("{task.description}", markup=False),
-    ]
-    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"0 {noun}", total=None)
-
-        def tell(progress: "Progress") -> None:
-            said = shown(progress, noun)
-            bar.update(task, completed=progress.done, total=progress.total, description=said)
-
-        yield tell
-
-
-def _over(line: str) -> None:
-    print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def quiet_log() -> Generator[None]:
-    """Errors stand on the lines that are printed, so the log need not say them again."""
-    logger = logging.getLogger("assay")
-    logger.addFilter(_no)
-    try:
-        yield
-    finally:
-        logger.removeFilter(_no)
-
-
-def _no(record: logging.LogRecord) -> bool:
-    return False
-
-
-def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> int:
-    """The exit code by the rule of `Thresholds`, whose reason is said where there is a threshold.
-
-    `low` are the names that `low_rows` gives.
-    """
-    thresholds = display.thresholds
-    failure = thresholds.failure(
-        summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete, low=low
-    )
-    if failure is None:
-        return FINE
-    if thresholds.are_set:
-        say(failure.reason, display)
-    return MISSED if failure.is_missed else BROKEN
-
-
-def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
-    """The names of the rows that are below the threshold for every rollout."""
-    thresholds = display.thresholds
-    if thresholds.fail_rollout_under is None:
-        return []
-    return [on_one_line(row_name(row)) for row in rows if thresholds.is_low(row.score)]
-
-
-def say(line: str, display: DisplayOptions) -> None:
-    """A line on standard error, unless nobody wants to hear."""
-    if not display.quiet:
+def say(line: str, *, quiet: bool) -> None:
+    """A line on standard error, unless all is to be quiet."""
+    if not quiet:
         print(line, file=sys.stderr, flush=True)
-
-
-def say_cost(work: Coroutine[Any, Any, Result], what: Callable[[Result], str]) -> int:
-    """Say what the work would take, and ask no model. `what` names what was looked at."""
-    with dry_run() as spent:
-        result = run_sync(work)
-    print(f"{what(result)} would take {shown_dry_run(spent)}")
-    return FINE
 
 
 def kept_answers(judging: JudgeOptions) -> str:
@@ -265,184 +201,214 @@ class Conditions:
     on_progress: Tell | None = None
     stopping: Stopping = field(default_factory=Stopping)
 
+    def settings(self, output: OutputOptions) -> dict[str, Any]:
+        """What whatever scores rows takes by these names."""
+        known = {name: getattr(self, name) for name in ("grader", "resume", "on_row", "on_progress", "stopping")}
+        known |= {"max_concurrent": output.concurrency} if output.concurrency is not None else {}
+        return {**known, "exchanges": output.judge_log}
 
-Work = Callable[[Conditions], Coroutine[Any, Any, Summary]]
+
+Work = Callable[[Conditions], Coroutine[Any, Any, Result]]
 
 
-@dataclass(frozen=True)
-class Runner:
-    """One sitting of a run."""
+def run_work(
+    work: Work[Result],
+    show: Callable[[Result, Ledger], int],
+    judging: JudgeOptions,
+    *,
+    what: Callable[[Result], str],
+    noun: str,
+    quiet: bool,
+    under: Conditions | None = None,
+    printer: "RowPrinter | None" = None,
+    spending: AbstractContextManager[Ledger] | None = None,
+    can_wait: bool = True,
+    stopped: Callable[[], str] | None = None,
+) -> int:
+    """Do the work within the budget and `show` what came of it, which gives the exit code.
 
-    title: str
-    criteria: list[str]
-    judging: JudgeOptions
-    output: OutputOptions
-    display: DisplayOptions
-    streamed_low: list[str] = field(default_factory=list[str])
-    """Rollouts of a run that is not kept that are below the threshold for every rollout."""
-
-    def run(self, work: Work, grader: Autograder | None, about: RunAbout | None = None) -> int:
-        """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take.
-
-        `about` is what a run that begins now is; where it is not given, it is read from the folder.
-        """
-        if self.judging.dry_run:
-            with quiet_log():
-                return say_cost(work(Conditions(grader)), lambda s: counted(s.rollouts, "rollout"))
-        refuse_taken(self.output)
-        with stoppable() as stopping, quiet_log(), self._budget() as spent:
+    A dry run asks no model and writes nothing: it says what the work, which is named by `what`, would take.
+    Work that `can_wait` asks whether it is stopping; any other ends at the first Ctrl-C. When it is `stopped`
+    at once, that says what is left of it.
+    """
+    under = under or Conditions()
+    # Errors stand on the lines that are printed, so the log need not say them again.
+    logger = logging.getLogger("assay")
+    logger.addFilter(_silence)
+    try:
+        if judging.dry_run:
+            with dry_run() as spent:
+                result = run_sync(work(Conditions(under.grader)))
+            print(f"{what(result)} would take {shown_dry_run(spent)}")
+            return FINE
+        if printer is not None:
+            under = replace(under, on_row=printer.take)
+        ctrl_c = stoppable() if can_wait else nullcontext(Stopping())
+        with ctrl_c as stopping, spending or budget(dollars=judging.budget) as spent:
             try:
-                summary = self._done(work, grader, stopping, about)
-            except KeyboardInterrupt:
-                self._say(f"stopped at once{self._how_to_go_on()}")
+                with shown_progress(noun, quiet=quiet) as tell:
+                    result = stopping.run(work(replace(under, on_progress=tell, stopping=stopping)))
+            except (AssayError, KeyboardInterrupt) as error:
+                if printer is not None:
+                    printer.end()
+                if stopped is not None and isinstance(error, KeyboardInterrupt):
+                    say(stopped(), quiet=quiet)
                 raise
-        self._say_what_is_left(summary, spent)
-        if not summary.complete:
-            self._say(f"stopped after {counted(summary.rollouts, 'rollout')}{self._how_to_go_on()}")
-            return INTERRUPTED
-        return code_for(summary, self.display, self._low())
-
-    def _budget(self) -> AbstractContextManager[Ledger]:
-        """The budget is for the whole run, however often it is resumed."""
-        dollars, folder = self.judging.budget, self.output.folder
-        if dollars is None or folder is None or not self.output.resume:
-            return budget(dollars=dollars)
-        if not Folder.of(folder).run_json.exists():
-            return budget(dollars=dollars)
-        run = Run.open(folder)
-        return budget(dollars=dollars, spent=run.spent().cost or 0.0, rollout=run.dearest())
-
-    def _done(self, work: Work, grader: Autograder | None, stopping: Stopping, about: RunAbout | None) -> Summary:
-        conditions = Conditions(grader, self.output.folder, self.output.resume, stopping=stopping)
-        if self.output.folder is None:
-            return self._streamed(work, conditions)
-        summary = self._watched(work, conditions)
-        self._show_saved(self.output.folder, summary, about)
-        return summary
-
-    def _streamed(self, work: Work, conditions: Conditions) -> Summary:
-        """Print every rollout as soon as it and those before it are there, since nothing is kept of it."""
-        grader = conditions.grader
-        format = format_of(
-            self.display.format,
-            self.title,
-            criteria=self.criteria,
-            judge=None if grader is None else judge_name(grader),
-            thresholds=self.display.thresholds,
-        )
-        tally = Tally()
-        in_order = InOrder(format.row)
-
-        def print_row(row: Row) -> None:
-            tally.add(row)
-            self.streamed_low.extend(low_rows([row], self.display))
-            in_order.take(row)
-
-        format.begin(None)
-        try:
-            summary = self._watched(work, replace(conditions, on_row=print_row))
-        except (AssayError, KeyboardInterrupt):
-            in_order.end()
-            so_far = tally.summary()
-            # A document has to be ended; to people, nothing at all is nothing to tell.
-            if so_far and (so_far.rollouts or self.display.format not in FOR_PEOPLE):
-                format.end(so_far.with_fields(complete=False))
-            raise
-        in_order.end()
-        format.end(summary)
-        return summary
-
-    def _show_saved(self, folder: str, summary: Summary, about: RunAbout | None) -> None:
-        """Print a run that was just saved."""
-        # A run that goes on is what it was when it began, which only its folder knows.
-        if about is None or self.output.resume:
-            about = Run.open(folder).about
-        format = saved_run_format(folder, about, self.display, None)
-        format.begin(summary)
-        if self.display.format not in FOR_PEOPLE:
-            for row in Run.open(folder).rows():
-                format.row(row)
-        format.end(summary)
-
-    def _low(self) -> list[str]:
-        if self.output.folder is None or self.display.fail_rollout_under is None:
-            return self.streamed_low
-        return low_rows(Run.open(self.output.folder).rows(), self.display)
-
-    def _watched(self, work: Work, conditions: Conditions) -> Summary:
-        with shown_progress("rollouts", quiet=self.display.quiet) as tell:
-            return conditions.stopping.run(work(replace(conditions, on_progress=tell)))
-
-    def _say_what_is_left(self, summary: Summary, spent: Ledger) -> None:
-        out = spent.errors["BudgetExceeded"]
-        if out:
-            self._say(f"the budget ran out before {counted(out, 'call')} could be made")
-        if summary.unscored and self.output.folder is not None:
-            self._say(f"{summary.unscored:,} unscored{self._how_to_go_on()}")
-
-    def _how_to_go_on(self) -> str:
-        if self.output.folder is None:
-            return "; nothing is kept without -o FOLDER"
-        return f"; go on with: {shlex.join(_resuming())}"
-
-    def _say(self, line: str) -> None:
-        say(line, self.display)
+            return show(result, spent)
+    finally:
+        logger.removeFilter(_silence)
 
 
-def saved_run_format(folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None) -> Format:
-    """The format that prints the run of a folder."""
-    return format_of(
-        display.format,
-        str(Path(folder)),
-        about=_said(about),
-        criteria=[criterion.name for criterion in about.criteria],
-        judge=about.judge,
-        thresholds=display.thresholds,
-        rows=rows,
-    )
+def _silence(record: logging.LogRecord) -> bool:
+    return False
 
 
-def _said(about: RunAbout) -> str:
-    """What a run is, in a few words."""
-    parts = [f"{about.kind}, {about.created}"]
-    if about.rubric is not None:
-        parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
-    parts += [f"model {about.model}"] if about.model else []
-    parts += [f"judge {about.judge}"] if about.judge else []
-    return "; ".join(parts)
+def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:
+    """Say how many calls the budget was too small for."""
+    if out := spent.errors["BudgetExceeded"]:
+        say(f"the budget ran out before {counted(out, 'call')} could be made{hint}", quiet=quiet)
 
 
-class InOrder:
-    """Hands rows on in the order of the data, though they are finished in another."""
+class RowPrinter:
+    """Prints rows in the order of the data, though they are finished in another, and counts them.
 
-    def __init__(self, give: Callable[[Row], object]) -> None:
-        self._give = give
+    Without a format it only notes which rows are below the threshold for every rollout.
+    """
+
+    def __init__(self, format: Format | None, display: DisplayOptions) -> None:
+        self.low: list[str] = []
+        self.printed = 0
+        self._format = format
+        self._display = display
+        self._tally = Tally()
         self._next = 0
         self._early: dict[int, Row] = {}
         """Rows that are finished before one that comes before them."""
 
     def take(self, row: Row) -> None:
+        """Print a row as soon as it and those before it are there."""
         if row.number is None:
-            self._give(row)
+            self._print(row)
             return
         self._early[row.number] = row
         while (ready := self._early.pop(self._next, None)) is not None:
             self._next += 1
-            self._give(ready)
+            self._print(ready)
 
-    def end(self) -> None:
-        """Hand on the rest; those that are missing will not come."""
+    def _print(self, row: Row) -> None:
+        self.low += low_rows([row], self._display)
+        if self._format is not None:
+            if not self.printed:
+                self._format.begin(None)
+            self._format.row(row)
+            self._tally.add(row)
+        self.printed += 1
+
+    def end(self, summary: Summary | None = None, *, complete: bool = False) -> Summary:
+        """Print the rest and the summary; without one, that of what was printed, if anything was."""
         for number in sorted(self._early):
-            self._give(self._early[number])
+            self._print(self._early[number])
         self._early.clear()
+        so_far = summary or self._tally.summary()
+        assert so_far is not None
+        told = summary or so_far.with_fields(complete=complete)
+        if self._format is not None and (summary or self.printed):
+            if not self.printed:
+                self._format.begin(None)
+            self._format.end(told)
+        return told
 
 
-def refuse_taken(output: OutputOptions) -> None:
-    """Refuse a folder without a name, or one that has a run, unless it is to be gone on with."""
+@dataclass
+class Runner:
+    """One sitting of a run of rows."""
+
+    title: str
+    rubric: Rubric | None
+    judging: JudgeOptions
+    output: OutputOptions
+    display: DisplayOptions
+    about: RunAbout | None = None
+    """What a run that begins now is; where it is not known before, it is read from the folder."""
+    printer: RowPrinter | None = None
+    """None where rows are read from the folder: those of earlier sittings and of workers are not at hand."""
+
+    def run(self, work: Work[Summary], grader: Autograder | None, *, by_workers: bool = False) -> int:
+        """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take."""
+        resumes = not self.judging.dry_run and _resumes(self.output)
+        if not (resumes or by_workers or self.judging.dry_run):
+            self.printer = RowPrinter(self._format(grader), self.display)
+        return run_work(
+            work,
+            self._show,
+            self.judging,
+            what=lambda summary: counted(summary.rollouts, "rollout"),
+            noun="rollouts",
+            quiet=self.display.quiet,
+            under=Conditions(grader, self.output.folder, self.output.resume),
+            printer=self.printer,
+            spending=self._rest_of_budget() if resumes else None,
+            stopped=lambda: f"stopped at once; {self._how_to_go_on()}",
+        )
+
+    def _format(self, grader: Autograder | None) -> Format | None:
+        """What prints rows as they come; of a run that is kept, people are shown only the summary."""
+        folder, rubric = self.output.folder, self.rubric
+        if folder is not None and self.display.format in FOR_PEOPLE:
+            return None
+        judge = judge_of(rubric, grader) if folder is not None else None if grader is None else judge_name(grader)
+        return FORMATS[self.display.format](
+            self.title if folder is None else str(Path(folder)),
+            criteria=[] if rubric is None else [criterion.name for criterion in rubric.criteria],
+            judge=redacted_settings(judge),
+            thresholds=self.display.thresholds,
+            rows_bring_criteria=folder is not None,
+        )
+
+    def _rest_of_budget(self) -> AbstractContextManager[Ledger]:
+        """The budget is for the whole run, however often it is resumed."""
+        dollars, folder = self.judging.budget, self.output.folder
+        if dollars is None or folder is None:
+            return budget()
+        run = Run.open(folder)
+        return budget(dollars=dollars, spent=run.spent().cost or 0.0, rollout=run.dearest())
+
+    def _show(self, summary: Summary, spent: Ledger) -> int:
+        folder, quiet, low = self.output.folder, self.display.quiet, list[str]()
+        if self.printer is not None:
+            self.printer.end(summary)
+            low = self.printer.low
+        if folder is not None and (self.printer is None or self.display.format in FOR_PEOPLE):
+            about = self.about if self.about and self.printer else Folder.of(folder).about()
+            format = saved_format(folder, about, self.display)
+            format.begin(summary)
+            if self.display.format not in FOR_PEOPLE:
+                for row in Run.open(folder).rows():
+                    format.row(row)
+            format.end(summary)
+        say_budget(spent, quiet=quiet)
+        if summary.unscored and folder is not None:
+            say(f"{summary.unscored:,} unscored; {self._how_to_go_on()}", quiet=quiet)
+        if not summary.complete:
+            say(f"stopped after {counted(summary.rollouts, 'rollout')}; {self._how_to_go_on()}", quiet=quiet)
+            return INTERRUPTED
+        if folder is not None and self.printer is None and self.display.fail_rollout_under is not None:
+            low = low_rows(Run.open(folder).rows(), self.display)
+        return code_for(summary, self.display, low)
+
+    def _how_to_go_on(self) -> str:
+        if self.output.folder is None:
+            return "nothing is kept without -o FOLDER"
+        typed = click.get_current_context().find_root().meta["assay.arguments"]
+        return f"go on with: {shlex.join(['assay', *typed, *([] if '--resume' in typed else ['--resume'])])}"
+
+
+def _resumes(output: OutputOptions) -> bool:
+    """Whether a run is there to go on with. Refuses one that is there otherwise, and a folder without a name."""
     if output.folder is None:
         if output.resume:
             raise click.UsageError("--resume goes on with a run: name its folder with -o")
-        return
+        return False
     if not output.folder:
         raise click.UsageError("--output is empty: name a folder")
     folder = Folder.of(output.folder)
@@ -450,9 +416,41 @@ def refuse_taken(output: OutputOptions) -> None:
         raise click.UsageError(
             f"{output.folder} holds a run already: give --resume to go on with it, or name another folder"
         )
+    return output.resume and folder.run_json.exists()
 
 
-def _resuming() -> list[str]:
-    """What was typed, with the word that goes on with it."""
-    typed = click.get_current_context().find_root().meta["assay.arguments"]
-    return ["assay", *typed, *([] if "--resume" in typed else ["--resume"])]
+def saved_format(folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None = None) -> Format:
+    """The format that prints the run of a folder."""
+    parts = [f"{about.kind}, {about.created}"]
+    if about.rubric is not None:
+        parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
+    parts += [f"model {about.model}"] if about.model else []
+    parts += [f"judge {about.judge}"] if about.judge else []
+    return FORMATS[display.format](
+        str(Path(folder)),
+        about="; ".join(parts),
+        criteria=[] if about.rubric is None else [criterion.name for criterion in about.rubric.criteria],
+        judge=about.judge,
+        thresholds=display.thresholds,
+        rows=rows,
+    )
+
+
+def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
+    """The names of the rows that are below the threshold for every rollout."""
+    return [on_one_line(row_name(row)) for row in rows if display.thresholds.is_low(row.score)]
+
+
+def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> int:
+    """The exit code by the rule of `Thresholds`, whose reason is said where there is a threshold.
+
+    `low` are the names that `low_rows` gives.
+    """
+    failure = display.thresholds.failure(
+        summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete, low=low
+    )
+    if failure is None:
+        return FINE
+    if display.thresholds.are_set:
+        say(failure.reason, quiet=display.quiet)
+    return MISSED if failure.is_missed else BROKEN

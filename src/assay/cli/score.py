@@ -1,4 +1,4 @@
-"""`assay score DATA -r RUBRIC -o FOLDER`: saved rollouts, or a saved run, scored."""
+"""`assay score DATA -r RUBRIC -o FOLDER`: score saved rollouts, or a saved run."""
 
 from __future__ import annotations
 
@@ -19,22 +19,49 @@ from assay.cli.options import (
     JudgeOptions,
     OutputOptions,
     RubricOptions,
-    WorkerOptions,
+    count,
     display_options,
-    input_options,
     judge_options,
+    option,
     output_options,
+    record,
     rubric_options,
-    worker_options,
 )
 from assay.cli.root import Command
 
 if TYPE_CHECKING:
-    from assay.backends.engine import Engine
-    from assay.cli.runner import Conditions, Work
+    from assay.cli.runner import Conditions, Runner, Work
     from assay.graders import Autograder
     from assay.rubric import Rubric
-    from assay.runs import RunAbout, Summary
+    from assay.runs import Summary
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """Who does the work."""
+
+    backend: str | None = option(
+        "--backend", type=click.Choice(("processes", "ray")),
+        help="Have many workers do it: processes of this machine, or tasks of a Ray cluster.",
+    )  # fmt: skip
+    """None is this process."""
+    workers: int | None = option(
+        "--workers", type=count(1), metavar="N", help="How many; by default as many as there are processors."
+    )
+    shard_rows: int | None = option(
+        "--shard-rows", type=count(1), metavar="N", help="Rows that a worker is given at a time; 10,000 by default."
+    )
+    ray_address: str | None = option(
+        "--ray-address", metavar="ADDRESS",
+        help="Of the cluster; by default what RAY_ADDRESS says, and without that one is started here.",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, value in {"--workers": self.workers, "--shard-rows": self.shard_rows}.items():
+            if self.backend is None and value is not None:
+                raise click.UsageError(f"{name} goes with --backend: say which")
+        if self.backend != "ray" and self.ray_address is not None:
+            raise click.UsageError("--ray-address goes with --backend ray")
 
 
 @click.command(
@@ -44,10 +71,10 @@ if TYPE_CHECKING:
     "usage or data, 130 stopped.",
     example="assay score rollouts.jsonl -r rubric.yaml -o run",
 )
-@input_options("DATA...", several=True)
+@record("given", InputOptions)
 @rubric_options(required=False)
 @output_options
-@worker_options
+@record("workers", WorkerOptions)
 @judge_options("-m", "--model")
 @display_options
 def command(
@@ -66,31 +93,49 @@ def command(
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-    from assay.cli.judges import judging_with
+    from assay.backends.cutting import files_about
     from assay.cli.runner import Runner
-    from assay.cli.sources import rubric_of
+    from assay.cli.sources import judging_with, rubric_of
+    from assay.runs import RunAbout, score_rows
+    from assay.runs.folder import Folder
+    from assay.runs.metadata import judge_of
 
     rubric = None if rubrics.rubric is None else rubric_of(rubrics)
-    names = [] if rubric is None else [criterion.name for criterion in rubric.criteria]
-    runner = Runner(given.data, names, judging, output, display)
+    runner = Runner(given.data, rubric, judging, output, display)
     rows = None if _is_run(given) else Rows(given)
+    if rows is not None and rubric is None and not rows.have_rubrics:
+        raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
     if workers.backend is not None and not judging.dry_run:
         if rows is None:
             raise click.UsageError(f"{given.data} is a run, which one process scores: leave --backend out")
-        _refuse_no_rubric(rows, rubric)
-
-        make = Making.of(rubrics, rubric, judging, rows_may_ask=rows.have_rubrics)
-        return runner.run(by_workers(given, make, output, workers, display), None)
-    _refuse_shards(output)
+        is_file = rubrics.rubric is not None and Path(rubrics.rubric).is_file()
+        make = Making(rubrics, rubric if is_file else None, judging, rows.have_rubrics)
+        return runner.run(_by_workers(given, make, workers, runner), None, by_workers=True)
+    if output.folder is not None and output.resume:
+        run = Folder.of(output.folder)
+        if (run.path / "manifest.jsonl").exists() and not run.has_rows:
+            # One process would begin it anew.
+            raise click.UsageError(f"{output.folder} is in shards: go on with it by --backend")
     if rows is None:
-        rescoring = _rescore(given, rubric, output)
+        rescoring = _rescoring(given, rubric, output)
         with judging_with(judging, rubric, quiet=display.quiet) as grader:
             return runner.run(rescoring, grader)
-    _refuse_no_rubric(rows, rubric)
-    may_ask = rows.have_rubrics
-    with judging_with(judging, rubric, quiet=display.quiet, rows_may_ask=may_ask) as grader:
-        about = _about(rows, rubric, grader, output, judging)
-        return runner.run(_score_rows(rows, rubric, output, about), grader, about)
+    with judging_with(judging, rubric, quiet=display.quiet, rows_may_ask=rows.have_rubrics) as grader:
+        runner.about = RunAbout.of(
+            "score",
+            rubric=rubric,
+            judge=judge_of(rubric, grader),
+            config={"map": dict(given.mapping)},
+            options={"limit": given.limit, "concurrency": output.concurrency, "budget": judging.budget},
+            data=files_about(rows.paths),
+        )
+
+        async def scoring(under: Conditions) -> Summary:
+            return await score_rows(
+                rubric, rows, folder=under.folder, about=runner.about, total=rows.count(), **under.settings(output)
+            )
+
+        return runner.run(scoring, grader)
 
 
 def _is_run(given: InputOptions) -> bool:
@@ -104,61 +149,42 @@ def _is_run(given: InputOptions) -> bool:
     return folder.is_dir() and (Folder.of(folder).run_json.exists() or not tables_in(folder))
 
 
-def _refuse_no_rubric(rows: Rows, rubric: Rubric | None) -> None:
-    if rubric is None and not rows.have_rubrics:
-        raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
-
-
-def _refuse_shards(output: OutputOptions) -> None:
-    """Refuse a run whose shards are not all done: one process would begin it anew."""
-    from assay.runs.folder import Folder
-
-    if output.folder is not None and output.resume:
-        folder = Folder.of(output.folder)
-        if (folder.path / "manifest.jsonl").exists() and not folder.has_rows:
-            raise click.UsageError(f"{output.folder} is in shards: go on with it by --backend")
-
-
 class Rows:
-    """The rows of a table, one of them looked at before the work begins."""
+    """The rows of tables, one of them looked at before the work begins."""
 
     def __init__(self, given: InputOptions) -> None:
         from assay.cli.sources import COMPLETION
+        from assay.runs.row_rubrics import COLUMN
         from assay.tables import TableError, rows_of
 
         self.given = given
         self.paths = [path for name in given.files for path in _tables(name)]
-        mapping = dict(given.mapping)
-        self._rows = chain.from_iterable(rows_of(path, mapping=mapping) for path in self.paths)
-        self.first = next(self._rows, None)
-        if self.first is None:
+        rows = chain.from_iterable(rows_of(path, mapping=dict(given.mapping)) for path in self.paths)
+        first = next(rows, None)
+        if first is None:
             raise TableError(f"{given.data} has no rows: there is nothing to score")
-        theirs = next((name for name in COMPLETION if name in self.first), None)
-        if theirs not in (None, "completion"):
+        theirs = next((name for name in COMPLETION if name in first), "completion")
+        if theirs != "completion":
             raise click.UsageError(
-                f"{given.data} has no column 'completion' (there: {', '.join(self.first)}): give "
-                f"--map completion={theirs}"
+                f"{given.data} has no column 'completion' (there: {', '.join(first)}): give --map completion={theirs}"
             )
-
-    @property
-    def have_rubrics(self) -> bool:
+        self.have_rubrics = COLUMN in first
         """Whether they bring their own."""
-        from assay.runs.row_rubrics import COLUMN
-
-        return self.first is not None and COLUMN in self.first
+        self._rows = islice(chain([first], rows), given.limit)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        first = [] if self.first is None else [self.first]
-        return islice(chain(first, self._rows), self.given.limit)
+        return self._rows
 
     def count(self) -> int | None:
         """How many there are, where that is quickly told."""
         from assay.backends.shards import LINES
 
-        paths = [Path(path) for path in self.paths]
-        if any(path.suffix.lower() not in LINES or not path.is_file() for path in paths):
-            return None
-        lines = sum(map(_lines_in, paths))
+        lines = 0
+        for path in map(Path, self.paths):
+            if path.suffix.lower() not in LINES or not path.is_file():
+                return None
+            with path.open("rb") as file:
+                lines += sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
         return lines if self.given.limit is None else min(lines, self.given.limit)
 
 
@@ -171,58 +197,10 @@ def _tables(name: str) -> list[str]:
     return [str(path) for path in tables_in(Path(name))]
 
 
-def _lines_in(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-
-
-def _about(
-    rows: Rows, rubric: Rubric | None, grader: Autograder | None, output: OutputOptions, judging: JudgeOptions
-) -> RunAbout:
-    """What the run is that begins with these rows."""
-    from assay.backends.cutting import files_about
-    from assay.runs import RunAbout
-    from assay.runs.metadata import RubricAbout, judge_of
-
-    about = RunAbout.of(
-        "score",
-        config={"map": dict(rows.given.mapping)},
-        options={"limit": rows.given.limit, "concurrency": output.concurrency} | {"budget": judging.budget},
-        data=files_about(rows.paths),
-    )
-    about = about.with_fields(judge=judge_of(rubric, grader))
-    return about if rubric is None else about.with_fields(rubric=RubricAbout.of(rubric))
-
-
-def _score_rows(rows: Rows, rubric: Rubric | None, output: OutputOptions, about: RunAbout) -> Work:
-    """Rows of a table, which nobody scored yet."""
-    from assay.runs import score_rows
-    from assay.runs.pipeline import MOST_AT_ONCE
-
-    async def work(under: Conditions) -> Summary:
-        return await score_rows(
-            rubric,
-            rows,
-            about=about,
-            total=rows.count(),
-            max_concurrent=output.concurrency or MOST_AT_ONCE,
-            exchanges=output.judge_log,
-            grader=under.grader,
-            folder=under.folder,
-            resume=under.resume,
-            on_row=under.on_row,
-            on_progress=under.on_progress,
-            stopping=under.stopping,
-        )
-
-    return work
-
-
-def _rescore(given: InputOptions, rubric: Rubric | None, output: OutputOptions) -> Work:
+def _rescoring(given: InputOptions, rubric: Rubric | None, output: OutputOptions) -> Work[Summary]:
     """A run that was saved, by another rubric."""
     from assay.cli.sources import opened
     from assay.runs import rescore
-    from assay.runs.pipeline import MOST_AT_ONCE
 
     if rubric is None:
         raise click.UsageError(f"{given.data} is a run: say by which rubric to score it, with -r")
@@ -231,22 +209,7 @@ def _rescore(given: InputOptions, rubric: Rubric | None, output: OutputOptions) 
     run = opened(given.data)
     if output.folder is not None and Path(output.folder).resolve() == run.path.resolve():
         raise click.UsageError(f"{given.data} would be written over: name another folder with -o")
-
-    async def work(under: Conditions) -> Summary:
-        return await rescore(
-            run,
-            rubric,
-            under.folder,
-            max_concurrent=output.concurrency or MOST_AT_ONCE,
-            exchanges=output.judge_log,
-            grader=under.grader,
-            resume=under.resume,
-            on_row=under.on_row,
-            on_progress=under.on_progress,
-            stopping=under.stopping,
-        )
-
-    return work
+    return lambda under: rescore(run, rubric, under.folder, **under.settings(output))
 
 
 @dataclass(frozen=True)
@@ -259,25 +222,8 @@ class Making:
     judging: JudgeOptions
     rows_may_ask: bool
 
-    @classmethod
-    def of(cls, rubrics: RubricOptions, rubric: Rubric | None, judging: JudgeOptions, *, rows_may_ask: bool) -> Making:
-        """Raises `UsageError` when every worker would have to load a model."""
-        from assay.cli.judges import LOCAL, has_own_grader
-        from assay.engine import Traits
-
-        judge = judging.judge or LOCAL
-        is_asked = judging.judge is not None or not has_own_grader(rubric)
-        if is_asked and Traits.of(rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
-            raise click.UsageError(
-                f"every worker would load the model {judge!r}: name a judge that they can share with "
-                "--judge, or leave --backend out"
-            )
-        is_file = rubrics.rubric is not None and Path(rubrics.rubric).is_file()
-        return cls(rubrics, rubric if is_file else None, judging, rows_may_ask)
-
     def __call__(self) -> tuple[Rubric | None, Autograder | None]:
-        from assay.cli.judges import judging_with
-        from assay.cli.sources import rubric_of
+        from assay.cli.sources import judging_with, rubric_of
 
         rubric = self.rubric
         if rubric is None and self.rubrics.rubric is not None:
@@ -288,32 +234,43 @@ class Making:
         return rubric, stack.enter_context(judging)
 
 
-def by_workers(
-    given: InputOptions, make: Making, output: OutputOptions, workers: WorkerOptions, display: DisplayOptions
-) -> Work:
+def _by_workers(given: InputOptions, make: Making, workers: WorkerOptions, runner: Runner) -> Work[Summary]:
     """Rows of tables, in shards."""
-    from assay.backends import score_shards
+    from assay.backends import Processes, RayTasks, score_shards
     from assay.backends.cutting import ROWS, files_about, files_of
+    from assay.cli.runner import say
+    from assay.cli.sources import LOCAL, has_own_grader
+    from assay.engine import Traits
     from assay.runs import RunAbout
 
+    output, judge = runner.output, make.judging.judge or LOCAL
+    is_asked = make.judging.judge is not None or not has_own_grader(runner.rubric)
+    if is_asked and Traits.of(runner.rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
+        raise click.UsageError(
+            f"every worker would load the model {judge!r}: name a judge that they can share with "
+            "--judge, or leave --backend out"
+        )
     if output.folder is None:
         raise click.UsageError("--backend needs a folder that all workers can write to: give -o")
     if given.limit is not None:
         raise click.UsageError("--limit is for one process: leave it or --backend out")
-    engine = _engine(workers, display)
-    mapping = dict(given.mapping)
+    if workers.backend == "ray":
+        if workers.ray_address is None and "RAY_ADDRESS" not in os.environ:
+            say("starting Ray, which listens on all interfaces of this machine", quiet=runner.display.quiet)
+        engine = RayTasks(workers.ray_address, workers.workers)
+    else:
+        engine = Processes() if workers.workers is None else Processes(workers.workers)
     options: dict[str, Any] = {"concurrency": output.concurrency, "budget": make.judging.budget}
     about = RunAbout.of(
         "score",
-        config={"map": mapping},
+        config={"map": dict(given.mapping)},
         options=options | {"backend": workers.backend, "workers": workers.workers},
         data=files_about(files_of(given.files)),
     )
 
     async def work(under: Conditions) -> Summary:
-        assert under.folder is not None
-
         def stopping() -> bool:
+            # Workers are waited for without a loop that could be cancelled.
             if under.stopping.heard > 1:
                 raise KeyboardInterrupt
             return under.stopping()
@@ -321,10 +278,10 @@ def by_workers(
         return score_shards(
             make,
             given.files,
-            under.folder,
+            under.folder or "",
             engine=engine,
             rows=workers.shard_rows or ROWS,
-            mapping=mapping,
+            mapping=dict(given.mapping),
             about=about,
             resume=under.resume,
             max_concurrent=output.concurrency,
@@ -334,14 +291,3 @@ def by_workers(
         )
 
     return work
-
-
-def _engine(workers: WorkerOptions, display: DisplayOptions) -> Engine:
-    from assay.backends import Processes, RayTasks
-    from assay.cli.runner import say
-
-    if workers.backend == "processes":
-        return Processes() if workers.workers is None else Processes(workers.workers)
-    if workers.ray_address is None and "RAY_ADDRESS" not in os.environ:
-        say("starting Ray, which listens on all interfaces of this machine", display)
-    return RayTasks(workers.ray_address, workers.workers)

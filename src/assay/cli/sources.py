@@ -1,19 +1,27 @@
-"""Find the rubric and the texts that arguments name."""
+"""Find what the options name: the rubric, the texts, the run, and the judge."""
 
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import click
 
-from assay.cli.options import RubricOptions
-from assay.errors import AssayError, RubricError
+from assay.cache import VerdictCache
+from assay.cli.options import JudgeOptions, RubricOptions
+from assay.engine import Traits
+from assay.errors import AssayError, MissingExtraError, Refused, RubricError
+from assay.graders import Autograder, Guarded, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
+from assay.local.weights import KNOWN, weights_file
+from assay.models import Model, model_of
+from assay.models.resolve import BY_KEY, what_to_set
 from assay.rubric import Rubric, rubric_at
 from assay.runs import Run, RunError
 from assay.tables import TableError, rows_of
@@ -23,55 +31,33 @@ from assay.wording import described, did_you_mean, short_repr
 def rubric_of(rubrics: RubricOptions) -> Rubric:
     """The rubric that is named. A file goes before a module of the same name."""
     name = rubrics.rubric or ""
-    if not is_reference(name) or Path(name).is_file():
-        return _rubric_in(name, allow_code=rubrics.allow_code)
-    module, _, path = name.partition(":")
-    return _made(_found(_imported(module), path, name), name)
+    is_file = not is_reference(name) or Path(name).is_file()
+    if (not is_file or rubrics.allow_code) and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # modules of this folder are found, as `python -m` finds them
+    return rubric_at(read_file(name), allow_code=rubrics.allow_code) if is_file else _rubric_in_python(name)
 
 
-def _rubric_in(path: str, *, allow_code: bool) -> Rubric:
-    """The rubric in a file, or the group of rubrics."""
-    if allow_code:
-        _look_here_too()
-    return rubric_at(read_file(path), allow_code=allow_code)
-
-
-def _look_here_too() -> None:
-    """Have modules of the current folder found, as `python -m` would find them."""
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-
-
-def _imported(name: str) -> ModuleType:
-    _look_here_too()
+def _rubric_in_python(reference: str) -> Rubric:
+    """A rubric as it is, what a function makes of nothing, or a list of criteria as a rubric."""
+    module, _, path = reference.partition(":")
     try:
-        return import_module(name)
+        found: Any = import_module(module)
     except Exception as error:
         # Importing a module runs it, so anything may be raised.
-        raise RubricError(f"the module {name} cannot be imported: {described(error)}") from error
-
-
-def _found(module: ModuleType, path: str, reference: str) -> Any:
-    found: Any = module
+        raise RubricError(f"the module {module} cannot be imported: {described(error)}") from error
     for step in path.split("."):
         if not hasattr(found, step):
             known = [name for name in dir(found) if not name.startswith("_")]
             said = did_you_mean(step, known) if known else "it has none at all"
             raise RubricError(f"{reference}: there is no {step!r} in it: {said}")
         found = getattr(found, step)
-    return found
-
-
-def _made(found: Any, reference: str) -> Rubric:
-    """A rubric as it is, what a function makes of nothing, or a list of criteria as a rubric."""
     if callable(found) and not isinstance(found, Rubric):
         try:
             found = found()
         except AssayError:
             raise
         except Exception as error:
-            # Somebody else's function.
+            # It is code of the user's, so anything may be raised here, too.
             raise RubricError(
                 f"{reference} could not be called without arguments to make a rubric: "
                 f"{described(error)}; put a single check in a list"
@@ -83,6 +69,14 @@ def _made(found: Any, reference: str) -> Rubric:
             f"{reference} is {short_repr(found)}: name a Rubric, a function that makes one, or a list of criteria"
         )
     return found
+
+
+def opened(path: str) -> Run:
+    """The run in a folder; a folder that holds none is bad usage."""
+    try:
+        return Run.open(path)
+    except RunError as error:
+        raise click.UsageError(str(error)) from None
 
 
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
@@ -103,27 +97,29 @@ class Text(NamedTuple):
     rollout: dict[str, Any]
 
 
-def texts_of(arguments: Sequence[str], query: str, *, are_words: bool = False) -> list[Text]:
+def texts_of(arguments: Sequence[str], query: str = "", *, are_words: bool = False) -> list[Text]:
     """The texts that arguments stand for: a file, `-` for standard input, or the words themselves.
 
-    A table, such as a `.jsonl` file, holds one a row. What looks like a path and is none is refused,
-    and so is a folder: nobody wants to pay for a judgement of its name.
+    A table, such as a `.jsonl` file, holds one a row. What looks like a path and is none is refused, and so
+    is a folder: its name is no text that a judge should be paid to read.
     """
     found: list[Text] = []
     for argument in arguments:
         words = argument.strip()
-        if are_words:
-            found.append(_words(argument))
-        elif words.endswith(TABLES) and _names(words, Path.is_file):
+        is_file = not are_words and _names(words, Path.is_file)
+        is_folder = not are_words and _names(words, Path.is_dir)
+        if is_file and words.endswith(TABLES):
             found += _rows(words)
-        elif words == "-" or _names(words, Path.is_file):
+        elif is_file or (words == "-" and not are_words):
             found.append(_whole(words))
-        elif (is_folder := _names(words, Path.is_dir)) or _PATH.fullmatch(words):
+        elif is_folder or (not are_words and _PATH.fullmatch(words)):
             what = "is a folder, and not a file" if is_folder else "is no file"
             raise TableError(f"{words} {what}: name one, or give --text to grade these very words")
         else:
-            found.append(_words(argument))
-    return [_asked(text, query) for text in found]
+            shown = " ".join(argument.split())
+            name = f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}"
+            found.append(Text(name, {"completion": argument}))
+    return [Text(name, rollout | {"prompt": rollout.get("prompt") or query}) for name, rollout in found]
 
 
 def _names(words: str, what: Callable[[Path], bool]) -> bool:
@@ -132,11 +128,6 @@ def _names(words: str, what: Callable[[Path], bool]) -> bool:
         return bool(words) and what(Path(words))
     except OSError:  # too long for a name
         return False
-
-
-def _words(text: str) -> Text:
-    shown = " ".join(text.split())
-    return Text(f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}", {"completion": text})
 
 
 def _whole(path: str) -> Text:
@@ -149,33 +140,97 @@ def _whole(path: str) -> Text:
 
 
 def _rows(path: str) -> Iterator[Text]:
+    def first(row: dict[str, Any], names: Sequence[str]) -> Any:
+        return next((row[name] for name in names if row.get(name) is not None), None)
+
     for number, row in enumerate(rows_of(path), start=1):
-        name = f"{path} row {number}"
-        completion = _first(row, COMPLETION)
+        name, completion = f"{path} row {number}", first(row, COMPLETION)
         if completion is None:
             raise TableError(f"{name} has no text: call its field {' or '.join(COMPLETION)}")
-        rollout = {**row, "completion": completion}
-        prompt = _first(row, PROMPT)
-        yield Text(_name(row, name), rollout if prompt is None else rollout | {"prompt": prompt})
+        own, prompt = first(row, ("id", "name", "example_id")), first(row, PROMPT)
+        rollout = {**row, "completion": completion} | ({} if prompt is None else {"prompt": prompt})
+        yield Text(name if own is None else str(own), rollout)
 
 
-def _name(row: dict[str, Any], otherwise: str) -> str:
-    own = _first(row, ("id", "name", "example_id"))
-    return otherwise if own is None else str(own)
+LOCAL = "local"
+"""Asked when no judge is named: it costs nothing and sends nothing away."""
+
+_GRADERS = {"per-criterion": PerCriterionGrader, "one-shot": PerCriterionOneShotGrader, "holistic": RubricAsJudgeGrader}
 
 
-def _first(row: dict[str, Any], names: Sequence[str]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
+@contextmanager
+def judging_with(
+    judging: JudgeOptions, rubric: object, *, quiet: bool, rows_may_ask: bool = False
+) -> Generator[Autograder | None]:
+    """The grader that the options name, with its cache.
+
+    None where code answers everything, and where a rubric has a grader of its own and no other is
+    named. Where only rows with rubrics of their own may ask, one is there if there can be.
+    """
+    asks = Traits.of(rubric).asks
+    if (judging.judge is None and has_own_grader(rubric)) or not (asks or rows_may_ask):
+        yield None
+        return
+    with opened_cache(judging) as cache:
+        try:
+            model = judge_of(judging, cache, quiet=quiet)
+        except (Refused, MissingExtraError):
+            if asks or judging.judge is not None:
+                raise
+            yield None
+        else:
+            yield grader_of(judging, model)
 
 
-def _asked(text: Text, query: str) -> Text:
-    asked = text.rollout.get("prompt") or query
-    return text._replace(rollout=text.rollout | {"prompt": asked})
-
-
-def opened(path: str) -> Run:
-    """The run in a folder; a folder that holds none is a mistake of whoever named it."""
+@contextmanager
+def opened_cache(judging: JudgeOptions) -> Generator[VerdictCache | None]:
+    """The cache of verdicts that the options name."""
+    cache = None if judging.no_cache else VerdictCache(judging.cache)
     try:
-        return Run.open(path)
-    except RunError as error:
-        raise click.UsageError(str(error)) from None
+        yield cache
+    finally:
+        if cache is not None:
+            cache.close()
+
+
+def has_own_grader(rubric: object) -> bool:
+    """Whether a rubric, written in Python, says itself who judges."""
+    return isinstance(rubric, Rubric) and rubric.autograder is not None
+
+
+def grader_of(judging: JudgeOptions, model: Model) -> Autograder:
+    """The grader of the kind that is named around a model, behind a guard on request."""
+    grader = _GRADERS[judging.grader](model=model)
+    return Guarded(grader) if judging.guard else grader
+
+
+def judge_of(judging: JudgeOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:
+    """The model that is named, or the default. What is missing to ask it is said at once.
+
+    In a dry run it is not asked, and needs no key.
+    """
+    name = judging.judge
+    source = (name or "").strip() or LOCAL
+    try:
+        model = model_of(source, api_key="not asked" if judging.dry_run else None, cache=cache)
+        if not judging.dry_run:
+            see_to_engine(source, quiet=quiet)
+    except Refused as error:
+        if name:
+            raise
+        has_key = any(os.environ.get(variable) for variable in BY_KEY)
+        why = f"no local model is here: {what_to_set()}" if has_key else str(error)
+        raise Refused(f"no judge was named, and {why}") from None
+    return model
+
+
+def see_to_engine(source: str, *, quiet: bool) -> None:
+    """Refuse a model on this machine that cannot run, and say which is asked and what it is worth."""
+    if source.partition(":")[0] not in (LOCAL, "smoke"):
+        return
+    if find_spec("xllamacpp") is None:
+        raise MissingExtraError("a model on this machine", package="xllamacpp", extra="local")
+    name, path = weights_file(source)
+    worth = f" ({KNOWN[name].measured})" if name in KNOWN else ""
+    if not quiet:
+        print(f"asking {name}{worth}, from {path}", file=sys.stderr)

@@ -15,7 +15,7 @@ from assay.cli.root import Command
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
 @click.option("--port", type=count(), default=0, metavar="PORT", help="Listen there; 0 takes one that is free.")
 @click.option("--open", "browser", is_flag=True, help="Open the page in your browser.")
-def command(runs: tuple[str, ...], port: int, browser: bool) -> int:
+def command(runs: tuple[str, ...], port: int, browser: bool) -> None:
     """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.
 
     A run that is still being written is shown as it grows. Press Ctrl-C to stop.
@@ -23,4 +23,3 @@ def command(runs: tuple[str, ...], port: int, browser: bool) -> int:
     from assay.viewer.page_server import serve_page
 
     serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))
-    return 0
