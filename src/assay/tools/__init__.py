@@ -2,10 +2,29 @@
 
 arithmetic   calculator: an expression, worked out and never run as code
 interpreter  python: code, run in a process of its own
-warden       the process that watches it and puts up fences, which linux asks the kernel for
-failures     how a tool says that it failed, and how one can tell
+warden       the process that watches it and puts up fences
 """
 
 from assay.lazy import attach
 
+
+def failure(why: object) -> str:
+    """The reply of a tool that failed.
+
+    >>> failure("division by zero")
+    'Error: division by zero'
+    """
+    return f"Error: {why}"
+
+
+def is_failure(reply: str) -> bool:
+    """Whether the reply of a tool says that it failed.
+
+    >>> is_failure(" Error: division by zero"), is_failure("No Error: all is well")
+    (True, False)
+    """
+    return reply.lstrip().startswith("Error:")
+
+
 __getattr__, __dir__, __all__ = attach(__name__)
+__all__ += ["failure", "is_failure"]

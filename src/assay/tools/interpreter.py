@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from assay.tools.failures import failure
+from assay.tools import failure
 from assay.wording import short_repr
 
 LONGEST: Final = 100_000
@@ -33,6 +33,9 @@ PATIENCE: Final = 5.0
 SILENCE: Final = "(nothing was printed)"
 _HOUR: Final = 3600.0
 _LIMITS: Final = ("seconds", "memory", "file_size", "processes")
+_START: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,9 @@ class Interpreter:
         Returns:
             What was printed, or "Error: ..." with the reason and then what was printed.
         """
-        if refusal := _refusal(code):
-            return refusal
         program = Program(code, self)
         try:
-            return _begun(program).result()
+            return program.begin().result()
         except BaseException:
             program.stop()
             raise
@@ -95,11 +96,9 @@ class Interpreter:
         Returns:
             What was printed, or "Error: ..." with the reason and then what was printed.
         """
-        if refusal := _refusal(code):
-            return refusal
         program = Program(code, self)
         try:
-            return await asyncio.wrap_future(_begun(program))
+            return await asyncio.wrap_future(program.begin())
         except BaseException:
             program.stop()
             raise
@@ -107,20 +106,8 @@ class Interpreter:
     def fences(self) -> frozenset[str]:
         """Which fences stand here, of `others`, `processes`, `memory`, `network` and `files`."""
         program = Program("", self)
-        _begun(program).result()
+        program.begin().result()
         return program.fences
-
-
-def _refusal(code: str) -> str:
-    if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return failure(f"the code is {short_repr(code)}: give it as text")
-    if len(code) > LONGEST:
-        return failure(f"the code has {len(code):,} characters: {LONGEST:,} is the most")
-    return ""
-
-
-def _begun(program: "Program") -> "Future[str]":
-    return _places(os.getpid()).submit(program.run)
 
 
 @cache
@@ -142,11 +129,19 @@ class Program:
         self.fences: frozenset[str] = frozenset()
         """What stood around it, known when it has run."""
 
+    def begin(self) -> "Future[str]":
+        """Run it as soon as there is a place for it."""
+        return _places(os.getpid()).submit(self.run)
+
     def run(self) -> str:
         """What it printed; with a mark in front, and the reason, when it failed.
 
         Raises `OSError` when it could not be started.
         """
+        if not isinstance(self._code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return failure(f"the code is {short_repr(self._code)}: give it as text")
+        if len(self._code) > LONGEST:
+            return failure(f"the code has {len(self._code):,} characters: {LONGEST:,} is the most")
         folder = Path(tempfile.mkdtemp(prefix="assay-")).resolve()
         try:
             (folder / "main.py").write_bytes(self._code.encode(errors="surrogatepass"))
@@ -169,41 +164,52 @@ class Program:
     def _ran(self, folder: Path, output: IO[bytes]) -> str:
         """Run to the end; returns what went wrong, if anything did."""
         command = [sys.executable, "-I", "-u", "-X", "utf8", "main.py"]
-        own = dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(folder))
-        environment = _needed() | own
-        if not WATCHED:
-            return self._ran_alone(command, folder, output, environment)
+        # What an interpreter may need of our environment to start at all, and nothing else of it.
+        needed = {key: os.environ[key] for key in ("LD_LIBRARY_PATH", "SYSTEMROOT") if key in os.environ}
+        environment = needed | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(folder))
+        if not WATCHED:  # where there can be no warden, only the time is limited
+            with subprocess.Popen(
+                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            ) as alone:
+                self._ends_by(alone.kill)
+                try:
+                    return self._ending(alone.wait(self._limits.wall_seconds))
+                except subprocess.TimeoutExpired:
+                    return self._late
+                finally:
+                    alone.kill()
+        if not sys.executable:
+            raise OSError("this program does not know its Python interpreter: sys.executable is empty")
+        listening, report = os.pipe()
         orders = {
             "command": command,
             "environment": environment,
             "folder": str(folder),
             "fences": FENCES,
+            "report": report,
+            "path": [entry for entry in sys.path if isinstance(entry, str)],  # pyright: ignore[reportUnnecessaryIsInstance]
             **{name: getattr(self._limits, name) for name in _LIMITS},
         }
-        listening, report = os.pipe()
         with os.fdopen(listening, "rb", buffering=0) as news:
-            with os.fdopen(report, "wb", buffering=0) as end:
-                process = _warden(orders, output, end.fileno())
+            try:
+                # In a session of its own, so that all of it can be killed.
+                process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-c", _START, json.dumps(orders)],
+                    env=needed,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[report],
+                    start_new_session=True,
+                )
+            finally:
+                os.close(report)
             with process:
                 assert process.stdin is not None
-                self._begun(process.stdin.close)
+                self._ends_by(process.stdin.close)
                 return self._watched(process, news, output)
 
-    def _ran_alone(self, command: list[str], folder: Path, output: IO[bytes], environment: dict[str, str]) -> str:
-        """Run without a warden, where there can be none: only the time is limited."""
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
-        with process:
-            self._begun(process.kill)
-            try:
-                return _ending(process.wait(self._limits.wall_seconds), self._limits)
-            except subprocess.TimeoutExpired:
-                return self._late()
-            finally:
-                process.kill()
-
-    def _begun(self, end: Callable[[], None]) -> None:
+    def _ends_by(self, end: Callable[[], None]) -> None:
         """Remember how to end it, and do so if that was asked for in the meantime."""
         with self._lock:
             self._end = end
@@ -226,12 +232,21 @@ class Program:
         self.fences = frozenset(heard.get("fences", ()))
         if os.fstat(output.fileno()).st_size >= self._limits.file_size:
             return f"it printed more than {self._limits.file_size:,} bytes"
-        if not in_time:
-            return self._late()
-        return _ending(heard.get("status", status or -signal.SIGKILL), self._limits)
+        return self._ending(heard.get("status", status or -signal.SIGKILL)) if in_time else self._late
 
+    @property
     def _late(self) -> str:
         return f"it was not done after {self._limits.wall_seconds:g} s, and was stopped"
+
+    def _ending(self, status: int) -> str:
+        if not status:
+            return ""
+        if status > 0:
+            return f"it ended with exit status {status}"
+        if -status == getattr(signal, "SIGXCPU", None):
+            return f"it took more than {self._limits.seconds:g} s of processor time, and was stopped"
+        names = {kind.value: kind.name for kind in signal.Signals}
+        return f"it was ended by {names.get(-status, f'signal {-status}')}"
 
     def _shown(self, output: IO[bytes], folder: Path) -> str:
         """What was printed; of much, the beginning and the end."""
@@ -248,31 +263,6 @@ class Program:
         return text.replace(f"{folder}{os.sep}", "").replace(str(folder), ".").rstrip()
 
 
-def _warden(orders: dict[str, Any], output: IO[bytes], report: int) -> "subprocess.Popen[bytes]":
-    """A warden with its orders, in a session of its own."""
-    if not sys.executable:
-        raise OSError("this program does not know its Python interpreter: sys.executable is empty")
-    start = (
-        "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
-    )
-    path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
-    said = json.dumps({**orders, "report": report, "path": path})
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", start, said],
-        env=_needed(),
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        pass_fds=[report],
-        start_new_session=True,
-    )
-
-
-def _needed() -> dict[str, str]:
-    """What an interpreter may need of our environment to start at all."""
-    return {key: os.environ[key] for key in ("LD_LIBRARY_PATH", "SYSTEMROOT") if key in os.environ}
-
-
 def _hear(news: IO[bytes], heard: dict[str, Any], seconds: float) -> bool:
     """Listen until the warden and its kind are gone; False when that takes too long."""
     until = time.monotonic() + seconds
@@ -286,17 +276,6 @@ def _hear(news: IO[bytes], heard: dict[str, Any], seconds: float) -> bool:
             for line in said.splitlines():
                 heard.update(json.loads(line))
     return False
-
-
-def _ending(status: int, limits: Interpreter) -> str:
-    if not status:
-        return ""
-    if status > 0:
-        return f"it ended with exit status {status}"
-    if -status == getattr(signal, "SIGXCPU", None):
-        return f"it took more than {limits.seconds:g} s of processor time, and was stopped"
-    names = {kind.value: kind.name for kind in signal.Signals}
-    return f"it was ended by {names.get(-status, f'signal {-status}')}"
 
 
 def _remove(folder: Path) -> None:
