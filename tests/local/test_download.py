@@ -10,8 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from assay.errors import Overloaded, Refused
-from assay.local.download import pull
-from assay.local.weights import QWEN
+from assay.local.weights import QWEN, pull
 
 DATA = b"GGUF" + bytes(range(256)) * 20_000
 MINE = replace(QWEN, file="mine.gguf", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), url=None)

@@ -63,7 +63,7 @@ def pull(name: str, quiet: bool) -> None:
 
     A download that was broken off goes on where it stopped.
     """
-    from assay.local.download import pull as fetch
+    from assay.local.weights import pull as fetch
 
     shows = sys.stderr.isatty() and not quiet
     print(fetch(name, progress=_bar if shows else None))

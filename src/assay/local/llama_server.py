@@ -18,10 +18,9 @@ import sys
 import tempfile
 import threading
 import weakref
+from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from assay.errors import AssayError, MissingExtraError, Refused
 from assay.local.weights import weights_file
@@ -63,8 +62,24 @@ class LocalServer:
         # resolves to this machine could ask it. Such a page does not know the key.
         self.key = key or secrets.token_urlsafe(24)
         self.name, path = weights_file(model)
-        engine = _engine()
-        settings = _settings(engine, path, threads or cores(), context, slots)
+        try:
+            engine: Any = import_module("xllamacpp")
+        except ImportError:
+            raise MissingExtraError("the local engine", package="xllamacpp", extra="local") from None
+        settings = engine.CommonParams()
+        settings.model.path = str(path)
+        # The engine divides what it is given among its slots.
+        settings.n_ctx = context * slots
+        settings.n_parallel = slots
+        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads or cores()
+        settings.n_predict = MOST_WRITTEN
+        settings.n_batch = settings.n_ubatch = TOKENS_AT_ONCE
+        settings.cache_ram_mib = REMEMBERED_MIB
+        settings.hostnames = ["127.0.0.1"]
+        # A page in a browser is on this machine too, and must not ask through it.
+        settings.cors_origins = ""
+        settings.ui = settings.endpoint_slots = settings.warmup = False
+        settings.verbosity = 0
         settings.port = port
         settings.model_alias = {self.name}
         settings.api_keys = [self.key]
@@ -85,9 +100,7 @@ class LocalServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 
@@ -95,31 +108,6 @@ def cores() -> int:
     """The cores this process may use, eight at most: more do not help a small model."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(8, usable or 1))
-
-
-def _engine() -> Any:
-    try:
-        return import_module("xllamacpp")
-    except ImportError:
-        raise MissingExtraError("the local engine", package="xllamacpp", extra="local") from None
-
-
-def _settings(engine: Any, path: Path, threads: int, context: int, slots: int) -> Any:
-    settings = engine.CommonParams()
-    settings.model.path = str(path)
-    # The engine divides what it is given among its slots.
-    settings.n_ctx = context * slots
-    settings.n_parallel = slots
-    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
-    settings.n_predict = MOST_WRITTEN
-    settings.n_batch = settings.n_ubatch = TOKENS_AT_ONCE
-    settings.cache_ram_mib = REMEMBERED_MIB
-    settings.hostnames = ["127.0.0.1"]
-    # A page in a browser is on this machine too, and must not ask through it.
-    settings.cors_origins = ""
-    settings.ui = settings.endpoint_slots = settings.warmup = False
-    settings.verbosity = 0
-    return settings
 
 
 class LocalProcess:
@@ -180,33 +168,21 @@ class LocalProcess:
 
     def _started(self) -> str:
         self._end()
-        command = [sys.executable, "-m", "assay.local.llama_server", "--until-eof"]
+        command = [sys.executable, "-m", "assay.local.llama_server", "--until-eof", *self._arguments]
+        # Threads that spin while they wait bring the engine to a crawl on a busy machine.
+        environment = os.environ | {"ASSAY_LOCAL_KEY": self.key, "OMP_WAIT_POLICY": "passive"}
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
             self._owner = os.getpid()
-            process = subprocess.Popen(
-                command + self._arguments,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-                text=True,
-                env=self._environment(),
+            process = self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
             )
-            self._process = process
-            return _address(process, complaints)
-
-    def _environment(self) -> dict[str, str]:
-        # Threads that spin while they wait bring the engine to a crawl on a busy machine.
-        return os.environ | {"ASSAY_LOCAL_KEY": self.key, "OMP_WAIT_POLICY": "passive"}
-
-
-def _address(process: "subprocess.Popen[str]", complaints: IO[str]) -> str:
-    line = process.stdout.readline() if process.stdout is not None else ""
-    if line:
-        return str(json.loads(line)["url"])
-    status = process.wait()
-    complaints.seek(0)
-    said = complaints.read().strip()[-1000:] or "it said nothing"
-    raise Refused(f"the local engine did not start (exit status {status}): {said}")
+            line = process.stdout.readline() if process.stdout is not None else ""
+            if line:
+                return str(json.loads(line)["url"])
+            status = process.wait()
+            complaints.seek(0)
+            said = complaints.read().strip()[-1000:] or "it said nothing"
+            raise Refused(f"the local engine did not start (exit status {status}): {said}")
 
 
 _RUNNING: weakref.WeakSet[LocalProcess] = weakref.WeakSet()
@@ -232,38 +208,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--context", type=int, default=CONTEXT, help="tokens a request may have")
     parser.add_argument("--slots", type=int, default=1, help="requests answered at once")
     parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")
-    said = parser.parse_args(arguments)
+    options = vars(parser.parse_args(arguments))
+    until_eof, key = options.pop("until_eof"), os.environ.get("ASSAY_LOCAL_KEY", "")
     try:
-        server = LocalServer(
-            said.model,
-            port=said.port,
-            threads=said.threads,
-            context=said.context,
-            slots=said.slots,
-            key=os.environ.get("ASSAY_LOCAL_KEY", ""),
-        )
+        server = LocalServer(**options, key=key)
     except AssayError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    told = {"url": server.url, "model": server.name}
-    if not os.environ.get("ASSAY_LOCAL_KEY"):
-        told["key"] = server.key
-    with server:
+    told = {"url": server.url, "model": server.name} | ({} if key else {"key": server.key})
+    with server, suppress(KeyboardInterrupt):
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
-        _wait(until_eof=said.until_eof)
-    return 0
-
-
-def _wait(*, until_eof: bool) -> None:
-    try:
         if until_eof:
             # The parent holds the other end, so we end with it however it ends.
             sys.stdin.buffer.read()
         else:
             threading.Event().wait()
-    except KeyboardInterrupt:
-        return
+    return 0
 
 
 if __name__ == "__main__":

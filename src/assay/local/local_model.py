@@ -9,7 +9,7 @@ What each is worth was measured; see docs/local-model.md.
 
 import asyncio
 import threading
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any
 
@@ -71,7 +71,7 @@ class LocalModel:
         return f"<model {self.id}>"
 
     async def __call__(self, request: Request) -> Reply:
-        await self._queue.enter(_beginning(request))
+        await self._queue.enter(tuple(str(message["content"]) for message in request.messages[: request.shared]))
         try:
             model = self._token if request.max_tokens == 1 else self._whole
             reply = await model(request)
@@ -139,7 +139,8 @@ class PrefixQueue:
         """Give the place back; the task that fits best takes it."""
         with self._lock:
             self._free += 1
-            for beginning in list(self._order()):
+            recent = [beginning for beginning in reversed(self._recent) if beginning in self._lines]
+            for beginning in [*recent, *(other for other in self._lines if other not in self._recent)]:
                 line = self._lines[beginning]
                 served = line.serve()
                 if not len(line):
@@ -149,15 +150,6 @@ class PrefixQueue:
                     self._remember(beginning)
                     return
 
-    def _order(self) -> Iterator[Hashable]:
-        yield from (beginning for beginning in reversed(self._recent) if beginning in self._lines)
-        yield from (beginning for beginning in self._lines if beginning not in self._recent)
-
     def _remember(self, beginning: Hashable) -> None:
-        if beginning in self._recent:
-            self._recent.remove(beginning)
-        self._recent = [*self._recent, beginning][-REMEMBERED:]
-
-
-def _beginning(request: Request) -> tuple[str, ...]:
-    return tuple(str(message["content"]) for message in request.messages[: request.shared])
+        others = [recent for recent in self._recent if recent != beginning]
+        self._recent = [*others, beginning][-REMEMBERED:]

