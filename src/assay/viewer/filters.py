@@ -1,4 +1,4 @@
-"""Filters: what to show of a run, in a line such as `criterion:polite verdict:UNMET -task:math score<0.5`.
+"""Filters say what to show of a run, in a line such as `criterion:polite verdict:UNMET -task:math score<0.5`.
 
 Terms that stand next to each other must all hold; a minus before one turns it round. A word that is no
 term is looked for in prompt and completion. The page reads the same language in JavaScript, and both are
@@ -6,20 +6,26 @@ held to one table of cases.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from assay.errors import AssayError
 from assay.wording import did_you_mean
 
-Operator: TypeAlias = Literal[":", "~", "<", "<=", ">", ">=", "=", "has"]
-
 NUMBERS: Final = ("score", "reward", "seconds", "cost", "sample")
 WORDS: Final = ("example", "task", "error", "text", "criterion", "verdict", "tag")
-FLAGS: Final = ("error", "label", "unscored", "disagreement")
+FLAGS: Final = {
+    "error": "errors <> ''",
+    "label": "labelled",
+    "unscored": "NOT scored",
+    "disagreement": "disagreement > 0",
+}
 """Terms that may stand alone: rows that have one."""
-
+_SEARCHED: Final = {
+    # Texts are kept apart and in small letters: a table without them is read in a tenth of the time.
+    "text": "(SELECT text FROM texts WHERE texts.place = rows.place)",
+    "error": "lower(errors)",
+}
 _TERM = re.compile(
     r"""(?P<minus>-)?
     (?:
@@ -35,14 +41,14 @@ class FilterError(AssayError, ValueError):
     """A filter that cannot be read."""
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """One condition."""
 
     name: str
-    operator: Operator
+    operator: str
+    """`has` for a flag, `:` for equal words, `~` for a part of them, and those that compare numbers."""
     value: str
-    negated: bool = False
+    negated: bool
 
 
 def terms_of(text: str) -> list[Term]:
@@ -58,120 +64,77 @@ def _term(found: re.Match[str]) -> Term:
     negated = found["minus"] is not None
     words = found["words"] if found["words"] is not None else found["word"]
     if words is not None:
-        if found["word"] in FLAGS:
-            return Term(words, "has", "", negated)
-        return Term("text", "~", words, negated)
+        is_flag = found["word"] in FLAGS
+        return Term(words, "has", "", negated) if is_flag else Term("text", "~", words, negated)
     name, operator = found["name"].lower(), found["operator"]
     value = found["quoted"] if found["quoted"] is not None else found["value"]
-    if name in NUMBERS and operator in ("<", "<=", ">", ">=", "=", ":"):
-        _refuse_no_number(name, value)
+    if name in NUMBERS and operator != "~":
+        try:
+            float(value)
+        except ValueError:
+            raise FilterError(f"{name} is compared with {value!r}: give a number") from None
         return Term(name, "=" if operator == ":" else operator, value, negated)
     if name in WORDS and operator in (":", "~", "="):
         return Term(name, "~" if operator == "~" or name in ("text", "error") else ":", value, negated)
-    known = (*NUMBERS, *WORDS)
-    if name in known:
-        raise FilterError(f"{name}{operator}{value} cannot be read: {name} is no {_kind(name)}")
-    raise FilterError(f"there is no {name!r} to filter by: {did_you_mean(name, known)}")
-
-
-def _kind(name: str) -> str:
-    return "text, so use : or <" if name in NUMBERS else "number, so use : or ~"
-
-
-def _refuse_no_number(name: str, value: str) -> None:
-    try:
-        float(value)
-    except ValueError:
-        raise FilterError(f"{name} is compared with {value!r}: give a number") from None
-
-
-@dataclass(frozen=True)
-class Where:
-    """A condition of SQL and what it is filled with."""
-
-    sql: str
-    values: tuple[object, ...]
+    if name not in (*NUMBERS, *WORDS):
+        raise FilterError(f"there is no {name!r} to filter by: {did_you_mean(name, (*NUMBERS, *WORDS))}")
+    kind = "text, so use : or <" if name in NUMBERS else "number, so use : or ~"
+    raise FilterError(f"{name}{operator}{value} cannot be read: {name} is no {kind}")
 
 
 def where(
-    terms: Sequence[Term], criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]], shared: int | None = None
-) -> Where:
-    """The terms over the table `rows`, whose columns `v0`, `v1`, … hold the verdicts of criteria.
+    terms: Sequence[Term], criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]], shared: int
+) -> tuple[str, list[object]]:
+    """A condition of SQL for the terms over the table `rows`, and what it is filled with.
 
-    Only the first `shared` criteria have a column; verdicts of the others stand in the table `own`.
-    `criterion:` and `verdict:` belong together: one criterion has to have the verdict.
+    Columns `v0`, `v1`, … hold the verdicts of the first `shared` criteria; verdicts of the others stand in the table
+    `own`. `criterion:` and `verdict:` belong together: one criterion has to have the verdict.
     """
-    shared = len(criteria) if shared is None else shared
+
+    def named_by(term: Term) -> Sequence[int]:
+        """The criteria that a term names."""
+        if term.name == "tag":
+            return tags.get(term.value, ())
+        wanted = term.value.lower()
+        exact = [place for name, place in criteria.items() if name.lower() == wanted]
+        return exact or [place for name, place in criteria.items() if wanted in name.lower()]
+
+    def said(columns: Iterable[int], verdict: str | None = None) -> tuple[str, list[object]]:
+        """That one of these criteria has a verdict, or this one."""
+        test = "IS NOT NULL" if verdict is None else "= ?"
+        conditions = [f"lower(v{c}) {test}" for c in columns if c < shared]
+        own = [str(c) for c in columns if c >= shared]
+        if own:
+            among = "" if len(own) == len(criteria) - shared else f" AND criterion IN ({', '.join(own)})"
+            conditions.append(f"EXISTS (SELECT 1 FROM own WHERE own.place = rows.place{among} AND lower(said) {test})")
+        return " OR ".join(conditions) or "0", [] if verdict is None else [verdict] * len(conditions)
+
+    def condition(term: Term) -> tuple[str, list[object]]:
+        name, value = term.name, term.value.lower()
+        if term.operator == "has":
+            return FLAGS[name], []
+        if name in ("criterion", "tag"):
+            return said(columns if term in named else named_by(term))
+        if name == "verdict":
+            return said(columns, value)
+        if name in NUMBERS:
+            return f"{name} {term.operator} ?", [float(value)]
+        if term.operator == "~":
+            return f"instr({_SEARCHED.get(name, f'lower({name})')}, ?) > 0", [value]
+        return f"lower({name}) = ?", [value]
+
     named = [term for term in terms if term.name in ("criterion", "tag") and not term.negated]
     columns = list(criteria.values())
     for term in named:
-        columns = [c for c in columns if c in _columns(term, criteria, tags)]
+        columns = [c for c in columns if c in named_by(term)]
+    asks_verdict = any(term.name == "verdict" and not term.negated for term in terms)
     parts: list[str] = []
     values: list[object] = []
     for term in terms:
-        if term in named:
-            if any(other.name == "verdict" and not other.negated for other in terms):
-                continue
-            sql, given = _said(columns, shared, len(criteria))
-        else:
-            sql, given = _condition(term, columns, criteria, tags, shared)
+        if term in named and asks_verdict:
+            continue
+        sql, given = condition(term)
         # What is missing meets no condition, and so meets the opposite of each.
         parts.append(f"({sql}) IS NOT TRUE" if term.negated else f"({sql})")
         values += given
-    return Where(" AND ".join(parts) or "1", tuple(values))
-
-
-def _columns(term: Term, criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]]) -> Sequence[int]:
-    if term.name == "tag":
-        return tags.get(term.value, ())
-    wanted = term.value.lower()
-    exact = [place for name, place in criteria.items() if name.lower() == wanted]
-    return exact or [place for name, place in criteria.items() if wanted in name.lower()]
-
-
-def _condition(
-    term: Term, columns: Sequence[int], criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]], shared: int
-) -> tuple[str, tuple[object, ...]]:
-    name, value = term.name, term.value
-    if term.operator == "has":
-        return _HAS[name], ()
-    if name in ("criterion", "tag"):
-        return _said(_columns(term, criteria, tags), shared, len(criteria))
-    if name == "verdict":
-        return _said(columns, shared, len(criteria), value.lower())
-    if name in NUMBERS:
-        return f"{name} {term.operator} ?", (float(value),)
-    if term.operator == "~":
-        return f"instr({_SEARCHED.get(name, f'lower({name})')}, ?) > 0", (value.lower(),)
-    return f"lower({name}) = ?", (value.lower(),)
-
-
-def _said(
-    columns: Sequence[int], shared: int, criteria: int, verdict: str | None = None
-) -> tuple[str, tuple[object, ...]]:
-    """That one of these criteria has a verdict, or this one."""
-    test = "IS NOT NULL" if verdict is None else "= ?"
-    conditions = [f"lower(v{c}) {test}" for c in columns if c < shared]
-    own = [str(c) for c in columns if c >= shared]
-    if own:
-        among = "" if len(own) == criteria - shared else f" AND criterion IN ({', '.join(own)})"
-        conditions.append(f"EXISTS (SELECT 1 FROM own WHERE own.place = rows.place{among} AND lower(said) {test})")
-    return _any_of(conditions), (() if verdict is None else (verdict,) * len(conditions))
-
-
-_SEARCHED: Final = {
-    # Texts are kept apart and in small letters: a table without them is read in a tenth of the time.
-    "text": "(SELECT text FROM texts WHERE texts.place = rows.place)",
-    "error": "lower(errors)",
-}
-
-_HAS: Final = {
-    "error": "errors <> ''",
-    "label": "labelled",
-    "unscored": "NOT scored",
-    "disagreement": "disagreement > 0",
-}
-
-
-def _any_of(conditions: Sequence[str]) -> str:
-    return " OR ".join(conditions) or "0"
+    return " AND ".join(parts) or "1", values

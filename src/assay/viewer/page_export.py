@@ -10,9 +10,10 @@ import gzip
 import hashlib
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import permutations
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -28,7 +29,6 @@ KINDS: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-
 BUNDLE: Final = "page.js"
 """The name under which all scripts are had as one."""
 CHUNK: Final = 200
@@ -45,10 +45,12 @@ def write_report(paths: Sequence[str | Path], file: IO[str], on_progress: OnProg
         watch = Watch(on_progress, sum(run.rows for run in runs), Ledger())
         head, tail = _frame()
         file.write(head)
-        file.write(_data("assay-data", _told(viewed)))
+        file.write(_data('id="assay-data"', _told(viewed)))
         for run in runs:
-            for number, chunk in enumerate(_chunks(run)):
-                file.write(_chunk(run.identity, number, chunk))
+            numbers = [row["number"] for row in run.page("", limit=-1).rows]
+            for start in range(0, len(numbers), CHUNK):
+                chunk = [run.row(number) for number in numbers[start : start + CHUNK]]
+                file.write(_data(f'data-run="{run.identity}" data-chunk="{start // CHUNK}"', chunk))
                 watch.fresh += len(chunk)
                 watch.tell()
         file.write(tail)
@@ -59,14 +61,20 @@ def write_report(paths: Sequence[str | Path], file: IO[str], on_progress: OnProg
 
 
 def _told(viewed: ViewedRuns) -> dict[str, Any]:
-    """All that the page needs at once: headings, overviews, and the table without its texts."""
+    """All that the page needs at once: headings, overviews, the table without its texts, and every pair of few runs."""
+    compares: dict[str, Any] = {}
+    for one, other in permutations(viewed.runs, 2) if len(viewed.runs) <= 4 else ():
+        try:
+            compares[f"{one}/{other}"] = viewed.compare(one, other)
+        except AssayError as error:
+            compares[f"{one}/{other}"] = {"error": str(error)}
     return {
         "format": 1,
         "chunk": CHUNK,
         "runs": [run.heading() for run in viewed.runs.values()],
         "overviews": {key: run.overview() for key, run in viewed.runs.items()},
         "tables": {key: _table(run) for key, run in viewed.runs.items()},
-        "compares": _compares(viewed),
+        "compares": compares,
     }
 
 
@@ -74,47 +82,19 @@ def _table(run: ViewedRun) -> dict[str, Any]:
     """The table by column: what is the same in most rows packs well."""
     rows = run.page("", limit=-1).rows
     columns = {name: [row[name] for row in rows] for name in rows[0] if name != "verdicts"} if rows else {}
-    names = list(run.index.criteria)
-    shared = names[: run.index.shared]
-    verdicts = {name: [row["verdicts"].get(name) for row in rows] for name in shared}
-    # By row, since a criterion that rows bring is one of few of them.
-    own = (
-        [
-            {name: said for name, said in row["verdicts"].items() if run.index.criteria[name] >= len(shared)}
-            for row in rows
-        ]
-        if len(names) > len(shared)
-        else []
-    )
+    criteria, shared = run.index.criteria, run.index.shared
+    names = list(criteria)
+    verdicts = {name: [row["verdicts"].get(name) for row in rows] for name in names[:shared]}
+    own: list[dict[str, Any]] = []
+    if len(names) > shared:  # by row, since a criterion that rows bring is one of few of them
+        own = [{name: said for name, said in row["verdicts"].items() if criteria[name] >= shared} for row in rows]
     tags = {tag: [names[place] for place in places] for tag, places in run.index.tags.items()}
     return {"columns": columns, "verdicts": verdicts, "own": own, "criteria": names, "tags": tags}
 
 
-def _compares(viewed: ViewedRuns) -> dict[str, Any]:
-    """Every pair of runs, in both directions where there are few."""
-    keys = list(viewed.runs)
-    found: dict[str, Any] = {}
-    for one in keys:
-        for other in keys:
-            if one != other and len(keys) <= 4:
-                try:
-                    found[f"{one}/{other}"] = viewed.compare(one, other)
-                except AssayError as error:
-                    found[f"{one}/{other}"] = {"error": str(error)}
-    return found
-
-
-def _chunks(run: ViewedRun) -> Iterator[list[dict[str, Any]]]:
-    numbers = [row["number"] for row in run.page("", limit=-1).rows]
-    for start in range(0, len(numbers), CHUNK):
-        yield [run.row(number) for number in numbers[start : start + CHUNK]]
-
-
 def _frame() -> tuple[str, str]:
     """The page before and after its data."""
-    page = page_file("index.html") or ""
-    style = page_file("style.css") or ""
-    code = page_file(BUNDLE) or ""
+    page, style, code = (page_file(name) or "" for name in ("index.html", "style.css", BUNDLE))
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -131,34 +111,21 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _data(name: str, value: Any) -> str:
+def _data(attributes: str, value: Any) -> str:
     # Packed: no text that a model wrote stands in the file as it is.
-    return f'<script type="text/plain" id="{name}">{_packed(value)}</script>\n'
-
-
-def _chunk(run: str, number: int, rows: list[dict[str, Any]]) -> str:
-    return f'<script type="text/plain" data-run="{run}" data-chunk="{number}">{_packed(rows)}</script>\n'
-
-
-def _packed(value: Any) -> str:
-    return base64.b64encode(gzip.compress(as_utf_8(value), 6, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(as_utf_8(value), 6, mtime=0)).decode()
+    return f'<script type="text/plain" {attributes}>{packed}</script>\n'
 
 
 @cache
 def page_file(name: str) -> str | None:
     """A file of the page by its name; None when there is none, or it is no part of the page."""
-    kind = name[name.rfind(".") :]
-    if kind not in KINDS or ".." in name.split("/") or name.startswith("/"):
+    if name[name.rfind(".") :] not in KINDS or ".." in name.split("/") or name.startswith("/"):
         return None
+    folder = files("assay.viewer").joinpath("page")
     if name == BUNDLE:
         # Otherwise forty small files would be asked for, each in its own request.
-        return "\n".join(page_file(script) or "" for script in scripts())
-    found = files("assay.viewer").joinpath("page", *name.split("/"))
+        scripts = folder.joinpath("scripts.txt").read_text(encoding="utf-8").split()
+        return "\n".join(page_file(script) or "" for script in scripts)
+    found = folder.joinpath(*name.split("/"))
     return found.read_text(encoding="utf-8") if found.is_file() else None
-
-
-@cache
-def scripts() -> tuple[str, ...]:
-    """The scripts, in the order in which they build on each other."""
-    listed = files("assay.viewer").joinpath("page", "scripts.txt").read_text(encoding="utf-8")
-    return tuple(line for line in listed.split() if line)

@@ -9,14 +9,14 @@ import contextlib
 import json
 import socket
 import webbrowser
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import AssayError, MissingExtraError
 from assay.runs.jsonable import as_utf_8
 from assay.viewer.page_export import KINDS, page_file
-from assay.viewer.viewed_runs import GLANCE, NotFoundError, ViewedRuns, cache_folder
+from assay.viewer.viewed_runs import GLANCE, NotFoundError, ViewedRun, ViewedRuns, cache_folder
 
 try:
     import uvicorn
@@ -54,56 +54,58 @@ def serve_page(
 
     `port` 0 takes one that is free. `browser` opens the address in the browser of this machine.
     """
-    listening = _listening(port)
-    address = f"http://{HOST}:{listening.getsockname()[1]}/"
-    config = uvicorn.Config(viewer_app(ViewedRuns(paths, cache_folder())), log_level="warning")
-    server = uvicorn.Server(config)
-    # The socket listens already, so a browser that opens the address now is served in a moment.
-    told(address)
-    if browser:
-        webbrowser.open(address)
     try:
-        server.run(sockets=[listening])
-    finally:
-        listening.close()
-
-
-def _listening(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((HOST, port))
-        listening.listen(128)
+        listening = socket.create_server((HOST, port), backlog=128)
     except OSError as error:
-        listening.close()
         raise AssayError(f"port {port} cannot be had ({error.strerror}): give another") from None
-    return listening
+    with listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}/"
+        app = viewer_app(ViewedRuns(paths, cache_folder()))
+        # The socket listens already, so a browser that opens the address now is served in a moment.
+        told(address)
+        if browser:
+            webbrowser.open(address)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 
 
 def viewer_app(viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> Starlette:
     """The page and its data. `hosts` are the names it may be asked under."""
-    asked = _Asked(viewed)
 
     @contextlib.asynccontextmanager
     async def living(_: Starlette) -> AsyncGenerator[None]:
         # Built beside the first looks, so that the page is there at once.
         runs = viewed.runs.values()
-        reading = [asyncio.ensure_future(asyncio.to_thread(b.read_on, viewed.closing)) for b in runs]
+        reading = [asyncio.ensure_future(asyncio.to_thread(run.read_on, viewed.closing)) for run in runs]
         yield
         viewed.closing.set()
         await asyncio.gather(*reading, return_exceptions=True)
         viewed.close()
 
+    def route(path: str, answer: Callable[[ViewedRun, Request], Any]) -> Route:
+        """A page of data about one run."""
+
+        async def answered(request: Request) -> Response:
+            return await _told(lambda: answer(viewed.run(request.path_params["run"]), request))
+
+        return Route(f"/api/runs/{{run}}/{path}", answered)
+
+    async def runs(_: Request) -> Response:
+        return await _told(lambda: [run.heading() for run in viewed.runs.values()])
+
+    async def compare(request: Request) -> Response:
+        asked = request.query_params
+        return await _told(lambda: viewed.compare(asked.get("a", ""), asked.get("b", "")))
+
     return Starlette(
         routes=[
-            Route("/api/runs", asked.runs),
-            Route("/api/runs/{run}/overview", asked.overview),
-            Route("/api/runs/{run}/rows", asked.rows),
-            Route("/api/runs/{run}/rows/{number:int}", asked.row),
-            Route("/api/runs/{run}/groups/{example:path}", asked.group),
-            Route("/api/runs/{run}/changes", asked.changes),
-            Route("/api/runs/{run}/labels", asked.label, methods=["POST"]),
-            Route("/api/compare", asked.compare),
+            Route("/api/runs", runs),
+            route("overview", lambda run, _: run.overview()),
+            route("rows", _rows),
+            route("rows/{number:int}", lambda run, request: run.row(request.path_params["number"])),
+            route("groups/{example:path}", lambda run, request: run.group(request.path_params["example"])),
+            route("changes", _changes),
+            Route("/api/runs/{run}/labels", _labelled(viewed), methods=["POST"]),
+            Route("/api/compare", compare),
             Route("/{name:path}", _file),
         ],
         middleware=[
@@ -114,52 +116,30 @@ def viewer_app(viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "lo
     )
 
 
-class _Asked:
-    """What each address answers."""
+def _rows(run: ViewedRun, request: Request) -> dict[str, Any]:
+    asked = request.query_params
 
-    def __init__(self, viewed: ViewedRuns) -> None:
-        self.viewed = viewed
+    def number(name: str, usual: int) -> int:
+        text = asked.get(name) or ""
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else usual
 
-    async def runs(self, request: Request) -> Response:
-        return await _told(lambda: [run.heading() for run in self.viewed.runs.values()])
+    found = run.page(
+        asked.get("q", ""),
+        sort=asked.get("sort", "number"),
+        descending=asked.get("descending") in ("1", "true"),
+        offset=number("offset", 0),
+        limit=min(MOST_ROWS, number("limit", 100)),
+    )
+    return {"total": found.total, "rows": found.rows}
 
-    async def overview(self, request: Request) -> Response:
-        return await _told(lambda: self._book(request).overview())
 
-    async def rows(self, request: Request) -> Response:
-        asked = request.query_params
+def _changes(run: ViewedRun, _: Request) -> dict[str, Any]:
+    run.look(GLANCE)
+    return {"rows": run.rows, "live": run.live}
 
-        def page() -> dict[str, Any]:
-            found = self._book(request).page(
-                asked.get("q", ""),
-                sort=asked.get("sort", "number"),
-                descending=asked.get("descending") in ("1", "true"),
-                offset=_number(asked.get("offset"), 0),
-                limit=min(MOST_ROWS, _number(asked.get("limit"), 100)),
-            )
-            return {"total": found.total, "rows": found.rows}
 
-        return await _told(page)
-
-    async def row(self, request: Request) -> Response:
-        return await _told(lambda: self._book(request).row(request.path_params["number"]))
-
-    async def group(self, request: Request) -> Response:
-        return await _told(lambda: self._book(request).group(request.path_params["example"]))
-
-    async def changes(self, request: Request) -> Response:
-        def now() -> dict[str, Any]:
-            run = self._book(request)
-            run.look(GLANCE)
-            return {"rows": run.rows, "live": run.live}
-
-        return await _told(now)
-
-    async def compare(self, request: Request) -> Response:
-        asked = request.query_params
-        return await _told(lambda: self.viewed.compare(asked.get("a", ""), asked.get("b", "")))
-
-    async def label(self, request: Request) -> Response:
+def _labelled(viewed: ViewedRuns) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    async def label(request: Request) -> Response:
         # A form of another site cannot say that it sends JSON without being asked about first.
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/json":
@@ -174,16 +154,17 @@ class _Asked:
             verdict = said["verdict"]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             return _refused(400, f"no label ({error}): give row, criterion, verdict, note and rater")
-        return await _told(lambda: self._book(request).add_label(number, criterion, verdict, note, rater).to_dict())
+        run = request.path_params["run"]
+        return await _told(lambda: viewed.run(run).add_label(number, criterion, verdict, note, rater).to_dict())
 
-    def _book(self, request: Request) -> Any:
-        return self.viewed.run(request.path_params["run"])
+    return label
 
 
 async def _told(work: Callable[[], Any]) -> Response:
     """What the work gives, as JSON. It runs beside the loop, since it reads files."""
     try:
-        return _json(await asyncio.to_thread(lambda: as_utf_8(work())))
+        body = await asyncio.to_thread(lambda: as_utf_8(work()))
+        return Response(body, headers=HEADERS, media_type="application/json")
     except NotFoundError as error:
         return _refused(404, str(error))
     except AssayError as error:
@@ -191,15 +172,7 @@ async def _told(work: Callable[[], Any]) -> Response:
 
 
 def _refused(status: int, message: str) -> Response:
-    return _json(as_utf_8({"error": message}), status)
-
-
-def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status, headers=HEADERS, media_type="application/json")
-
-
-def _number(text: str | None, usual: int) -> int:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 16 else usual
+    return Response(as_utf_8({"error": message}), status, headers=HEADERS, media_type="application/json")
 
 
 async def _file(request: Request) -> Response:

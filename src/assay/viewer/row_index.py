@@ -10,12 +10,11 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from assay.criterion import Criterion
 from assay.messages import completion_text, question_text
 from assay.report import Lines, Score, answer_said
 from assay.runs import Row, Run
@@ -27,41 +26,24 @@ from assay.viewer.filters import terms_of, where
 
 FORMAT: Final = 4
 """Changes when the table does; an index of another format is built anew."""
-
 COLUMNS: Final = {
-    "number": "INTEGER PRIMARY KEY",
-    "place": "INTEGER",
-    "example": "TEXT",
-    "sample": "INTEGER",
-    "task": "TEXT",
-    "score": "REAL",
-    "reward": "REAL",
-    "scored": "INTEGER",
-    "errors": "TEXT",
-    "seconds": "REAL",
-    "cost": "REAL",
-    "preview": "TEXT",
-    "disagreement": "REAL",
-    "labelled": "INTEGER",
-}
+    "number": "INTEGER PRIMARY KEY", "place": "INTEGER", "example": "TEXT", "sample": "INTEGER", "task": "TEXT",
+    "score": "REAL", "reward": "REAL", "scored": "INTEGER", "errors": "TEXT", "seconds": "REAL", "cost": "REAL",
+    "preview": "TEXT", "disagreement": "REAL", "labelled": "INTEGER",
+}  # fmt: skip
 """And after these a column a criterion of the run's rubric, `v0`, `v1`, …, with its verdict. What rows bring for
 criteria of their own stands in `own`, a line a verdict."""
-
 BINS: Final = 20
 """Bars of a histogram."""
-
 PREVIEW: Final = 160
 """Characters of a completion that a table shows."""
-
-_SHOWN: Final = (
-    "number", "example", "sample", "task", "score", "reward", "scored", "errors", "seconds", "cost", "preview",
-    "disagreement", "labelled",
-)  # fmt: skip
+CHUNK: Final = 1000
+"""Rows that are taken in at a time."""
+_SHOWN: Final = tuple(name for name in COLUMNS if name != "place")
 _SORTABLE: Final = frozenset(_SHOWN) - {"errors", "preview"}
 
 
-@dataclass(frozen=True)
-class RowPage:
+class RowPage(NamedTuple):
     """Some of the rows that a filter lets through."""
 
     total: int
@@ -74,22 +56,68 @@ class RowIndex:
     def __init__(self, run: Run, path: Path | None = None) -> None:
         """`path` is the file that it is kept in; None keeps it in memory."""
         self.run = run
-        self.criteria = _places(run.about.criteria)
+        self.criteria: dict[str, int] = {}
         """The number of every criterion by its name: those of the run's rubric, and then what rows bring."""
-        self.shared = len(self.criteria)
+        self.shared = len({criterion.name for criterion in run.about.criteria})
         """How many of them belong to the run's rubric, and have a column."""
         self.tags: dict[str, list[int]] = {}
+        self._columns = [f"v{place}" for place in range(self.shared)]
         self._lock = threading.RLock()
-        self._base = opened_base(run, path, self.shared)
-        self._load_own()
+        self._base = self._opened(path)
+        self._load_criteria()
 
-    def _load_own(self) -> None:
-        """Know the criteria that rows bring, as far as they are in the base."""
-        for name in list(self.criteria)[self.shared :]:
-            del self.criteria[name]
-        self.tags = _tagged(self.run.about.criteria)
-        for number, name, tags in self._base.execute("SELECT * FROM own_criteria ORDER BY number"):
-            self._know(number, name, json.loads(tags))
+    def _opened(self, path: Path | None) -> sqlite3.Connection:
+        """The base, empty unless it was made of the same run before. A file that is no base is made anew."""
+        about: dict[str, Any] = {**self.run.about.to_dict(), "resumed": 0, "options": None, "resolved": ()}
+        told = f"{FORMAT} {self.run.path.resolve()} {json.dumps(about, sort_keys=True, default=str)}"
+        signature = hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()
+        base = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
+        # SQLite's own knows the letters of English only.
+        base.create_function("lower", 1, _lower, deterministic=True)
+        try:
+            base.execute("PRAGMA synchronous = OFF")  # it can be built again
+            known = base.execute("SELECT signature FROM upto").fetchone()
+        except sqlite3.OperationalError:
+            known = None
+        except sqlite3.DatabaseError:
+            base.close()
+            if path is not None:
+                path.unlink()
+            return self._opened(path)
+        if known is not None and known[0] == signature:
+            return base
+        columns = [*(f"{name} {kind}" for name, kind in COLUMNS.items()), *(f"{v} TEXT" for v in self._columns)]
+        for table in ("rows", "texts", "upto", "own", "own_criteria"):
+            base.execute(f"DROP TABLE IF EXISTS {table}")
+        base.executescript(
+            f"""
+            CREATE TABLE rows ({", ".join(columns)});
+            CREATE INDEX by_score ON rows (score, number);
+            CREATE UNIQUE INDEX by_example ON rows (example, sample);
+            CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
+            CREATE TABLE upto (place INTEGER, signature TEXT);
+            CREATE TABLE own (place INTEGER, criterion INTEGER, said TEXT, PRIMARY KEY (place, criterion)) WITHOUT ROWID;
+            CREATE TABLE own_criteria (number INTEGER PRIMARY KEY, name TEXT UNIQUE, tags TEXT);
+            """
+        )
+        base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))
+        base.commit()
+        return base
+
+    def _load_criteria(self) -> None:
+        """Know the criteria of the run's rubric, and those that rows bring, as far as they are in the base."""
+        self.criteria.clear()
+        self.tags.clear()
+        for criterion in self.run.about.criteria:  # those of one name share a column
+            self._know(criterion.name, criterion.tags)
+        for name, tags in self._base.execute("SELECT name, tags FROM own_criteria ORDER BY number"):
+            self._know(name, json.loads(tags))
+
+    def _know(self, name: str, tags: Iterable[str]) -> int:
+        number = self.criteria.setdefault(name, len(self.criteria))
+        for tag in tags:
+            self.tags.setdefault(tag, []).append(number)
+        return number
 
     def close(self) -> None:
         self._base.close()
@@ -99,26 +127,71 @@ class RowIndex:
         ends = time.monotonic() + seconds
         with self._lock:
             try:
-                return self._extend(ends)
+                with self._base:
+                    rows = self.run.placed_rows(self._one("SELECT place FROM upto"))
+                    while some := list(islice(rows, CHUNK)):
+                        self._insert(some)
+                        self._base.execute("UPDATE upto SET place = ?", (some[-1][1],))
+                        if time.monotonic() > ends:
+                            return False
+                return True
             except BaseException:
-                self._load_own()  # what was added has been taken back
+                self._load_criteria()  # what was added has been taken back
                 raise
 
-    def _extend(self, ends: float) -> bool:
-        with self._base:
-            start: int = self._one("SELECT place FROM upto")
-            for some in _chunks(self.run.placed_rows(start)):
-                texts = [_texts(row) for _, _, row in some]
-                places = [place for place, _, _ in some]
-                filled = [self._filled(*each) for each in zip(some, texts, strict=True)]
-                self._insert(filled)
-                self._insert_own(some)
-                searched = (encodable("\n".join(each).lower()) for each in texts)
-                self._base.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?)", zip(places, searched, strict=True))
-                self._base.execute("UPDATE upto SET place = ?", (some[-1][1],))
-                if time.monotonic() > ends:
-                    return False
-        return True
+    def _insert(self, placed: Sequence[tuple[int, int, Row]]) -> None:
+        """Add rows. One that was done again takes the place of what it was, unless that had no error."""
+        names = [*COLUMNS, *self._columns]
+        again = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        sql = (
+            f"INSERT INTO rows VALUES ({', '.join('?' * len(names))}) "
+            f"ON CONFLICT (example, sample) DO UPDATE SET {again} "
+            "WHERE rows.errors <> '' OR excluded.errors = ''"
+        )
+        texts: list[tuple[int, str]] = []
+        own: list[tuple[int, int, str]] = []
+        for place, _, row in placed:
+            prompt = question_text(row.fields.get("prompt", ""))
+            completion = completion_text(row.fields.get("completion", ""))
+            texts.append((place, encodable(f"{prompt}\n{completion}".lower())))
+            preview = " ".join((completion or prompt)[: 4 * PREVIEW].split())[:PREVIEW]
+            cells = self._cells(place, row, preview)
+            try:
+                self._base.execute(sql, cells)
+            except sqlite3.IntegrityError:
+                # Another row says that it has this place in the data, so this one goes by the next free number.
+                self._base.execute(sql, [None, *cells[1:]])
+            own += self._own_lines(place, row)
+        self._base.executemany("INSERT OR REPLACE INTO own VALUES (?, ?, ?)", own)
+        self._base.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?)", texts)
+
+    def _cells(self, place: int, row: Row, preview: str) -> list[Any]:
+        verdicts: dict[int, str] = {}
+        for name, said in _answers(row):
+            verdicts[self.criteria.get(name, self.shared)] = said
+        number = None if row.number is None else row.number + 1
+        errors = "\n".join(f"{name}: {message}" for name, message in row.errors.items())
+        seconds = sum(row.timing.values()) if row.timing else None
+        cost = row.spent.cost if row.spent.calls or row.spent.hits else None
+        cells = [
+            number, place, row.example, row.sample, row.task, row.score, row.reward, row.scored, errors, seconds, cost,
+            preview, _disagreement(row), 0, *map(verdicts.get, range(self.shared)),
+        ]  # fmt: skip
+        return [encodable(cell) if isinstance(cell, str) else cell for cell in cells]
+
+    def _own_lines(self, place: int, row: Row) -> Iterator[tuple[int, int, str]]:
+        """What was said about criteria that a row brings; those that are new are added."""
+        if row.error is not None or own_rubric(row.fields) is None:
+            return
+        lines = row.report.lines
+        for title, line in zip(names_of(lines, is_own=True), lines, strict=True):
+            name = encodable(title)
+            if name not in self.criteria:
+                told = [encodable(tag) for tag in line.tags]
+                number = self._know(name, told)
+                self._base.execute("INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(told)))
+            if self.criteria[name] >= self.shared:
+                yield place, self.criteria[name], encodable(line.said)
 
     def __len__(self) -> int:
         return self._one("SELECT count(*) FROM rows")
@@ -126,44 +199,38 @@ class RowIndex:
     def label(self, keys: Iterable[tuple[str, int]]) -> None:
         """Mark rows that have a label."""
         with self._lock, self._base:
-            self._base.executemany(
-                "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?", [_key(*key) for key in keys]
-            )
+            sql = "UPDATE rows SET labelled = 1 WHERE example = ? AND sample = ?"
+            self._base.executemany(sql, [_key(*key) for key in keys])
 
     def page(
         self, query: str = "", *, sort: str = "number", descending: bool = False, offset: int = 0, limit: int = 100
     ) -> RowPage:
         """Rows that a filter lets through, in order; those without a value come last."""
-        found = where(terms_of(query), self.criteria, self.tags, self.shared)
-        by = self._order(sort)
-        order = f"{by} IS NULL, {by} {'DESC' if descending else 'ASC'}, number"
-        names = ", ".join((*_SHOWN, *(f"v{place}" for place in range(self.shared)), "place"))
-        with self._lock:
-            total: int = self._one(f"SELECT count(*) FROM rows WHERE {found.sql}", *found.values)
-            rows = self._base.execute(
-                f"SELECT {names} FROM rows WHERE {found.sql} ORDER BY {order} LIMIT ? OFFSET ?",
-                (*found.values, limit, offset),
-            ).fetchall()
-            own = self._own_verdicts([row[-1] for row in rows])
-        return RowPage(total, [self._shown(row[:-1], own.get(row[-1], {})) for row in rows])
-
-    def _order(self, sort: str) -> str:
+        condition, values = where(terms_of(query), self.criteria, self.tags, self.shared)
         number = self.criteria.get(sort)
-        if number is None:
-            return sort if sort in _SORTABLE else "number"
-        if number < self.shared:
-            return f"v{number}"
-        return f"(SELECT said FROM own WHERE own.place = rows.place AND criterion = {number})"
+        by = sort if sort in _SORTABLE else "number"
+        if number is not None:
+            own = f"(SELECT said FROM own WHERE own.place = rows.place AND criterion = {number})"
+            by = f"v{number}" if number < self.shared else own
+        order = f"{by} IS NULL, {by} {'DESC' if descending else 'ASC'}, number"
+        columns = ", ".join((*_SHOWN, *self._columns, "place"))
+        with self._lock:
+            total: int = self._one(f"SELECT count(*) FROM rows WHERE {condition}", *values)
+            sql = f"SELECT {columns} FROM rows WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
+            rows = self._base.execute(sql, (*values, limit, offset)).fetchall()
+            return RowPage(total, [self._shown(row) for row in rows])
 
-    def _own_verdicts(self, places: Sequence[int]) -> dict[int, dict[str, str]]:
-        """What the criteria that rows bring came to, by the place of the row."""
-        found: dict[int, dict[str, str]] = {}
-        if len(self.criteria) > self.shared:
-            names = list(self.criteria)
-            for place in places:
-                said = self._base.execute("SELECT criterion, said FROM own WHERE place = ?", (place,))
-                found[place] = {names[number]: word for number, word in said}
-        return found
+    def _shown(self, row: Sequence[Any]) -> dict[str, Any]:
+        shown: dict[str, Any] = dict(zip(_SHOWN, row, strict=False))
+        shown |= {name: bool(shown[name]) for name in ("scored", "labelled")}
+        shown["error"] = shown.pop("errors")
+        names = list(self.criteria)
+        verdicts = {name: said for name, said in zip(names, row[len(_SHOWN) : -1], strict=False) if said is not None}
+        if len(names) > self.shared:
+            own = self._base.execute("SELECT criterion, said FROM own WHERE place = ?", (row[-1],))
+            verdicts |= {names[number]: said for number, said in own}
+        shown["verdicts"] = verdicts
+        return shown
 
     def row(self, number: int) -> Row | None:
         """The whole row with this number; None when there is none."""
@@ -173,12 +240,13 @@ class RowIndex:
         return None if place is None else self.run.row_at(place)
 
     def number_of(self, example: str, sample: int) -> int | None:
-        sql = "SELECT number FROM rows WHERE example = ? AND sample = ?"
-        return self._one(sql, *_key(example, sample))
+        return self._one("SELECT number FROM rows WHERE example = ? AND sample = ?", *_key(example, sample))
 
     def numbers_of(self, example: str) -> list[int]:
         """The rows of one example, in the order of their samples."""
-        return self._all("SELECT number FROM rows WHERE example = ? ORDER BY sample", example)
+        with self._lock:
+            sql = "SELECT number FROM rows WHERE example = ? ORDER BY sample"
+            return [number for (number,) in self._base.execute(sql, (example,))]
 
     def histogram(self, column: str) -> dict[str, list[float]]:
         """How `score` or `reward` is spread over the scored rows.
@@ -187,21 +255,20 @@ class RowIndex:
         """
         assert column in ("score", "reward")
         scored = f"FROM rows WHERE scored AND {column} IS NOT NULL"
-        least, most = self._row(f"SELECT min({column}), max({column}) {scored}")
-        if least is None:
-            return {"edges": [], "counts": []}
-        low, high = min(0.0, least), max(1.0, most)
-        width = (high - low) / BINS
-        place = f"min({BINS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
         with self._lock:
+            least, most = self._base.execute(f"SELECT min({column}), max({column}) {scored}").fetchone()
+            if least is None:
+                return {"edges": [], "counts": []}
+            low, high = min(0.0, least), max(1.0, most)
+            width = (high - low) / BINS
+            place = f"min({BINS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
             found = dict(self._base.execute(f"SELECT {place}, count(*) {scored} GROUP BY 1", (low, width)))
         edges = [low + width * bar for bar in range(BINS + 1)]
         return {"edges": edges, "counts": [found.get(bar, 0) for bar in range(BINS)]}
 
     def most(self, column: str, count: int = 5) -> list[dict[str, Any]]:
         """The rows that took the most `seconds`, or had the most `cost`."""
-        page = self.page(sort=column, descending=True, limit=count)
-        return [row for row in page.rows if row[column]]
+        return [row for row in self.page(sort=column, descending=True, limit=count).rows if row[column]]
 
     def first_error(self, words: str) -> int | None:
         """The first row with an error that holds these words."""
@@ -213,99 +280,14 @@ class RowIndex:
         head = f"{criterion}: "
         return next((line[len(head) :] for line in errors.split("\n") if line.startswith(head)), "")
 
-    def _row(self, sql: str, *values: object) -> Any:
-        with self._lock:
-            return self._base.execute(sql, values).fetchone()
-
     def _one(self, sql: str, *values: object) -> Any:
-        found = self._row(sql, *values)
+        with self._lock:
+            found = self._base.execute(sql, values).fetchone()
         return None if found is None else found[0]
 
-    def _all(self, sql: str, *values: object) -> list[Any]:
-        with self._lock:
-            return [found for (found,) in self._base.execute(sql, values)]
 
-    def _insert(self, filled: Sequence[Sequence[Any]]) -> None:
-        """Add rows. One that was done again takes the place of what it was, unless that had no error."""
-        names = [*COLUMNS, *(f"v{place}" for place in range(self.shared))]
-        again = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
-        sql = (
-            f"INSERT INTO rows VALUES ({', '.join('?' * len(names))}) "
-            f"ON CONFLICT (example, sample) DO UPDATE SET {again} "
-            "WHERE rows.errors <> '' OR excluded.errors = ''"
-        )
-        for row in filled:
-            try:
-                self._base.execute(sql, row)
-            except sqlite3.IntegrityError:
-                # Another row says that it has this place in the data, so this one goes by the next free number.
-                self._base.execute(sql, [None, *row[1:]])
-
-    def _insert_own(self, placed: Sequence[tuple[int, int, Row]]) -> None:
-        """Add what was said about criteria that rows bring."""
-        said: list[tuple[int, int, str]] = []
-        for place, _, row in placed:
-            if row.error is not None or own_rubric(row.fields) is None:
-                continue
-            lines = row.report.lines
-            for name, line in zip(names_of(lines, is_own=True), lines, strict=True):
-                number = self._number(encodable(name), line.tags)
-                if number >= self.shared:
-                    said.append((place, number, encodable(line.said)))
-        self._base.executemany("INSERT OR REPLACE INTO own VALUES (?, ?, ?)", said)
-
-    def _number(self, name: str, tags: Sequence[str]) -> int:
-        number = self.criteria.get(name)
-        if number is None:
-            number = len(self.criteria)
-            told = [encodable(tag) for tag in tags]
-            self._base.execute("INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(told)))
-            self._know(number, name, told)
-        return number
-
-    def _know(self, number: int, name: str, tags: Sequence[str]) -> None:
-        self.criteria[name] = number
-        for tag in tags:
-            self.tags.setdefault(tag, []).append(number)
-
-    def _filled(self, placed: tuple[int, int, Row], texts: tuple[str, str]) -> list[Any]:
-        place, _, row = placed
-        prompt, completion = texts
-        spends = row.spent.calls or row.spent.hits
-        cells = [
-            None if row.number is None else row.number + 1,
-            place,
-            row.example,
-            row.sample,
-            row.task,
-            row.score,
-            row.reward,
-            row.scored,
-            "\n".join(f"{name}: {message}" for name, message in row.errors.items()),
-            sum(row.timing.values()) if row.timing else None,
-            row.spent.cost if spends else None,
-            " ".join((completion or prompt)[: 4 * PREVIEW].split())[:PREVIEW],
-            _disagreement(row),
-            0,
-            *self._verdicts(row),
-        ]
-        return [encodable(cell) if isinstance(cell, str) else cell for cell in cells]
-
-    def _verdicts(self, row: Row) -> list[str | None]:
-        found: list[str | None] = [None] * self.shared
-        for name, said in _answers(row):
-            number = self.criteria.get(name, self.shared)
-            if number < self.shared:
-                found[number] = said
-        return found
-
-    def _shown(self, row: Sequence[Any], own: Mapping[str, str]) -> dict[str, Any]:
-        shown: dict[str, Any] = dict(zip(_SHOWN, row, strict=False))
-        shown |= {name: bool(shown[name]) for name in ("scored", "labelled")}
-        shown["error"] = shown.pop("errors")
-        verdicts = zip(self.criteria, row[len(_SHOWN) :], strict=False)
-        shown["verdicts"] = {**{name: said for name, said in verdicts if said is not None}, **own}
-        return shown
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
 
 
 def _key(example: str, sample: int) -> tuple[str, int]:
@@ -313,112 +295,21 @@ def _key(example: str, sample: int) -> tuple[str, int]:
     return encodable(example), min(sample, LARGEST_SAMPLE + 1)
 
 
-def _texts(row: Row) -> tuple[str, str]:
-    """What was asked, and what was finally said."""
-    fields = row.fields
-    return question_text(fields.get("prompt", "")), completion_text(fields.get("completion", ""))
-
-
 def _answers(row: Row) -> Iterator[tuple[str, str]]:
     """What each criterion comes to, in a word. No line of a report is made for it."""
-    lines = row.report.report
+    lines = row.report.report or ()
     if own_rubric(row.fields) is not None:
-        for name, line in zip(names_of(lines or (), is_own=True), lines or (), strict=True):
+        for name, line in zip(names_of(lines, is_own=True), lines, strict=True):
             yield name, line.said
     elif isinstance(lines, Lines):
         for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
             yield criterion.name, answer_said(criterion, answer)
     else:
-        for line in lines or ():
+        for line in lines:
             yield line.name, line.said
 
 
 def _disagreement(row: Row) -> float:
-    lines = row.report.report
-    if isinstance(lines, Lines):
-        scores = (answer for answer in lines.answers if isinstance(answer, Score))
-        return max((score.disagreement or 0.0 for score in scores), default=0.0)
-    return max((line.disagreement or 0.0 for line in lines or ()), default=0.0)
-
-
-def _places(criteria: Iterable[Criterion]) -> dict[str, int]:
-    """Where each name has its column; criteria of one name share it."""
-    return {name: place for place, name in enumerate(dict.fromkeys(c.name for c in criteria))}
-
-
-def _tagged(criteria: Sequence[Criterion]) -> dict[str, list[int]]:
-    places = _places(criteria)
-    tags: dict[str, list[int]] = {}
-    for criterion in criteria:
-        for tag in criterion.tags:
-            tags.setdefault(tag, []).append(places[criterion.name])
-    return tags
-
-
-def _chunks(rows: Iterable[Any], size: int = 1000) -> Iterator[list[Any]]:
-    some: list[Any] = []
-    for row in rows:
-        some.append(row)
-        if len(some) >= size:
-            yield some
-            some = []
-    if some:
-        yield some
-
-
-def opened_base(run: Run, path: Path | None, criteria: int) -> sqlite3.Connection:
-    """The base of a run's index, empty unless it was made of the same run before.
-
-    `path` None keeps it in memory. A file that is no base, or a broken one, is made anew.
-    """
-    signature = _signature(run)
-    base = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
-    # SQLite's own knows the letters of English only.
-    base.create_function("lower", 1, _lower, deterministic=True)
-    try:
-        base.execute("PRAGMA synchronous = OFF")  # it can be built again
-        known = base.execute("SELECT signature FROM upto").fetchone()
-    except sqlite3.OperationalError:
-        known = None
-    except sqlite3.DatabaseError:
-        base.close()
-        if path is not None:
-            path.unlink()
-        return opened_base(run, path, criteria)
-    if known is None or known[0] != signature:
-        _make(base, signature, criteria)
-    return base
-
-
-def _signature(run: Run) -> str:
-    """What an index is known by: another run in the same folder needs another one."""
-    about: dict[str, Any] = {**run.about.to_dict(), "resumed": 0, "options": None, "resolved": ()}
-    told = json.dumps(about, sort_keys=True, default=str)
-    return hashlib.sha256(f"{FORMAT} {run.path.resolve()} {told}".encode(errors="surrogatepass")).hexdigest()
-
-
-def _lower(text: str | None) -> str | None:
-    return None if text is None else text.lower()
-
-
-def _make(base: sqlite3.Connection, signature: str, criteria: int) -> None:
-    named = [f"{name} {kind}" for name, kind in COLUMNS.items()]
-    verdicts = [f"v{place} TEXT" for place in range(criteria)]
-    base.executescript(
-        f"""
-        DROP TABLE IF EXISTS rows;
-        DROP TABLE IF EXISTS texts;
-        DROP TABLE IF EXISTS upto;
-        DROP TABLE IF EXISTS own;
-        DROP TABLE IF EXISTS own_criteria;
-        CREATE TABLE rows ({", ".join(named + verdicts)});
-        CREATE INDEX by_score ON rows (score, number);
-        CREATE UNIQUE INDEX by_example ON rows (example, sample);
-        CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
-        CREATE TABLE upto (place INTEGER, signature TEXT);
-        CREATE TABLE own (place INTEGER, criterion INTEGER, said TEXT, PRIMARY KEY (place, criterion)) WITHOUT ROWID;
-        CREATE TABLE own_criteria (number INTEGER PRIMARY KEY, name TEXT UNIQUE, tags TEXT);
-        """
-    )
-    base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))
-    base.commit()
+    lines = row.report.report or ()
+    found = [each for each in lines.answers if isinstance(each, Score)] if isinstance(lines, Lines) else lines
+    return max((each.disagreement or 0.0 for each in found), default=0.0)

@@ -7,13 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import AssayError, LabelError
 from assay.redaction import logger_of
-from assay.runs import Run, RunError
+from assay.runs import Row, Run, RunError
 from assay.runs.folder import Lock, is_held
 from assay.runs.row_rubrics import own_rubric
 from assay.trust.labels import LABELS, Label, read_labels
@@ -39,9 +40,9 @@ class ViewedRun:
         self.identity = identity
         self.run = run
         self.index = RowIndex(run, place)
+        self.rows = 0
         self._looked = float("-inf")
         self._looking = threading.Lock()
-        self.rows = 0
         self._labels: tuple[float, list[Label]] = (-1.0, [])
 
     @property
@@ -76,8 +77,15 @@ class ViewedRun:
             logger.exception("%s cannot be read to its end", self.run.path)
 
     def heading(self) -> dict[str, Any]:
-        name = self.run.path.resolve().name
-        return page_data.heading(self.identity, name, self.run.about, self.rows, live=self.live)
+        """The run in one line."""
+        about, rubric = self.run.about, self.run.about.rubric
+        return {
+            "id": self.identity,
+            "name": self.run.path.resolve().name,
+            **page_data.picked(about, "kind created model judge resolved"),
+            "rubric": None if rubric is None else {"name": rubric.name, "hash": rubric.hash},
+            **page_data.picked(self, "rows live"),
+        }
 
     def overview(self) -> dict[str, Any]:
         """What the run comes to. `indexed` rows are in the histogram and the table so far."""
@@ -89,14 +97,18 @@ class ViewedRun:
         return self.index.page(query, **options)
 
     def row(self, number: int) -> dict[str, Any]:
+        row = self._found(number)
+        said = [label for label in self.labels() if (label.example, label.sample) == row.key]
+        return page_data.whole_row(self.index, number, row, said)
+
+    def _found(self, number: int) -> Row:
         row = self.index.row(number)
         if row is None:
             self.look()
             row = self.index.row(number)
         if row is None:
             raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
-        said = [label for label in self.labels() if (label.example, label.sample) == row.key]
-        return page_data.whole_row(self.index, number, row, said)
+        return row
 
     def group(self, example: str) -> dict[str, Any]:
         self.look()
@@ -118,28 +130,19 @@ class ViewedRun:
 
     def add_label(self, number: int, criterion: str, verdict: Any, note: str, rater: str) -> Label:
         """Write what a person says beside the run; what the judge said stays."""
-        row = self.index.row(number)
-        if row is None:
-            raise NotFoundError(f"there is no row {number}: the run has {self.rows}")
+        row = self._found(number)
         about = self.run.about.rubric
         known = {} if about is None else {asked.name: asked.hash for asked in about.criteria}
         if own_rubric(row.fields) is not None:
             known = {line.name: None for line in row.report.lines}
         if criterion not in known:
             raise NotFoundError(f"there is no criterion {criterion!r}: there are {', '.join(known)}")
-        label = Label.of(
-            {
-                "example": row.example,
-                "sample": row.sample,
-                "criterion": criterion,
-                "verdict": verdict,
-                "rater": rater,
-                "note": note,
-                "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-                "guideline": known[criterion],
-            }
-        )
-        _append(self.run.path / LABELS, label)
+        told = {"example": row.example, "sample": row.sample, "criterion": criterion, "verdict": verdict}
+        told |= {"rater": rater, "note": note, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+        label = Label.of({**told, "guideline": known[criterion]})
+        with (self.run.path / LABELS).open("ab") as file:
+            # In ASCII, which also holds half characters, so that a label names its rollout exactly.
+            file.write(json.dumps(label.to_dict()).encode() + b"\n")
         self.index.label([row.key])
         return label
 
@@ -155,18 +158,14 @@ class ViewedRuns:
         for path in paths:
             run = Run.open(path)
             identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
-            if identity not in self.runs:
-                self.runs[identity] = ViewedRun(identity, run, self._place(identity, cache))
-
-    def _place(self, identity: str, cache: Path | None) -> Path | None:
-        """Where the index of a run is kept; None when another page of it keeps one there now."""
-        if cache is None:
-            return None
-        try:
-            self._locks.append(Lock(cache / f"{identity}.lock"))
-        except RunError:
-            return None
-        return cache / f"{identity}.sqlite"
+            if identity in self.runs:
+                continue
+            place = None
+            if cache is not None:
+                with suppress(RunError):  # another page of the run keeps its index there now
+                    self._locks.append(Lock(cache / f"{identity}.lock"))
+                    place = cache / f"{identity}.sqlite"
+            self.runs[identity] = ViewedRun(identity, run, place)
 
     def run(self, identity: str) -> ViewedRun:
         if identity not in self.runs:
@@ -184,8 +183,7 @@ class ViewedRuns:
         found = compare(one.run, other.run).to_dict()
         for flip in found["flips"]:
             key = (flip["example"], flip["sample"])
-            flip["first_row"] = one.index.number_of(*key)
-            flip["second_row"] = other.index.number_of(*key)
+            flip |= {"first_row": one.index.number_of(*key), "second_row": other.index.number_of(*key)}
         return found
 
     def close(self) -> None:
@@ -202,9 +200,3 @@ def cache_folder() -> Path:
     folder = Path(home) / "assay" / "pages"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _append(path: Path, label: Label) -> None:
-    with path.open("ab") as file:
-        # In ASCII, which also holds half characters, so that a label names its rollout exactly.
-        file.write(json.dumps(label.to_dict()).encode() + b"\n")
