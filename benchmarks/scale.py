@@ -1,7 +1,6 @@
 """Measure scoring by many workers: `python benchmarks/scale.py`.
 
-How much faster two workers are than one, what an engine costs beside the work, and how many turns at a judge
-can be handed out. Prints tables and writes them into benchmarks/RESULTS.md.
+How much faster two workers are than one, and what a backend costs beside the work. Prints tables and writes them into benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -44,17 +43,15 @@ from harness import (
 
 from assay import MathRubric, Rubric
 from assay.backends import Processes, RayTasks, score_shards
-from assay.backends.engine import Results, Site, Stopping
-from assay.backends.job import Job
-from assay.backends.shards import Shard
-from assay.backends.work import score_shard
+from assay.backends.driver import Results, TakeTask
+from assay.backends.worker import Job, score_shard
 from assay.runs import Summary, score_rows
 from assay.tables import rows_of
 
-# Score a file of rollouts by one engine, and print what it took: `scale.py --worker scale ENGINE RUBRIC ROWS FOLDER`.
+# Score a file of rollouts by one backend, and print what it took: `scale.py --worker scale BACKEND RUBRIC ROWS FOLDER`.
 
-# ENGINE is `alone`, `processes:N` or `ray:N`; RUBRIC is `cheap`, `math` or `integers`. Prints JSON: wall seconds, and CPU
-# seconds of this process, of the others, and of the engine's start.
+# BACKEND is `alone`, `processes:N` or `ray:N`; RUBRIC is `cheap`, `math` or `integers`. Prints JSON: wall seconds, and CPU
+# seconds of this process, of the others, and of the backend's start.
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -83,15 +80,15 @@ RUBRICS = {"cheap": cheap, "math": math, "integers": math}
 
 
 def scale_main() -> None:
-    engine, rubric, path, folder = sys.argv[1:]
-    kind, _, workers = engine.partition(":")
+    backend, rubric, path, folder = sys.argv[1:]
+    kind, _, workers = backend.partition(":")
     make = RUBRICS[rubric]
     before = time.process_time()
     started = time.perf_counter()
     if kind == "alone":
         summary = asyncio.run(score_rows(make()[0], rows_of(path), folder=folder))
     elif kind == "processes":
-        summary = score_shards(make, [path], folder, engine=Processes(int(workers)))
+        summary = score_shards(make, [path], folder, backend=Processes(int(workers)))
     else:
         print(json.dumps(_by_ray(make, path, folder, int(workers))))
         return
@@ -108,7 +105,7 @@ def _by_ray(make: Any, path: str, folder: str, workers: int) -> Mapping[str, flo
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
     start = {"start_wall": time.perf_counter() - started, "start": _all_cpu()}
     driver, began = time.process_time(), time.perf_counter()
-    summary = score_shards(make, [path], folder, engine=RayTasks(workers=workers))
+    summary = score_shards(make, [path], folder, backend=RayTasks(workers=workers))
     taken = {"wall": time.perf_counter() - began, "driver": time.process_time() - driver}
     others = _all_cpu() - start["start"] - taken["driver"]
     ray.shutdown()
@@ -137,15 +134,15 @@ def _all_cpu() -> float:
 
 
 class Here:
-    """An engine that does the work itself."""
+    """A backend that does the work itself."""
 
     @contextmanager
-    def opened(self) -> Generator[Site]:
-        yield Site(1, "127.0.0.1")
+    def opened(self) -> Generator[int]:
+        yield 1
 
-    def run(self, job: Job, shards: Sequence[Shard], stopping: Stopping) -> Results:
-        for shard in shards:
-            yield score_shard(job, shard)
+    def run(self, job: Job, take: TakeTask) -> Results:
+        while (task := take()) is not None:
+            yield score_shard(job, task)
 
 
 def shard_main() -> None:
@@ -157,7 +154,7 @@ def shard_main() -> None:
         asyncio.run(score_rows(rubric, rows_of(path), folder=run))
 
     def by_shard(path: str, run: Path) -> None:
-        score_shards(make, [path], run, engine=Here())
+        score_shards(make, [path], run, backend=Here())
 
     ways: dict[str, Callable[[str, Path], None]] = {"alone": alone, "shard": by_shard}
     taken: dict[str, list[float]] = {way: [] for way in ways}
@@ -169,7 +166,7 @@ def shard_main() -> None:
     print(json.dumps(taken))
 
 
-# What is measured of many workers: the gain of a second one, the cost of an engine, and the turns at a judge.
+# What is measured of many workers: the gain of a second one, and the cost of a backend.
 
 # Runs are in fresh processes of their own, with workers that are started for them, and CPU seconds are those of all
 # processes. One worker and two take turns, and the fastest round of each counts; shards take turns in one process.
@@ -214,19 +211,19 @@ class Found:
 
 
 def gain(sizes: Sizes, say: Say) -> Found:
-    """Two workers against one, and what each engine takes for the same rollouts."""
+    """Two workers against one, and what each backend takes for the same rollouts."""
     found = Found()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), say)
-        engines = ("processes:1", "processes:2") * sizes.rounds + ("alone", "ray:2")
+        backends = ("processes:1", "processes:2") * sizes.rounds + ("alone", "ray:2")
         taken: dict[str, Taken] = {}
-        for engine in engines:
+        for backend in backends:
             try:
-                took = bench.run(engine, "cheap", sizes.rows)
-                taken[engine] = min(took, taken.get(engine, took), key=itemgetter("wall"))
+                took = bench.run(backend, "cheap", sizes.rows)
+                taken[backend] = min(took, taken.get(backend, took), key=itemgetter("wall"))
             except RuntimeError as error:
-                found.notes.append(f"{engine} was not measured: {error}")
-    rate = {engine: sizes.rows / took["wall"] for engine, took in taken.items()}
+                found.notes.append(f"{backend} was not measured: {error}")
+    rate = {backend: sizes.rows / took["wall"] for backend, took in taken.items()}
     found.rows.append(
         Row(
             f"{sizes.rows:,} cheap rollouts, two workers",
@@ -239,25 +236,25 @@ def gain(sizes: Sizes, say: Say) -> Found:
     )
     driver = taken["processes:2"]["driver"] / sizes.rows * 1e6
     found.rows.append(Row("the driver alone, cutting and joining, CPU", driver, None, "µs a rollout"))
-    found.tables.append(_engines(taken, sizes.rows))
+    found.tables.append(_backends(taken, sizes.rows))
     return found
 
 
-def _engines(taken: Mapping[str, Taken], rows: int) -> Table:
+def _backends(taken: Mapping[str, Taken], rows: int) -> Table:
     lines: list[tuple[str, ...]] = []
-    for engine, took in taken.items():
+    for backend, took in taken.items():
         cpu = took["driver"] + took["workers"]
         figures = (took["wall"], took["driver"], took["workers"])
         lines.append(
             (
-                engine,
+                backend,
                 *(f"{figure:.2f}" for figure in figures),
                 f"{1e6 * cpu / rows:.1f}",
                 f"{took['start']:.2f}" if "start" in took else "in the others",
             )
         )
-    headings = ("engine", "wall s", "CPU s driver", "CPU s workers", "CPU µs a rollout", "CPU s start")
-    return Table(f"What {rows:,} cheap rollouts take, by engine:", headings, tuple(lines))
+    headings = ("backend", "wall s", "CPU s driver", "CPU s workers", "CPU µs a rollout", "CPU s start")
+    return Table(f"What {rows:,} cheap rollouts take, by backend:", headings, tuple(lines))
 
 
 def overhead(sizes: Sizes, say: Say) -> Found:
@@ -272,7 +269,7 @@ def overhead(sizes: Sizes, say: Say) -> Found:
             found.rows += [
                 Row(f"a shard of {SHARD:,}, {answers}: the work alone", work, None, "CPU s"),
                 Row("the same by a worker, part written and joined", whole, None, "CPU s"),
-                Row(f"engine overhead a shard, {answers}", share, None, "%", target=limit),
+                Row(f"backend overhead a shard, {answers}", share, None, "%", target=limit),
             ]
     return found
 
@@ -296,13 +293,13 @@ class Bench:
         self._say = say
         self._number = 0
 
-    def run(self, engine: str, rubric: str, rows: int) -> Taken:
+    def run(self, backend: str, rubric: str, rows: int) -> Taken:
         """What scoring so many rollouts takes. Raises `RuntimeError` when it cannot be done."""
         self._number += 1
         run = self._folder / f"run-{self._number}"
-        command = [sys.executable, *worker("scale.py:scale"), engine, rubric]
+        command = [sys.executable, *worker("scale.py:scale"), backend, rubric]
         command += [str(self._file(rows, of_many_forms=rubric == "math")), str(run)]
-        took = _told([*APART, *command] if engine.startswith("ray") else command, self._say)
+        took = _told([*APART, *command] if backend.startswith("ray") else command, self._say)
         if took["rows"] != rows:
             raise RuntimeError(f"{took['rows']} rows came of {rows}")
         subprocess.run(["rm", "-r", str(run)], check=True)

@@ -1233,7 +1233,7 @@ def runs(out: Recording) -> None:
     write_rows(out.work / "rows.jsonl", rows[:400])
     from recorded_rubrics import make  # written by `recording`, where workers find it
 
-    attempt(lambda: score_shards(make, [out.work / "rows.jsonl"], work / "shards", engine=Processes(2), rows=90))
+    attempt(lambda: score_shards(make, [out.work / "rows.jsonl"], work / "shards", backend=Processes(2), rows=90))
     out.lines("runs/shards", opened(work / "shards"))
     out.run("runs/shards files", work / "shards")
     killed(out, work / "killed")

@@ -103,7 +103,7 @@ PROGRAMS = {
         )
         from making import make
         open("rows.jsonl", "w").write('{"completion": "a"}\\n' * 4)
-        found = score_shards(make, ["rows.jsonl"], "run", engine=RayTasks(None, 1))
+        found = score_shards(make, ["rows.jsonl"], "run", backend=RayTasks(None, 1))
         assert found.score.mean == 1, found
         """,
     "server": """

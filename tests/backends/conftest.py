@@ -1,4 +1,4 @@
-"""Rows in files, a rubric that workers can make, and an engine that needs no worker."""
+"""Rows in files, a rubric that workers can make, and a backend that needs no worker."""
 
 import json
 from contextlib import contextmanager
@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from assay import Rubric
-from assay.backends.engine import Broken, Site
-from assay.backends.work import score_shard
+from assay.backends.worker import ShardFailure, score_shard
 from assay.runs import Run, score_rows
 from assay.tables import rows_of
 from assay.wording import described
@@ -38,7 +37,7 @@ def maker():
 
 
 class Here:
-    """An engine in this process. It may break off before a shard, as if it were killed.
+    """A backend in this process. It may break off before a shard, as if it were killed.
 
     With `make` it scores by what that gives, and not by a copy, so that a test sees what happens.
     """
@@ -50,23 +49,21 @@ class Here:
 
     @contextmanager
     def opened(self):
-        yield Site("127.0.0.1", 1)
+        yield 1
 
-    def run(self, job, shards, stopping):
-        for shard in shards:
-            if stopping():
-                return
+    def run(self, job, take):
+        while (task := take()) is not None:
             if len(self.begun) == self.breaks_off_after:
                 raise KeyboardInterrupt
-            self.begun.append(shard.number)
-            yield self.result(job, shard)
+            self.begun.append(task.shard.number)
+            yield self.result(job, task)
             yield None
 
-    def result(self, job, shard):
+    def result(self, job, task):
         try:
-            return score_shard(job if self.make is None else Uncopied(job, self.make), shard)
+            return score_shard(job if self.make is None else Uncopied(job, self.make), task)
         except Exception as error:  # noqa: BLE001
-            return Broken(shard.number, described(error))
+            return ShardFailure(task.shard.number, described(error))
 
 
 class Uncopied:

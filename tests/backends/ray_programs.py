@@ -1,5 +1,6 @@
 """What is done in Ray by the tests: `python ray_programs.py score|judged|stage ROWS FOLDER`."""
 
+import asyncio
 import json
 import sys
 import time
@@ -34,14 +35,20 @@ class Judged:
 
 def score(rows, folder):
     """Shards as tasks, gone on with where it was broken off."""
-    summary = score_shards(make, [rows], folder, engine=RayTasks(), rows=4, resume=True)
+    summary = score_shards(make, [rows], folder, backend=RayTasks(), rows=4, resume=True)
     return {"rollouts": summary.rollouts}
 
 
 def judged(rows, folder):
     """A judge that all tasks ask."""
-    with ModelServer("MET", latency=0.02) as judge:
-        summary = score_shards(Judged(judge.model), [rows], folder, engine=RayTasks(), rows=10)
+
+    async def answer(system, user):
+        while judge.most_at_once < 3:  # noqa: ASYNC110 - so that both tasks are there
+            await asyncio.sleep(0.01)
+        return "MET"
+
+    with ModelServer(answer, latency=0.02) as judge:
+        summary = score_shards(Judged(judge.model), [rows], folder, backend=RayTasks(), rows=10)
         return {"scored": summary.scored, "most": judge.most_at_once}
 
 

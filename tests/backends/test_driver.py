@@ -24,7 +24,7 @@ class TestSameRun:
         path = table(95)
         folder, expected = await alone(path)
         seen = []
-        found = score_shards(maker, [path], tmp_path / "many", engine=here(), rows=10, on_progress=seen.append)
+        found = score_shards(maker, [path], tmp_path / "many", backend=here(), rows=10, on_progress=seen.append)
         assert rows_of_run(tmp_path / "many") == rows_of_run(folder)
         keys = [row.key for row in Run.open(tmp_path / "many").rows()]
         assert keys == [(str(n), 0) for n in range(95)]
@@ -49,7 +49,7 @@ class TestSameRun:
         """Also where the rollouts of an example are in several shards, and the summary knows it."""
         path = table(40, **columns)
         folder, expected = await alone(path)
-        found = score_shards(maker, [path], tmp_path / "many", engine=here(), rows=6)
+        found = score_shards(maker, [path], tmp_path / "many", backend=here(), rows=6)
         assert rows_of_run(tmp_path / "many") == rows_of_run(folder)
         assert found == expected
         failures = lines_of(tmp_path / "many" / "failures.jsonl")
@@ -62,12 +62,12 @@ class TestSameRun:
         rows = [{"completion": "a", "answer": 1}, {"id": 0, "completion": "b", "answer": 1}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         with pytest.raises(RunError, match=r"shard 1 have an `id` .* shard 0 have no own one"):
-            score_shards(maker, [path], tmp_path / "run", engine=here(), rows=1)
+            score_shards(maker, [path], tmp_path / "run", backend=here(), rows=1)
 
     def test_a_sample_that_comes_twice_is_refused(self, maker, table, tmp_path, here):
         path = table(6, id=lambda n: n % 3, sample=lambda n: 0)
         with pytest.raises(RunError, match="example '0', sample 0, is in shard 1 and in one before"):
-            score_shards(maker, [path], tmp_path / "run", engine=here(), rows=3)
+            score_shards(maker, [path], tmp_path / "run", backend=here(), rows=3)
 
     def test_rollouts_to_compare_have_to_stand_together(self, table, tmp_path, here):
         """A group function sees all of an example; what lies in two shards it would not."""
@@ -78,15 +78,15 @@ class TestSameRun:
 
         make = given(Rubric([longest]))
         together = table(8, example_id=lambda n: n // 4)
-        found = score_shards(make, [together], tmp_path / "one", engine=here(), rows=2)
+        found = score_shards(make, [together], tmp_path / "one", backend=here(), rows=2)
         assert found.examples == 2
         apart = table(8, example_id=lambda n: n % 2)
         with pytest.raises(RunError, match=r"'longest' compares .* sort the rows by example"):
-            score_shards(make, [apart], tmp_path / "two", engine=here(), rows=1)
+            score_shards(make, [apart], tmp_path / "two", backend=here(), rows=1)
 
     def test_an_empty_file_is_an_empty_run(self, maker, tmp_path, here):
         (tmp_path / "rows.jsonl").write_text("")
-        found = score_shards(maker, [tmp_path / "rows.jsonl"], tmp_path / "run", engine=here())
+        found = score_shards(maker, [tmp_path / "rows.jsonl"], tmp_path / "run", backend=here())
         assert (found.rollouts, found.complete) == (0, True)
 
 
@@ -94,16 +94,16 @@ class TestGoingOn:
     def test_stopped_and_resumed_it_is_the_same_run(self, maker, table, tmp_path, here, rows_of_run):
         """Stopped after two of six shards; only the others are begun again."""
         path = table(60)
-        whole = score_shards(maker, [path], tmp_path / "whole", engine=here(), rows=10)
-        engine = here()
+        whole = score_shards(maker, [path], tmp_path / "whole", backend=here(), rows=10)
+        backend = here()
         first = score_shards(
-            maker, [path], tmp_path / "run", engine=engine, rows=10,
-            stopping=lambda: len(engine.begun) == 2,
+            maker, [path], tmp_path / "run", backend=backend, rows=10,
+            stopping=lambda: len(backend.begun) == 2,
         )  # fmt: skip
         assert (first.complete, first.rollouts) == (False, 20)
         rest, seen = here(), []
         again = score_shards(
-            maker, [path], tmp_path / "run", engine=rest, rows=10, resume=True,
+            maker, [path], tmp_path / "run", backend=rest, rows=10, resume=True,
             on_progress=seen.append,
         )  # fmt: skip
         assert rows_of_run(tmp_path / "run") == rows_of_run(tmp_path / "whole")
@@ -124,11 +124,11 @@ class TestGoingOn:
 
         make = given(Rubric([judge]))
         options = {"rows": 10, "resume": True}
-        found = score_shards(make, [path], tmp_path / "run", engine=here(make=make), **options)
+        found = score_shards(make, [path], tmp_path / "run", backend=here(make=make), **options)
         assert (found.unscored, found.complete) == (3, True)
         assert len(lines_of(tmp_path / "run" / "failures.jsonl")) == 3
         is_away.clear()
-        found = score_shards(make, [path], tmp_path / "run", engine=here(make=make), **options)
+        found = score_shards(make, [path], tmp_path / "run", backend=here(make=make), **options)
         assert (found.rollouts, found.unscored) == (30, 0)
         assert calls.total() == 33
         assert len(rows_of_run(tmp_path / "run")) == 30
@@ -139,50 +139,50 @@ class TestGoingOn:
         """The rows were joined, and the line that says so was not yet written; the first time and later."""
         path, folder = table(20), tmp_path / "run"
         manifest = folder / "manifest.jsonl"
-        whole = score_shards(maker, [path], folder, engine=here(), rows=10)
+        whole = score_shards(maker, [path], folder, backend=here(), rows=10)
         for _ in range(2):
             lines = manifest.read_text().splitlines(keepends=True)
             assert "joined" in lines[-1]
             manifest.write_text("".join(lines[:-1]))
-            again = score_shards(maker, [path], folder, engine=here(), rows=10, resume=True)
+            again = score_shards(maker, [path], folder, backend=here(), rows=10, resume=True)
             assert again == whole
 
     def test_parts_that_were_thrown_away_leave_it_to_one_process(self, maker, table, tmp_path, here):
         path, folder = table(20), tmp_path / "run"
-        score_shards(maker, [path], folder, engine=here(), rows=10)
+        score_shards(maker, [path], folder, backend=here(), rows=10)
         shutil.rmtree(folder / "parts")
         with pytest.raises(RunError, match="has no parts any more"):
-            score_shards(maker, [path], folder, engine=here(), rows=10, resume=True)
+            score_shards(maker, [path], folder, backend=here(), rows=10, resume=True)
         assert len(Run.open(folder)) == 20
 
     def test_what_is_finished_is_not_begun_again(self, table, tmp_path, here):
         """Nothing failed, so there is nothing to do."""
         make, path = given(Rubric([len_of])), table(9)
-        whole = score_shards(make, [path], tmp_path / "run", engine=here(), rows=3)
+        whole = score_shards(make, [path], tmp_path / "run", backend=here(), rows=3)
         (tmp_path / "run" / "summary.json").unlink()  # as if it had been killed right then
-        engine = here()
-        again = score_shards(make, [path], tmp_path / "run", engine=engine, rows=3, resume=True)
-        assert (again, engine.begun) == (whole, [])
+        backend = here()
+        again = score_shards(make, [path], tmp_path / "run", backend=backend, rows=3, resume=True)
+        assert (again, backend.begun) == (whole, [])
 
     async def test_a_finished_run_goes_on_in_one_process_too(self, maker, table, tmp_path, here, rows_of_run):
         """It is a run like any other; then it is no longer one of shards."""
         path, folder = table(20), tmp_path / "run"
-        score_shards(maker, [path], folder, engine=here(), rows=10)
+        score_shards(maker, [path], folder, backend=here(), rows=10)
         before = rows_of_run(folder)
         about = Run.open(folder).about
         summary = await score_rows(maker()[0], rows_of(path), folder=folder, about=about, resume=True)
         assert summary.rollouts == 20
         assert rows_of_run(folder) == before
         with pytest.raises(RunError, match="gone on with by one process"):
-            score_shards(maker, [path], folder, engine=here(), rows=10, resume=True)
+            score_shards(maker, [path], folder, backend=here(), rows=10, resume=True)
 
     def test_the_data_may_have_moved(self, maker, table, tmp_path, here):
         """It is known by what is in it."""
         path = table(20)
         with pytest.raises(KeyboardInterrupt):
-            score_shards(maker, [path], tmp_path / "run", engine=here(1), rows=5)
+            score_shards(maker, [path], tmp_path / "run", backend=here(1), rows=5)
         moved = path.rename(tmp_path / "moved.jsonl")
-        found = score_shards(maker, [moved], tmp_path / "run", engine=here(), rows=5, resume=True)
+        found = score_shards(maker, [moved], tmp_path / "run", backend=here(), rows=5, resume=True)
         assert found.rollouts == 20
 
     @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ class TestGoingOn:
     def test_another_run_cannot_go_on(self, maker, table, tmp_path, here, change, why):
         path = table(20)
         with pytest.raises(KeyboardInterrupt):
-            score_shards(maker, [path], tmp_path / "run", engine=here(0), rows=5)
-        options = {"make": maker, "rows": 5, "resume": True, "engine": here(), **change}
+            score_shards(maker, [path], tmp_path / "run", backend=here(0), rows=5)
+        options = {"make": maker, "rows": 5, "resume": True, "backend": here(), **change}
         with pytest.raises(RunError, match=why):
             score_shards(paths=[path], folder=tmp_path / "run", **options)
 
@@ -208,7 +208,7 @@ class TestGoingOn:
         path = table(3)
         folder, _ = asyncio.run(alone(path))
         with pytest.raises(RunError, match="is not in shards: go on with it without them"):
-            score_shards(maker, [path], folder, engine=here(), resume=True)
+            score_shards(maker, [path], folder, backend=here(), resume=True)
 
 
 class TestMishaps:
@@ -224,10 +224,10 @@ class TestMishaps:
 
         make = given(Rubric([count]))
         with pytest.raises(KeyboardInterrupt):
-            score_shards(make, [path], tmp_path / "run", engine=here(make=make), rows=10)
+            score_shards(make, [path], tmp_path / "run", backend=here(make=make), rows=10)
         again = calls.copy()
-        engine = here(make=make)
-        score_shards(make, [path], tmp_path / "run", engine=engine, rows=10, resume=True)
+        backend = here(make=make)
+        score_shards(make, [path], tmp_path / "run", backend=backend, rows=10, resume=True)
         assert len(rows_of_run(tmp_path / "run")) == 30
         saved = [n for n in range(30) if calls[f"it is {n}"] == again[f"it is {n}"]]
         # Rows are written in chunks of 1, 2, 4, …: 10, then 11 and 12; 13 to 16 were under way.
@@ -239,23 +239,23 @@ class TestMishaps:
         make = given(Rubric([calls_of(calls)]))
 
         class Killed(here):
-            def result(self, job, shard):
-                super().result(job, shard)
+            def result(self, job, task):
+                super().result(job, task)
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            score_shards(make, [path], tmp_path / "run", engine=Killed(make=make), rows=10)
-        engine = here(make=make)
-        found = score_shards(make, [path], tmp_path / "run", engine=engine, rows=10, resume=True)
+            score_shards(make, [path], tmp_path / "run", backend=Killed(make=make), rows=10)
+        backend = here(make=make)
+        found = score_shards(make, [path], tmp_path / "run", backend=backend, rows=10, resume=True)
         assert (found.rollouts, len(calls)) == (20, 20)
 
     def test_half_a_line_of_the_manifest_is_no_line(self, maker, table, tmp_path, here):
         path, folder = table(20), tmp_path / "run"
         with pytest.raises(KeyboardInterrupt):
-            score_shards(maker, [path], folder, engine=here(2), rows=5)
+            score_shards(maker, [path], folder, backend=here(2), rows=5)
         manifest = folder / "manifest.jsonl"
         manifest.write_bytes(manifest.read_bytes()[:-9])
-        found = score_shards(maker, [path], folder, engine=here(), rows=5, resume=True)
+        found = score_shards(maker, [path], folder, backend=here(), rows=5, resume=True)
         assert found.rollouts == 20
         assert all(map(json.loads, manifest.read_text().splitlines()))
 
@@ -263,37 +263,37 @@ class TestMishaps:
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "manifest.jsonl").write_text('{"format": "assay.shards/9"}\n')
         with pytest.raises(RunError, match=r"manifest\.jsonl:1 is no line of a manifest \(its format"):
-            score_shards(maker, [table(1)], tmp_path / "run", engine=here(), resume=True)
+            score_shards(maker, [table(1)], tmp_path / "run", backend=here(), resume=True)
 
     def test_a_part_that_is_not_what_was_written_is_done_again(self, maker, table, tmp_path, here):
         """A disk that changes a byte is found out by the hash."""
         path, folder = table(20), tmp_path / "run"
         with pytest.raises(KeyboardInterrupt):
-            score_shards(maker, [path], folder, engine=here(2), rows=5)
+            score_shards(maker, [path], folder, backend=here(2), rows=5)
         part = sorted((folder / "parts").glob("*.jsonl"))[0]
         part.write_bytes(part.read_bytes().replace(b"it is 0", b"it is 9"))
         with pytest.raises(RunError, match="shard 0 is not what its worker wrote: resume"):
-            score_shards(maker, [path], folder, engine=here(), rows=5, resume=True)
-        score_shards(maker, [path], folder, engine=here(), rows=5, resume=True)
+            score_shards(maker, [path], folder, backend=here(), rows=5, resume=True)
+        score_shards(maker, [path], folder, backend=here(), rows=5, resume=True)
         assert Run.open(folder).row("0").fields["completion"] == "it is 0"
 
     def test_data_that_shrinks_meanwhile_is_found_out(self, maker, table, tmp_path, here):
         path = table(20)
 
         class Truncating(here):
-            def result(self, job, shard):
+            def result(self, job, task):
                 os.truncate(path, 5)
-                return super().result(job, shard)
+                return super().result(job, task)
 
         with pytest.raises(RunError, match="4 of 4 shards could not be scored"):
-            score_shards(maker, [path], tmp_path / "run", engine=Truncating(), rows=5)
+            score_shards(maker, [path], tmp_path / "run", backend=Truncating(), rows=5)
 
     def test_a_bad_line_stops_its_shard_alone(self, maker, tmp_path, here):
         path = tmp_path / "rows.jsonl"
         good = json.dumps({"completion": "it is 1", "answer": 1})
         path.write_text("\n".join([good] * 10 + ["{"] + [good] * 9) + "\n")
         with pytest.raises(RunError, match=r"1 of 2 shards .* shard 1: .*rows\.jsonl:11 is no JSON"):
-            score_shards(maker, [path], tmp_path / "run", engine=here(), rows=10)
+            score_shards(maker, [path], tmp_path / "run", backend=here(), rows=10)
 
     def test_a_rubric_that_cannot_travel_says_so(self, table, tmp_path):
         file = (tmp_path / "open").open("w")
@@ -308,7 +308,7 @@ class TestMishaps:
 def test_nobody_rehearses_with_workers(maker, table, tmp_path, here):
     """They would ask for real."""
     with dry_run(), pytest.raises(RunError, match="workers do not rehearse"):
-        score_shards(maker, [table(3)], tmp_path / "run", engine=here())
+        score_shards(maker, [table(3)], tmp_path / "run", backend=here())
 
 
 def len_of(completion):

@@ -22,23 +22,23 @@ async def test_two_workers_write_what_one_writes(table, tmp_path, alone, rows_of
     path = table(95, id=lambda n: n % 30)
     rubric = Rubric([lambda completion: "1" in completion], [0.5])
     folder, expected = await alone(path, rubric)
-    found = score_shards(given(rubric), [path], tmp_path / "many", engine=Processes(2), rows=20)
+    found = score_shards(given(rubric), [path], tmp_path / "many", backend=Processes(2), rows=20)
     assert rows_of_run(tmp_path / "many") == rows_of_run(folder)
     assert found == expected
 
 
 def test_a_shard_that_kills_its_workers_is_given_up(table, tmp_path, monkeypatch):
     """The others are done, and safe."""
-    monkeypatch.setattr("assay.backends.processes.ATTEMPTS", 2)
+    monkeypatch.setattr("assay.backends.driver.ATTEMPTS", 2)
 
     def deadly(completion):
         if completion == "it is 13":
             os.kill(os.getpid(), signal.SIGKILL)
         return 1.0
 
-    engine = Processes(2)
+    backend = Processes(2)
     with pytest.raises(RunError, match=r"1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"):
-        score_shards(given(Rubric([deadly])), [table(30)], tmp_path / "run", engine=engine, rows=10)
+        score_shards(given(Rubric([deadly])), [table(30)], tmp_path / "run", backend=backend, rows=10)
     assert len(list((tmp_path / "run" / "parts").glob("*.jsonl"))) == 2
 
 
@@ -77,7 +77,7 @@ DRIVER = """
         return Rubric([slow]), None
 
     if __name__ == "__main__":
-        score_shards(make, [sys.argv[1]], sys.argv[2], engine=Processes(2), rows=4, resume=True)
+        score_shards(make, [sys.argv[1]], sys.argv[2], backend=Processes(2), rows=4, resume=True)
 """
 
 

@@ -1,6 +1,7 @@
 """A real Ray, in a network of its own, gives the run that one process gives."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,8 @@ def cluster():
         keeper = subprocess.Popen(
             [*APART, sys.executable, str(HERE / "ray_keeper.py"), folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={"PATH": "/usr/bin:/bin", "HOME": folder, "RAY_DISABLE_IMPORT_WARNING": "1"},
+            env={"PATH": "/usr/bin:/bin", "HOME": folder, "RAY_DISABLE_IMPORT_WARNING": "1"}
+            | {name: value for name, value in os.environ.items() if name == "PYTHONPATH"},
         )  # fmt: skip
         with keeper:
             assert json.loads(keeper.stdout.readline()) == {"ready": True}

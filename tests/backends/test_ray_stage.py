@@ -3,7 +3,7 @@
 import pytest
 
 from assay import PerCriterionGrader, Rubric
-from assay.backends import PermitServer, RubricStage, given
+from assay.backends import RubricStage, given
 from assay.models import Limits, model_of
 from assay.testing import ModelServer
 
@@ -36,13 +36,13 @@ def test_a_mapping_of_arrays_will_do_too(stage):
     assert batch["completion"][1] == "it is 8"
 
 
-def test_a_limit_may_be_shared():
-    """One at a time, though the batch has six."""
+def test_actors_divide_a_limit():
+    """Four at once for two actors are two for each, though the batch has six."""
     arrow = pytest.importorskip("pyarrow")
-    with ModelServer("MET", latency=0.01) as judge, PermitServer() as permits:
-        model = model_of(judge.model, limits=Limits(concurrency=1))
+    with ModelServer("MET", latency=0.01) as judge:
+        model = model_of(judge.model, limits=Limits(concurrency=4))
         rubric = Rubric.from_dict([{"requirement": "Is it so?"}])
         make = given(rubric, PerCriterionGrader(model=model))
-        batch = RubricStage(make, permits.address)(arrow.table({"completion": list("abcdef")}))
+        batch = RubricStage(make, 2)(arrow.table({"completion": list("abcdef")}))
         assert batch.column("score").to_pylist() == [1.0] * 6
-        assert judge.most_at_once == 1
+        assert judge.most_at_once == 2

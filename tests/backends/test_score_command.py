@@ -17,14 +17,16 @@ from assay.runs import Run
 from assay.testing import ModelServer
 
 RUBRIC = [{"name": "has_one", "check": {"contains": "1"}}]
-SLOW = """
+HELD = """
 import time
+from pathlib import Path
 
-def slow(completion):
-    time.sleep(0.02)
+def held(completion):
+    while not completion.endswith("0") and not Path("go").exists():
+        time.sleep(0.01)
     return len(completion) / 8
 
-rubric = [slow]
+rubric = [held]
 """
 
 
@@ -116,9 +118,9 @@ def test_several_files_are_one_table_without_workers_too(score, table):
 @pytest.mark.slow
 def test_ctrl_c_once_finishes_what_is_begun_and_twice_stops(table, tmp_path):
     """Either way it says how to go on, and going on makes it whole."""
-    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "held.py").write_text(HELD)
     table(40, id=lambda n: f"q{n}")
-    typed = "score rows.jsonl -r slow:rubric -o run --backend processes --workers 2 --shard-rows 10"
+    typed = "score rows.jsonl -r held:rubric -o run --backend processes --workers 2 --shard-rows 10"
     command = [sys.executable, "-m", "assay", *shlex.split(typed)]
     code, said = interrupted(command, tmp_path, times=1)
     assert code == 130
@@ -129,12 +131,16 @@ def test_ctrl_c_once_finishes_what_is_begun_and_twice_stops(table, tmp_path):
     code, said = interrupted([*command, "--resume"], tmp_path, times=2)
     assert code == 130
     assert f"stopped at once; go on with: assay {typed} --resume" in said
+    (tmp_path / "go").touch()
     subprocess.run([*command, "--resume", "-q"], cwd=tmp_path, check=True, capture_output=True)
     assert len(Run.open(tmp_path / "run")) == 40
 
 
 def interrupted(command, folder, times):
-    """Press Ctrl-C, to all processes as a terminal does, once rows of a shard are written."""
+    """Press Ctrl-C, to all processes as a terminal does, once a shard has a row; the others wait for `go`.
+
+    What is pressed once lets them go on afterwards, so that however slow the machine is, no shard ends before.
+    """
     process = subprocess.Popen(
         command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         start_new_session=True,
@@ -145,7 +151,10 @@ def interrupted(command, folder, times):
         said = process.stderr.readline()
         if times > 1:
             os.killpg(process.pid, signal.SIGINT)
+        else:
+            (folder / "go").touch()
         said += process.stderr.read()
+    (folder / "go").unlink(missing_ok=True)
     return process.returncode, said
 
 

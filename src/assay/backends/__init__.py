@@ -1,13 +1,11 @@
-"""One run by many workers: shards in, the rows that one process would write out, each once.
+"""Backends score one run with many workers, and write the rows that one process would write, each once.
 
-driver      score_shards: the run
-plan        Plan: what is decided first; shards, pieces of the input; cutting, how they are made
-job         Job: what a worker has to know; work, score_shard: the one function that every engine runs
-engine      Engine: whoever has shards scored; processes, on this machine; rays, as tasks of Ray
-manifest    Manifest: which shards are done; sharded, a run's folder meanwhile; joining, parts into a run
-permits     PermitServer: one gate and one purse for all workers; client and shared, a worker's side
-watch       ShardWatch: how far it is
-ray_stage   RubricStage: a rubric in a pipeline of Ray Data
+driver       score_shards: hands out shards; Backend: what has them scored
+shards       Shard: a piece of the input, and how files are cut into them
+worker       score_shard: what every worker does with a shard
+sharded_run  the folder of a run in shards, and how its parts become one run
+processes    Processes: workers on this machine
+ray_tasks    RayTasks: workers of a Ray cluster; RubricStage: a rubric in a pipeline of Ray Data
 
 The names load when first used.
 """

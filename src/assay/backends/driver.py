@@ -1,37 +1,68 @@
-"""score_shards: a run by many workers, with the rows that one process would write, each once.
+"""score_shards scores files with many workers, and writes the rows that one process would write, each once.
 
 While it runs, its folder holds
 
     run.json         what is run
     manifest.jsonl   a line a finished shard: what is not here does not count
-    parts/           the rows of a finished shard, under a name that no other attempt has
+    parts/           the rows of a finished shard, under a name that no other attempt has, and what it has spent
     scratch/         the rows of shards that are under way
 
 Once every shard is done the parts become one `rollouts.jsonl`, those that failed are listed in
-`failures.jsonl` too, and the folder is a run like any other. Parts with errors stay until somebody resumes.
+`failures.jsonl` too, and the folder is a run like any other. Parts with errors stay until the run is resumed.
+
+Workers do not talk to each other: what an endpoint bears is divided evenly among them at the start, and what may be
+spent is handed out with the shards.
 """
 
+import json
+import secrets
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
 
-from assay.backends.cutting import ROWS
-from assay.backends.engine import Broken, Engine, Site, Stopping
-from assay.backends.job import Job, Make, Permits, packed
-from assay.backends.permits import PermitServer
-from assay.backends.plan import Plan
-from assay.backends.processes import Processes
-from assay.backends.sharded import ShardedRun
-from assay.backends.shared import take_in
-from assay.backends.watch import ShardWatch
-from assay.backends.work import Scored
+from assay.backends.sharded_run import ShardedRun, ShardPlan
+from assay.backends.shards import ROWS, Shard, files_about, files_of, shards_of
+from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, count_in, packed
+from assay.engine import Traits
 from assay.models.budgets import Ledger
+from assay.models.model import Usage
+from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused
-from assay.runs.metadata import RunAbout
-from assay.runs.pipeline import MOST_AT_ONCE, OnProgress, refuse_too_few
-from assay.runs.spending import SpendingLog
+from assay.runs.metadata import RubricAbout, RunAbout, judge_of
+from assay.runs.pipeline import EVERY_SECONDS, MOST_AT_ONCE, OnProgress, Progress, Stopping, refuse_too_few
+from assay.runs.row_rubrics import RowRubrics
+from assay.runs.spending import spent_by
 from assay.runs.summary import Summary
+
+ATTEMPTS: Final = 4
+"""Times that a shard is tried whose worker dies."""
+
+PATIENCE: Final = 0.2
+"""Seconds after which a backend that waits gives the driver a turn."""
+
+_SUMMED = ("done", "errors", "unscored", "hits", "calls", "tokens", "cost", "unpriced")
+
+TakeTask: TypeAlias = Callable[[], Task | None]
+"""Gives the next task for a worker that is free; None when there is none for now."""
+
+Results: TypeAlias = Generator[ShardResult | ShardFailure | None]
+"""What comes of shards, as it comes; None now and then while nothing does."""
+
+
+class Backend(Protocol):
+    """Scores shards in workers, in any order. A worker that dies is replaced, and its shard reported as failed."""
+
+    def opened(self) -> AbstractContextManager[int]:
+        """There is somewhere to work inside the block, for so many workers."""
+        ...
+
+    def run(self, job: Job, take: TakeTask) -> Results:
+        """Have tasks scored until there is none, and none under way. Closed early, workers are ended."""
+        ...
 
 
 def score_shards(
@@ -39,7 +70,7 @@ def score_shards(
     paths: Sequence[str | Path],
     folder: str | Path,
     *,
-    engine: Engine | None = None,
+    backend: Backend | None = None,
     rows: int = ROWS,
     mapping: Mapping[str, str] | None = None,
     about: RunAbout | None = None,
@@ -65,96 +96,152 @@ def score_shards(
     ledger = Ledger.current()
     if ledger is not None and ledger.is_dry_run:
         raise RunRefused("workers do not rehearse: let one process do it, with `score_rows`")
+    if backend is None:
+        from assay.backends.processes import Processes
+
+        backend = Processes()
     place = Folder(Path(folder).absolute())
     place.make()
-    lock = Lock(place.lock)
-    try:
-        plan = Plan.of(make, paths, rows=rows, mapping=mapping or {}, about=about)
-        run = ShardedRun(place, plan)
+    with closing(Lock(place.lock)):
+        rubric, grader = make()
+        shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
+        traits = Traits(waits=True) if shared is None else Traits.of(shared)
+        about = about or RunAbout.of("score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths)))
+        if about.rubric is None and shared is not None:
+            about = about.with_fields(rubric=RubricAbout.of(shared))
+        if about.judge is None:
+            about = about.with_fields(judge=judge_of(shared, grader))
+        shards = shards_of(paths, rows=rows, mapping=mapping)
+        run = ShardedRun(place, ShardPlan(about, shards, next(iter(traits.compares), "")))
         run.begin(resume=resume)
         if run.left:
-            watch = ShardWatch(on_progress, plan.rows, run.rows)
-            driver = _Driver(plan, run, watch, exchanges=exchanges)
-            driver.work(engine or Processes(), stopping, max_concurrent)
-        return run.summed_up()
-    finally:
-        lock.close()
+            may_ask = traits.waits or grader is not None
+            with backend.opened() as workers:
+                # A worker needs a call at least, so an endpoint that takes fewer at once has fewer workers.
+                workers = min(workers, Endpoint.least_concurrency() or workers) if may_ask else workers
+                ends = float("inf") if ledger is None else time.time() + ledger.deadline() - time.monotonic()
+                most = MOST_AT_ONCE if max_concurrent is None else max(1, max_concurrent // workers)
+                job = Job(
+                    str(place.path), about.to_dict(), packed(make), mapping or {},
+                    max_concurrent=most, workers=workers, exchanges=exchanges, may_ask=may_ask, ends=ends,
+                )  # fmt: skip
+                _Driver(run, job, shards, stopping, on_progress).work(backend)
+        return run.finish()
 
 
 class _Driver:
-    """Has what is left of a run scored."""
+    """Hands out what is left of a run, and counts what comes back."""
 
-    def __init__(self, plan: Plan, run: ShardedRun, watch: ShardWatch, *, exchanges: bool) -> None:
-        self._plan = plan
+    def __init__(
+        self, run: ShardedRun, job: Job, shards: Sequence[Shard], stopping: Stopping, on_progress: OnProgress | None
+    ) -> None:
         self._run = run
-        self._watch = watch
-        self._exchanges = exchanges
+        self._job = job
+        self._shards = shards
+        self._stopping = stopping
+        self._left = deque(run.left)
+        self._free = set(range(job.workers))
+        """The slots without a task."""
+        self._given: dict[int, Task] = {}
+        """The tasks under way, by shard."""
+        self._deaths: Counter[int] = Counter()
+        """How many workers died of a shard."""
         self._ledger = Ledger.current()
-
-    def work(self, engine: Engine, stopping: Stopping, max_concurrent: int | None) -> None:
-        broken: list[Broken] = []
-        with engine.opened() as site, self._permits(site) as server:
-            most = MOST_AT_ONCE if max_concurrent is None else max_concurrent // site.workers
-            job = self._job(server, max(1, most))
-            with closing(engine.run(job, self._run.left, stopping)) as results:
-                for result in results:
-                    if isinstance(result, Broken):
-                        broken.append(result)
-                    elif result is not None:
-                        self._take(result)
-                    self._watch.tell([] if server is None else server.progress())
-        self._watch.tell([], at_once=True)
-        self._refuse(broken)
-
-    @contextmanager
-    def _permits(self, site: Site) -> Generator[PermitServer | None]:
-        """Somebody to ask for permits, where there is something to ask for."""
-        if not self._plan.may_ask:
-            yield None
-            return
-        purse = self._purse()
-        money = None if purse is None else purse.dollars
-        spent = 0.0 if purse is None else purse.spent_before + purse.cost
-        rollout = None if purse is None else purse.rollout
-        with (
-            PermitServer(site.host, money=money, spent=spent, rollout=rollout) as server,
-            closing(SpendingLog(Folder.of(self._run.folder).spending, server.purse)),
-        ):
-            yield server
-
-    def _purse(self) -> Ledger | None:
+        limited = [each for each in self._ledger.chain() if each.dollars is not None] if self._ledger else []
+        self._purse = min(limited, key=lambda each: each.left, default=None)
         """The ledger around this run with the least money left; None where money is not limited."""
-        ledgers = () if self._ledger is None else self._ledger.chain()
-        limited = (each for each in ledgers if each.dollars is not None)
-        return min(limited, key=lambda each: each.left, default=None)
+        self._rollout = self._purse.rollout if self._purse else None
+        """Dollars that a rollout is known to cost; None until one has been paid for."""
+        self._is_broke = False
+        """Whether the last worker that came back had too little money for its shard."""
+        self._on_progress = on_progress
+        self._finished = Progress(done=run.rows, total=sum(shard.rows for shard in shards), kept=run.rows)
+        self._began = time.monotonic()
+        self._told = 0.0
 
-    def _job(self, server: PermitServer | None, max_concurrent: int) -> Job:
-        permits = None
-        if server is not None:
-            ends = None
-            if self._ledger is not None and self._ledger.deadline() < float("inf"):
-                ends = time.time() + self._ledger.deadline() - time.monotonic()
-            permits = Permits(server.address, self._purse() is not None, ends)
-        return Job(
-            str(self._run.folder),
-            self._plan.about.to_dict(),
-            packed(self._plan.make),
-            self._plan.mapping,
-            max_concurrent,
-            self._exchanges,
-            permits,
-        )
-
-    def _take(self, scored: Scored) -> None:
-        self._run.take(scored)
-        self._watch.count(scored.progress)
-        if self._ledger is not None:
-            take_in(self._ledger, scored.counts)
-
-    def _refuse(self, broken: Sequence[Broken]) -> None:
+    def work(self, backend: Backend) -> None:
+        broken: list[ShardFailure] = []
+        with closing(backend.run(self._job, self._next)) as results:
+            for result in results:
+                if self._stopping():
+                    self._left.clear()
+                if result is not None:
+                    broken += self._hear(result)
+                self._tell()
+        self._tell(at_once=True)
         if broken:
-            first, shards = broken[0], len(self._plan.shards)
+            first = broken[0]
             raise RunError(
-                f"{len(broken)} of {shards} shards could not be scored; the first, shard {first.shard}: "
+                f"{len(broken)} of {len(self._shards)} shards could not be scored; the first, shard {first.shard}: "
                 f"{first.error}. What is done is safe: see to it, and resume"
             )
+
+    def _next(self) -> Task | None:
+        if self._stopping():
+            self._left.clear()
+        if not self._left or not self._free:
+            return None
+        dollars, rollout = None, None
+        if self._purse is not None:
+            dollars = max(0.0, self._purse.left - sum(task.dollars or 0.0 for task in self._given.values()))
+            rollout = self._rollout
+            shares = min(len(self._free), int(dollars // rollout)) if rollout else len(self._free)
+            if self._is_broke or not shares:
+                # What others do not need comes back with them; handed out in crumbs it would buy nothing.
+                if self._given:
+                    return None
+                shares = 1
+            dollars /= shares
+        shard, slot = self._left.popleft(), min(self._free)
+        self._free.remove(slot)
+        task = Task(shard, f"{shard.name}-{secrets.token_hex(4)}", slot, dollars, rollout)
+        self._given[shard.number] = task
+        return task
+
+    def _hear(self, result: ShardResult | ShardFailure) -> Sequence[ShardFailure]:
+        """Count what came of a task; the failure when the shard is given up."""
+        task = self._given.pop(result.shard)
+        self._free.add(task.slot)
+        if isinstance(result, ShardResult):
+            self._run.take(result)
+            self._finished = self._summed([result.progress])
+            self._rollout = max(self._rollout or 0.0, result.dearest) or None
+            self._is_broke = result.counts["errors"]["BudgetExceeded"] > 0
+            if self._ledger is not None:
+                count_in(self._ledger, result.counts)
+            return ()
+        if self._ledger is not None:
+            spent = spent_by(Path(self._job.folder) / "parts" / f"{task.part}.spending")
+            counts = {"calls": spent.calls, "hits": spent.hits, "cost": spent.cost or 0.0, "unpriced": spent.unpriced}
+            count_in(self._ledger, counts | {"usage": Usage(prompt=spent.prompt, completion=spent.completion)})
+        if not result.died:
+            return (result,)
+        self._deaths[result.shard] += 1
+        if self._deaths[result.shard] < ATTEMPTS:
+            self._left.appendleft(task.shard)
+            return ()
+        return (ShardFailure(result.shard, f"{ATTEMPTS} workers died of it, the last {result.error}"),)
+
+    def _tell(self, *, at_once: bool = False) -> None:
+        """Tell how far it is, if it is time."""
+        now = time.monotonic()
+        if self._on_progress is None or (not at_once and now - self._told < EVERY_SECONDS):
+            return
+        self._told = now
+        under_way: list[Progress] = []
+        for task in self._given.values():
+            path = Path(self._job.folder) / "parts" / f"{task.part}.progress"
+            try:
+                under_way.append(Progress(**json.loads(path.read_bytes())))
+            except (OSError, ValueError):
+                continue  # it has only begun, or is being written this moment
+        progress = self._summed(under_way)
+        seconds = now - self._began
+        fresh = progress.done - progress.kept
+        eta = max(0, (progress.total or 0) - progress.done) * seconds / fresh if fresh else None
+        self._on_progress(replace(progress, seconds=seconds, eta=eta))
+
+    def _summed(self, more: Sequence[Progress]) -> Progress:
+        """All shards that are done, and these."""
+        each = [self._finished, *more]
+        return replace(self._finished, **{name: sum(getattr(one, name) for one in each) for name in _SUMMED})

@@ -1,21 +1,33 @@
-"""Shard: a piece of an input that never changes, so that it can be scored anywhere, and again."""
+"""Shards are pieces of input files that never change, so that each can be scored anywhere, and again.
+
+JSON Lines are cut between lines, Parquet between row groups, and neither between two rollouts of one example that
+stand next to each other: they may have to be compared, and their mean has one variance.
+"""
 
 import hashlib
+import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from assay.runs.folder import RunRefused
+from assay.runs.metadata import data_about
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
 from assay.tables.table_readers import RepeatedFieldError, decoded, parquet_file, refuse_repeated
 from assay.wording import short_repr
 
+ROWS = 10_000
+"""Rows of a shard, unless said otherwise."""
 LINES = (".jsonl", ".ndjson")
+ENDINGS = (*LINES, ".parquet")
 
+_BLOCK = 1000
+"""Lines that are looked at together."""
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -38,15 +50,13 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """What the files that come of it begin with."""
+        """What the names of its files begin with."""
         return f"{self.number:06d}"
 
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """Its rows, with columns renamed as in `rows_of`."""
         raw = self._lines() if self.path.endswith(LINES) else self._groups()
-        if not mapping:
-            return raw
-        return rows_of(raw, mapping=mapping, where=f"{self.path}, shard {self.number}")
+        return rows_of(raw, mapping=mapping, where=f"{self.path}, shard {self.number}") if mapping else raw
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         with Path(self.path).open("rb") as file:
@@ -56,7 +66,7 @@ class Shard:
                 try:
                     row: object = decoded(line.decode())
                 except (ValueError, RecursionError) as error:
-                    row = self._odd(line, number, error)
+                    row = self._decoded_again(line, number, error)
                 if type(row) is dict:
                     yield cast("dict[str, Any]", row)
                 elif row is not None or line.strip():
@@ -65,16 +75,16 @@ class Shard:
                 if place >= self.end:
                     return
 
-    def _odd(self, line: bytes, number: int, error: Exception) -> object:
-        """A line that is no JSON as it stands: what follows a byte order mark, or None for a blank one."""
+    def _decoded_again(self, line: bytes, number: int, error: Exception) -> object:
+        """The row of a line that is not JSON as it stands but after a byte order mark; None of a blank line."""
         text = line.removeprefix(_MARK).strip()
         if not text:
             return None
         try:
             return decoded(text.decode())
-        except (ValueError, RecursionError) as still:
-            if isinstance(still, RepeatedFieldError):
-                raise RunRefused(f"{self.path}:{number} cannot be read: {still}") from None
+        except RepeatedFieldError as repeated:
+            raise RunRefused(f"{self.path}:{number} cannot be read: {repeated}") from None
+        except (ValueError, RecursionError):
             raise RunRefused(f"{self.path}:{number} is no JSON ({error}): mend it") from None
 
     def _groups(self) -> Iterator[dict[str, Any]]:
@@ -84,11 +94,123 @@ class Shard:
                 yield from batch.to_pylist()
 
 
+def shards_of(
+    paths: Sequence[str | Path], *, rows: int = ROWS, mapping: Mapping[str, str] | None = None
+) -> list[Shard]:
+    """All files in order, cut into shards of so many rows or a few more; `mapping` is that of `rows_of`."""
+    if rows < 1:
+        raise RunRefused(f"a shard of {rows} rows holds nothing: give 1 or more")
+    names = [(mapping or {}).get(name, name) for name in ("example_id", "id")]
+    shards: list[Shard] = []
+    first = 0
+    for path in files_of(paths):
+        cut = _cut_lines if path.name.endswith(LINES) else _cut_groups
+        for begin, end, line, count in cut(path, rows, names):
+            shards.append(Shard(len(shards), str(path), begin, end, line, first, count))
+            first += count
+    return shards
+
+
+def files_of(paths: Sequence[str | Path]) -> list[Path]:
+    """The files that are named, and those in folders that are named, in the order of their names."""
+    files: list[Path] = []
+    for path in (Path(path).absolute() for path in paths):
+        found = tables_in(path) if path.is_dir() else [path]
+        if not found:
+            raise RunRefused(f"{path} holds no {', '.join(ENDINGS)} file: name another folder")
+        files += found
+    for path in files:
+        if not path.is_file():
+            raise RunRefused(f"there is no file {path}: name JSON Lines or Parquet files")
+        if not path.name.endswith(ENDINGS):
+            raise RunRefused(
+                f"{path} is neither JSON Lines (.jsonl) nor Parquet, and nothing else can be cut "
+                "into shards: convert it"
+            )
+    return files
+
+
+def tables_in(folder: Path) -> list[Path]:
+    """The files in a folder that can be cut, in the order of their names."""
+    return sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
+
+
+def files_about(files: Sequence[str | Path]) -> dict[str, Any]:
+    """What several files go by, as if they were one."""
+    each = [data_about(path) for path in files]
+    if len(each) == 1:
+        return each[0]
+    prints = " ".join(str(data.get("fingerprint")) for data in each)
+    return {
+        "source": [str(path) for path in files],
+        "bytes": sum(data.get("bytes", 0) for data in each),
+        "fingerprint": hashlib.sha256(prints.encode()).hexdigest(),
+    }
+
+
+_Piece = tuple[int, int, int, int]
+"""Where a shard begins and ends, its line, and how many rows it has."""
+
+
+def _cut_lines(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
+    begin = end = count = 0
+    first = line = 1
+    last = b""
+    with path.open("rb") as file:
+        # Many lines at a time while the shard needs more; then one by one, to see where it may end.
+        while block := list(islice(file, max(1, min(_BLOCK, rows - count)))):
+            if count >= rows and not block[0].isspace() and not _same_example(last, block[0], names):
+                yield begin, end, first, count
+                begin, first, count = end, line, 0
+            line += len(block)
+            count += len(block) - sum(map(bytes.isspace, block))
+            end += sum(map(len, block))
+            last = next((text for text in reversed(block) if not text.isspace()), last)
+    if count:
+        yield begin, end, first, count
+
+
+def _cut_groups(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
+    begin = count = 0
+    with parquet_file(path) as file:
+        for group in range(file.num_row_groups):
+            if count >= rows and not _continues(file, group, names):
+                yield begin, group, 0, count
+                begin, count = group, 0
+            count += file.metadata.row_group(group).num_rows
+        if count:
+            yield begin, file.num_row_groups, 0, count
+
+
+def _continues(file: Any, group: int, names: Sequence[str]) -> bool:
+    """Whether an example goes on from the row group before into this one."""
+    there = [name for name in names if name in file.schema_arrow.names]
+    if not there:
+        return False
+    before, after = (file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group))
+    example = _example(before[-1], there) if before and after else None
+    return example is not None and example == _example(after[0], there)
+
+
+def _same_example(one: bytes, other: bytes, names: Sequence[str]) -> bool:
+    try:
+        rows: list[Any] = [json.loads(one), json.loads(other)]
+    except (ValueError, RecursionError):
+        return False  # the worker that reads the shard says what is wrong with the line
+    if not all(isinstance(row, dict) for row in rows):
+        return False
+    example = _example(rows[0], names)
+    return example is not None and example == _example(rows[1], names)
+
+
+def _example(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
 class ShardNumbering(Numbering):
     """Gives the rows of a shard their keys, and remembers which examples there were.
 
-    An example that came in an earlier shard is counted from 0 again; whoever joins the parts sees to
-    that.
+    An example that came in an earlier shard is counted from 0 again; that is mended when the parts are joined.
     """
 
     def __init__(self, shard: Shard) -> None:
@@ -112,14 +234,13 @@ class ShardNumbering(Numbering):
 
     def fingerprints(self) -> "array[int]":
         """A number for each example, in ascending order."""
-        numbers = array("Q", b"".join(map(_hashed, self._examples)))
-        return array("Q", sorted(numbers))
+        return array("Q", sorted(array("Q", b"".join(map(_digest, self._examples)))))
 
 
 def fingerprint(example: str) -> int:
     """64 bits that stand for an example, in every process the same."""
-    return array("Q", _hashed(example))[0]
+    return array("Q", _digest(example))[0]
 
 
-def _hashed(example: str) -> bytes:
+def _digest(example: str) -> bytes:
     return hashlib.blake2b(example.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -93,7 +93,7 @@ def command(
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-    from assay.backends.cutting import files_about
+    from assay.backends.shards import files_about
     from assay.cli.runner import Runner
     from assay.cli.sources import judging_with, rubric_of
     from assay.runs import RunAbout, score_rows
@@ -139,7 +139,7 @@ def command(
 
 
 def _is_run(given: InputOptions) -> bool:
-    from assay.backends.cutting import tables_in
+    from assay.backends.shards import tables_in
     from assay.runs.folder import Folder
 
     if len(given.files) > 1 or given.data == "-":
@@ -190,7 +190,7 @@ class Rows:
 
 def _tables(name: str) -> list[str]:
     """The file of this name, or the files in the folder."""
-    from assay.backends.cutting import tables_in
+    from assay.backends.shards import tables_in
 
     if name == "-" or not Path(name).is_dir():
         return [name]
@@ -237,7 +237,7 @@ class Making:
 def _by_workers(given: InputOptions, make: Making, workers: WorkerOptions, runner: Runner) -> Work[Summary]:
     """Rows of tables, in shards."""
     from assay.backends import Processes, RayTasks, score_shards
-    from assay.backends.cutting import ROWS, files_about, files_of
+    from assay.backends.shards import ROWS, files_about, files_of
     from assay.cli.runner import say
     from assay.cli.sources import LOCAL, has_own_grader
     from assay.engine import Traits
@@ -257,9 +257,9 @@ def _by_workers(given: InputOptions, make: Making, workers: WorkerOptions, runne
     if workers.backend == "ray":
         if workers.ray_address is None and "RAY_ADDRESS" not in os.environ:
             say("starting Ray, which listens on all interfaces of this machine", quiet=runner.display.quiet)
-        engine = RayTasks(workers.ray_address, workers.workers)
+        backend = RayTasks(workers.ray_address, workers.workers)
     else:
-        engine = Processes() if workers.workers is None else Processes(workers.workers)
+        backend = Processes() if workers.workers is None else Processes(workers.workers)
     options: dict[str, Any] = {"concurrency": output.concurrency, "budget": make.judging.budget}
     about = RunAbout.of(
         "score",
@@ -279,7 +279,7 @@ def _by_workers(given: InputOptions, make: Making, workers: WorkerOptions, runne
             make,
             given.files,
             under.folder or "",
-            engine=engine,
+            backend=backend,
             rows=workers.shard_rows or ROWS,
             mapping=dict(given.mapping),
             about=about,

@@ -5,7 +5,7 @@ import threading
 import time
 from bisect import insort
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 Outcome: TypeAlias = Literal["answered", "refused", "failed"]
@@ -61,6 +61,22 @@ class Limits:
         for name in ("requests_per_minute", "tokens_per_minute", "timeout", "deadline"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ValueError(f"{name} is {value!r}: give more than 0")
+
+    def share(self, part: int, parts: int) -> "Limits":
+        """What is left for one of several processes that ask the same endpoint; a call at once at least.
+
+        >>> [Limits(concurrency=3).share(part, 2).concurrency for part in (0, 1)]
+        [2, 1]
+        """
+        if parts == 1:
+            return self
+        calls, requests, tokens = self.concurrency, self.requests_per_minute, self.tokens_per_minute
+        return replace(
+            self,
+            concurrency=calls and max(1, calls // parts + (part < calls % parts)),
+            requests_per_minute=requests and requests / parts,
+            tokens_per_minute=tokens and tokens / parts,
+        )
 
 
 @dataclass(slots=True)

@@ -72,7 +72,8 @@ class Endpoint:
     _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
     _all: ClassVar["WeakSet[Endpoint]"] = WeakSet()
     _lock: ClassVar[threading.Lock] = threading.Lock()
-    _sharing: ClassVar[Callable[[str, Limits], Any] | None] = None
+    _share: ClassVar[tuple[int, int]] = (0, 1)
+    """Which part of the limits this process has, and of how many."""
 
     def __init__(self, where: str, limits: Limits | None = None) -> None:
         self.where = where
@@ -97,23 +98,36 @@ class Endpoint:
                 endpoint = cls._known[where, key] = cls(where, limits)
             elif limits is not None and limits != endpoint.limits:
                 endpoint.limits = limits
-                endpoint.limiter.bound(limits)
+                endpoint.limiter.bound(limits.share(*cls._share))
                 endpoint.breaker.outage = limits.outage
             return endpoint
 
     @classmethod
     @contextmanager
-    def sharing(cls, turns: Callable[[str, Limits], Any]) -> Generator[None]:
-        """Have every endpoint of this process take turns that many processes share."""
-        before, cls._sharing = cls._sharing, turns
+    def share(cls, part: int, parts: int) -> Generator[None]:
+        """Inside the block this process is one of several that divide the limits of every endpoint evenly."""
+        before = cls._share
         try:
+            cls._divide(part, parts)
             yield
         finally:
-            cls._sharing = before
+            cls._divide(*before)
+
+    @classmethod
+    def _divide(cls, part: int, parts: int) -> None:
+        if cls._share != (part, parts):
+            cls._share = part, parts
+            for endpoint in list(cls._all):
+                endpoint.limiter.bound(endpoint.limits.share(part, parts))
+
+    @classmethod
+    def least_concurrency(cls) -> int | None:
+        """The fewest calls at once that an endpoint of this process takes; None where none has such a limit."""
+        return min((one.limits.concurrency for one in list(cls._all) if one.limits.concurrency), default=None)
 
     def renew(self) -> None:
         """Start anew: in a forked child no call comes back to leave the places of the parent's calls."""
-        self.limiter = Limiter(self.limits)
+        self.limiter = Limiter(self.limits.share(*self._share))
         self.breaker = CircuitBreaker(self.where, self.limits.outage)
 
     def expect(self, calls: int) -> None:
@@ -131,7 +145,7 @@ class Endpoint:
         run_ends = ledger.deadline() if ledger is not None else NEVER
         ends, attempt, call = NEVER, 1, CallRecord()
         while True:
-            turns: Any = Endpoint._sharing(self.where, self.limits) if Endpoint._sharing else self.limiter
+            turns = self.limiter
             try:
                 async with asyncio.timeout(None if run_ends == NEVER else run_ends - time.monotonic()):
                     probes = await self._turn(turns, tokens, model, call, again=attempt > 1)
@@ -191,7 +205,7 @@ class Endpoint:
                 # Another error of the same words: one object would gather the tracebacks of all calls.
                 raise copy(error)
 
-    async def _turn(self, turns: Any, tokens: int, model: str, call: "CallRecord", *, again: bool) -> bool:
+    async def _turn(self, turns: Limiter, tokens: int, model: str, call: "CallRecord", *, again: bool) -> bool:
         """Wait until this endpoint may be asked; whether to probe if it is back."""
         while True:
             self._refuse_if_shut(model)
@@ -208,7 +222,7 @@ class Endpoint:
             turns.leave(None)
 
     async def _attempt(
-        self, send: SendAttempt, turns: Any, allowed: float, call: "CallRecord", *, probes: bool
+        self, send: SendAttempt, turns: Limiter, allowed: float, call: "CallRecord", *, probes: bool
     ) -> RawReply | _Failure:
         """What came of one attempt. A turn is held, and given back here."""
         start = time.monotonic()

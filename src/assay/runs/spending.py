@@ -110,20 +110,35 @@ _WIDTH = 256
 
 
 def spent_by(path: Path) -> Spending:
-    """What all sittings of a run have spent, as their log says; nothing where there is none."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
-        return NOTHING
+    """What all sittings of a run have spent, as their log says; nothing where there is none.
+
+    While a run is in shards, each attempt at one has a log of its own among the parts.
+    """
     total = NOTHING
-    for line in lines:
+    for log in (path, *path.parent.glob("parts/*.spending")):
         try:
-            data: dict[str, Any] = json.loads(line)
-            reserved = float(data.pop("reserved", 0.0))
-            total += Spending(**data) + Spending(cost=reserved)
-        except (ValueError, TypeError, AttributeError):
-            continue  # what is damaged here is still told by the rows
+            lines = log.read_bytes().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            try:
+                data: dict[str, Any] = json.loads(line)
+                reserved = float(data.pop("reserved", 0.0))
+                total += Spending(**data) + Spending(cost=reserved)
+            except (ValueError, TypeError, AttributeError):
+                continue  # what is damaged here is still told by the rows
     return total
+
+
+def fold_spending(path: Path) -> None:
+    """Put the logs of shards into the log of the run, as the line of one sitting."""
+    logs = list(path.parent.glob("parts/*.spending"))
+    if logs:
+        new = path.with_name(f"{path.name}.new")
+        new.write_bytes(json.dumps(spent_by(path).to_dict()).ljust(_WIDTH - 1).encode() + b"\n")
+        new.replace(path)
+        for log in logs:
+            log.unlink()
 
 
 def larger(one: Spending, other: Spending) -> Spending:

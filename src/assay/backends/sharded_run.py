@@ -1,0 +1,371 @@
+"""A ShardedRun keeps a run's folder while the run is in shards, and joins their parts into one run at the end.
+
+Each shard has numbered the rollouts of its examples from 0. Where no example is in two shards, which is so unless its
+rollouts stand apart in the data, parts are copied as they are. Else those that come again are counted on, as one
+process would have done.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from assay.backends.shards import Shard, fingerprint
+from assay.backends.worker import Done, ShardResult
+from assay.identity import hash_of
+from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.metadata import RunAbout
+from assay.runs.row import Key, RowForm, opening_of
+from assay.runs.saved_run import Run
+from assay.runs.spending import fold_spending, larger, spent_by
+from assay.runs.summary import Summary, Tally
+
+FORMAT = "assay.shards/1"
+
+_SLICES = 256
+"""How often examples that come again are looked for, each time with so small a share of all in memory."""
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """What is run, on which shards."""
+
+    about: RunAbout
+    shards: Sequence[Shard]
+    compares: str = ""
+    """The criterion that weighs the rollouts of an example against each other; empty when none does."""
+
+    @cached_property
+    def spec(self) -> str:
+        """The hash of what decides the results: rubric, judge, settings, data, and how it is cut."""
+        about, data = self.about, self.about.data
+        paths = list(dict.fromkeys(shard.path for shard in self.shards))
+        place = {path: number for number, path in enumerate(paths)}
+        return hash_of(
+            {
+                **{name: getattr(about, name) for name in ("kind", "model", "judge", "config")},
+                "rubric": None if about.rubric is None else about.rubric.hash,
+                "data": data.get("fingerprint", data),
+                "cuts": [[place[s.path], s.begin, s.end] for s in self.shards],
+            }
+        )
+
+
+class Manifest:
+    """The file `manifest.jsonl` of a run's folder: a line for the run, one a finished shard, one for the end.
+
+    A part counts when it has a line here, and not before. Only the driver writes to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "manifest.jsonl"
+        self.spec = ""
+        """The hash of what decides the results; empty when nothing was begun."""
+        self.shards = 0
+        """How many there are in all."""
+        self.done: dict[int, Done] = {}
+        """By number; of a shard that was done again, the last."""
+        self.joined: int | None = None
+        """The size of `rollouts.jsonl` once all parts are joined in it; None as long as they are not."""
+        self._size = whole_lines(self.path)
+        for where, _, line in numbered_lines(self.path, self._size):
+            try:
+                self._take(json.loads(line))
+            except (ValueError, TypeError, KeyError) as error:
+                raise RunError(f"{where} is no line of a manifest ({error}): restore it") from None
+
+    def _take(self, data: dict[str, Any]) -> None:
+        if "joined" in data:
+            self.joined = data["joined"]
+        elif self.spec:
+            self.done[data["shard"]] = Done(**data)
+        elif data["format"] == FORMAT:
+            self.spec, self.shards = data["spec"], data["shards"]
+        else:
+            raise ValueError(f"its format is {data['format']!r}, and not {FORMAT!r}")
+
+    def add(self, data: dict[str, Any]) -> None:
+        """Add a line, for good."""
+        self._take(data)
+        line = json.dumps(data).encode() + b"\n"
+        try:
+            with self.path.open("ab") as file:
+                file.truncate(self._size)  # half a line that a kill has left
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"{self.path} cannot be written ({error.strerror}): see to the disk, and resume") from None
+        self._size += len(line)
+
+
+class ShardedRun:
+    """One sitting of a run. What was done in earlier ones counts."""
+
+    def __init__(self, place: Folder, plan: ShardPlan) -> None:
+        self._place = place
+        self._plan = plan
+        self._manifest = Manifest(place.path)
+        self._parts = place.path / "parts"
+        self._scratch = place.path / "scratch"
+        self._fresh: dict[int, Tally] = {}
+        """What the shards of this sitting come to."""
+        self._models: set[str] = set()
+        """The ids of the models that answered in this sitting."""
+
+    @property
+    def left(self) -> list[Shard]:
+        """What is still to be scored."""
+        if self._is_joined:
+            return []
+        return [shard for shard in self._plan.shards if shard.number not in self._manifest.done]
+
+    @property
+    def rows(self) -> int:
+        """Rows that are done."""
+        return sum(done.rows for done in self._manifest.done.values())
+
+    @property
+    def _is_joined(self) -> bool:
+        return self._manifest.joined is not None and self._place.rollouts.exists()
+
+    def begin(self, *, resume: bool) -> None:
+        """Find out what is left. Raises `RunError` when the folder holds another run, or is not to be resumed."""
+        path, manifest, plan = self._place.path, self._manifest, self._plan
+        if not manifest.spec:
+            self._begin_anew()
+            return
+        if not resume:
+            raise RunRefused(f"{path} holds a run already: go on with it by resuming, or name another folder")
+        if manifest.spec != plan.spec:
+            cut = f"it was cut into {manifest.shards} shards, and is cut into {len(plan.shards)}"
+            raise RunRefused(
+                f"{path} holds another run, which cannot be gone on with: "
+                f"{'; '.join(self._place.about().differences(plan.about)) or cut}. Give what it "
+                "was started with, or name another folder"
+            )
+        if self._is_joined:
+            if self._place.rollouts.stat().st_size != manifest.joined:
+                raise RunRefused(f"{path} was gone on with by one process: resume it without shards")
+            if not any(done.errors for done in manifest.done.values()):
+                return
+            # Back to the parts, since some rows are to be done again.
+            if not all(map(self._is_there, manifest.done.values())):
+                raise RunRefused(
+                    f"{path} has no parts any more, so only one process can do again what "
+                    "failed: resume it without shards"
+                )
+            manifest.add({"joined": None})
+            self._place.summary_json.unlink(missing_ok=True)
+            self._place.rollouts.unlink()
+        self._sort_parts()
+
+    def _begin_anew(self) -> None:
+        if self._place.has_rows:
+            raise RunRefused(
+                f"{self._place.path} holds a run that is not in shards: go on with it without them, or "
+                "name another folder"
+            )
+        for folder in (self._parts, self._scratch):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        self._place.spending.unlink(missing_ok=True)
+        self._place.write_about(self._plan.about)
+        self._manifest.add({"format": FORMAT, "spec": self._plan.spec, "shards": len(self._plan.shards)})
+
+    def _sort_parts(self) -> None:
+        """Keep the parts that are well. What is not, the next attempt at the shard goes on from."""
+        for folder in (self._parts, self._scratch):
+            folder.mkdir(exist_ok=True)
+        done = self._manifest.done
+        for part in list(done.values()):
+            if part.errors or not self._is_there(part):
+                del done[part.shard]
+        kept = {part.part for part in done.values()}
+        for path in sorted(self._parts.glob("*-*")):
+            name = path.name.partition("-")[0]
+            if path.stem in kept or path.suffix == ".spending" or not name.isdecimal():
+                continue
+            if path.suffix == ".jsonl" and int(name) not in done:
+                place = self._scratch / name
+                place.mkdir(exist_ok=True)
+                path.replace(Folder.of(place).rollouts)
+            else:
+                path.unlink()
+
+    def _is_there(self, done: Done) -> bool:
+        wanted = [".examples"] * done.named + [".failures"] * done.errors
+        path = self._parts / f"{done.part}.jsonl"
+        try:
+            return path.stat().st_size == done.size and all(path.with_suffix(name).stat().st_size for name in wanted)
+        except FileNotFoundError:
+            return False
+
+    def take(self, result: ShardResult) -> None:
+        """Count a shard as done."""
+        self._manifest.add(asdict(result.done))
+        self._fresh[result.shard] = result.tally
+        self._models.update(result.counts["models"])
+
+    def finish(self) -> Summary:
+        """What it comes to. Once all is done, the parts become the run that this was to be."""
+        about = self._place.about()
+        if (met := about.having_met(self._models)) is not about:
+            self._place.write_about(met)
+        if self._is_joined:
+            return self._finished()
+        done = [self._manifest.done[number] for number in sorted(self._manifest.done)]
+        _refuse_unlike(done)
+        repeated = _repeated(self._parts, done)
+        if repeated and self._plan.compares:
+            raise RunRefused(
+                f"criterion {self._plan.compares!r} compares the rollouts of an example, and there are "
+                "examples whose rollouts do not stand together: sort the rows by example"
+            )
+        # Tallies merge where no example is in two of them. Else, and of earlier sittings, rows are read.
+        tally = self._counted(part for part in done if repeated or part.shard not in self._fresh)
+        for number in sorted(() if repeated else self._fresh):
+            tally.merge(self._fresh[number])
+        found = tally.summary()
+        assert found is not None
+        found = found.with_fields(spent=larger(found.spent, spent_by(self._place.spending)))
+        if self.left:
+            return found.with_fields(complete=False)
+        _join(self._place, done, repeated)
+        return self._finished(found)
+
+    def _counted(self, parts: Iterable[Done]) -> Tally:
+        form = RowForm(self._plan.about.criteria)
+        tally = Tally()
+        for part in parts:
+            for where, _, line in numbered_lines(self._parts / f"{part.part}.jsonl", part.size):
+                tally.add(form.read(line, where))
+        return tally
+
+    def _finished(self, found: Summary | None = None) -> Summary:
+        """Save the summary and sweep up. What a kill prevents of this is done when it is resumed."""
+        size = self._place.rollouts.stat().st_size
+        if self._manifest.joined != size:
+            self._manifest.add({"joined": size})
+        fold_spending(self._place.spending)
+        found = (found or Run.open(self._place.path).summary()).with_fields(complete=True)
+        found.save(self._place.summary_json, size)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        if not any(done.errors for done in self._manifest.done.values()):
+            shutil.rmtree(self._parts, ignore_errors=True)
+        return found
+
+
+def _refuse_unlike(done: Sequence[Done]) -> None:
+    """Raise when some rows have an id, or a sample, and others do not: their keys might clash."""
+    for part in done:
+        for field, has in (("id", "named"), ("sample", "sampled")):
+            if getattr(part, has) != getattr(done[0], has):
+                here, there = ("an", "no") if getattr(part, has) else ("no", "an")
+                raise RunRefused(
+                    f"the rows of shard {part.shard} have {here} `{field}` of their own, and those of "
+                    f"shard {done[0].shard} have {there} own one: give every row one, or none"
+                )
+
+
+def _repeated(parts: Path, done: Sequence[Done]) -> set[int]:
+    """The fingerprints of examples that are in two shards or more."""
+    listed: list[array[int]] = []
+    for part in done:
+        if part.named:
+            listed.append(array("Q"))
+            listed[-1].frombytes((parts / f"{part.part}.examples").read_bytes())
+    repeated: set[int] = set()
+    width = (1 << 64) // _SLICES
+    for low in range(0, 1 << 64, width):
+        pieces = [numbers[bisect_left(numbers, low) : bisect_left(numbers, low + width)] for numbers in listed]
+        if len(set[int]().union(*pieces)) < sum(map(len, pieces)):
+            times = Counter(number for piece in pieces for number in piece)
+            repeated.update(number for number, count in times.items() if count > 1)
+    return repeated
+
+
+def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> None:
+    """Write `rollouts.jsonl`, and `failures.jsonl` where there are any; each whole, or not at all."""
+    parts, failures = place.path / "parts", place.path / "failures.jsonl"
+    renumber = _Renumbering(repeated)
+    with _whole(place.rollouts) as rows, _whole(failures) as failed:
+        for part in done:
+            path = parts / f"{part.part}.jsonl"
+            digest = hashlib.sha256()
+            with path.open("rb") as file:
+                for block in file if repeated else iter(lambda file=file: file.read(_BLOCK), b""):
+                    digest.update(block)
+                    rows.write(renumber.row(block, part) if repeated else block)
+            if digest.hexdigest() != part.sha256:
+                path.unlink()
+                raise RunError(
+                    f"the part of shard {part.shard} is not what its worker wrote: resume, which does it again"
+                )
+            if part.errors:
+                lines = path.with_suffix(".failures").read_bytes().splitlines(keepends=True)
+                failed.writelines(renumber.failure(line, part) for line in lines)
+            renumber.end_part()
+    if not failures.stat().st_size:
+        failures.unlink()
+
+
+class _Renumbering:
+    """Numbers the rollouts of examples that are in several parts, from one part to the next."""
+
+    def __init__(self, repeated: Collection[int]) -> None:
+        self._repeated = repeated
+        self._before: Counter[str] = Counter()
+        self._here: Counter[str] = Counter()
+        self._keys: set[Key] = set()
+
+    def row(self, line: bytes, part: Done) -> bytes:
+        """A row, with the number that its rollout has in the whole run."""
+        key = opening_of(line, f"shard {part.shard}").key
+        if fingerprint(key[0]) not in self._repeated:
+            return line
+        if not part.sampled:
+            self._here[key[0]] += 1
+            return self._moved(line, key)
+        if key in self._keys:
+            raise RunRefused(
+                f"example {key[0]!r}, sample {key[1]}, is in shard {part.shard} and in one before it: "
+                "give each rollout its own `sample`, or leave that out"
+            )
+        self._keys.add(key)
+        return line
+
+    def failure(self, line: bytes, part: Done) -> bytes:
+        """Another line about a row of this part, with the same number."""
+        key = opening_of(line, f"failures of shard {part.shard}").key
+        return line if part.sampled else self._moved(line, key)
+
+    def end_part(self) -> None:
+        self._before.update(self._here)
+        self._here.clear()
+
+    def _moved(self, line: bytes, key: Key) -> bytes:
+        example, sample = key
+        # In a line of ours it stands right after the example, in which quotes are escaped.
+        return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + self._before[example]), 1)
+
+
+@contextmanager
+def _whole(path: Path) -> Generator[IO[bytes]]:
+    """A file that is there whole once the block has ended well, and not before."""
+    new = path.with_name(f"{path.name}.new")
+    with new.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

@@ -1,0 +1,336 @@
+"""score_shard scores one shard in a worker; it may be killed at any moment and run again."""
+
+import hashlib
+import json
+import os
+import pickle
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeAlias
+
+from assay.backends.shards import Shard, ShardNumbering
+from assay.concurrency import run_sync
+from assay.criterion import Criterion
+from assay.engine import logging_once
+from assay.errors import RubricError
+from assay.graders.autograder import Autograder
+from assay.models.budgets import Ledger, counting_in
+from assay.models.retry import Endpoint
+from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.metadata import RunAbout
+from assay.runs.pipeline import Feed, OnProgress, Pipeline, Progress, Sink, Texts, Watch
+from assay.runs.row import Row, RowForm, data_of, opening_of
+from assay.runs.row_rubrics import RowRubrics
+from assay.runs.spending import SpendingLog
+from assay.runs.summary import Tally
+
+Make: TypeAlias = Callable[[], tuple[Any, Autograder | None]]
+"""Makes the rubric and the grader, in the process that uses them: connections do not travel."""
+
+PROGRESS_SECONDS = 1.0
+"""How often a worker writes down how far its shard is."""
+
+_ADVICE = "make it in a function of a module, and give that"
+_COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of a run has to know."""
+
+    folder: str
+    """Where parts are written; all workers see it."""
+    about: Mapping[str, Any]
+    """What `RunAbout.to_dict` gives."""
+    make: bytes
+    """A pickled `Make`."""
+    mapping: Mapping[str, str]
+    """What columns are called, as in `rows_of`."""
+    max_concurrent: int
+    """Rollouts that a worker has under way at once where a model is waited for."""
+    workers: int = 1
+    """How many there are, which divide the limits of endpoints among them."""
+    exchanges: bool = False
+    """Whether rows keep what judges were asked and said."""
+    may_ask: bool = False
+    """Whether models may be asked, so that spending has to be logged."""
+    ends: float = float("inf")
+    """When the time of the run is up, in seconds since 1970."""
+
+    def made(self) -> tuple[Any, Autograder | None]:
+        """The rubric and the grader, made once in a process."""
+        return _made(self.make)
+
+
+@cache
+def _made(make: bytes) -> tuple[Any, Autograder | None]:
+    return pickle.loads(make)()
+
+
+def packed(make: Make) -> bytes:
+    """A `Make` as bytes: by name where it has one that others can import, else, with cloudpickle, as it is."""
+    pickler: Any = pickle
+    advice = f"install 'assay[isolation]', or {_ADVICE}"
+    with suppress(ImportError):
+        pickler, advice = import_module("cloudpickle"), _ADVICE
+    try:
+        return pickler.dumps(make)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise RubricError(f"this rubric cannot be sent to other processes ({error}): {advice}") from error
+
+
+def given(rubric: Any, grader: Autograder | None = None) -> Make:
+    """A `Make` of what is there already."""
+    return partial(_given, rubric, grader)
+
+
+def _given(rubric: Any, grader: Autograder | None) -> tuple[Any, Autograder | None]:
+    return rubric, grader
+
+
+@dataclass(frozen=True)
+class Task:
+    """One attempt at a shard."""
+
+    shard: Shard
+    part: str
+    """What its files in the folder `parts` are called, without their endings; no other attempt has this name."""
+    slot: int = 0
+    """Which of the workers does it, for its share of the limits."""
+    dollars: float | None = None
+    """What it may spend; None is no limit."""
+    rollout: float | None = None
+    """Dollars that a rollout is known to cost."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A shard that was scored, and the part that came of it."""
+
+    shard: int
+    part: str
+    """What its files in the folder `parts` are called, without their endings."""
+    rows: int
+    errors: int
+    """Rows that have an error, and stand in the file of failures too."""
+    size: int
+    """Bytes of the part."""
+    sha256: str
+    named: bool
+    """Whether its rows say which example they belong to; else they go by their number."""
+    sampled: bool
+    """Whether they say which sample of it they are."""
+    seconds: float = 0.0
+    """That the worker took for it."""
+
+
+class ShardResult(NamedTuple):
+    """What a shard that is done comes to."""
+
+    done: Done
+    tally: Tally
+    progress: Progress
+    """Where it ended."""
+    counts: Mapping[str, Any]
+    """What its ledger counted."""
+    dearest: float
+    """Dollars that the dearest of its rollouts has cost."""
+
+    @property
+    def shard(self) -> int:
+        return self.done.shard
+
+
+@dataclass(frozen=True)
+class ShardFailure:
+    """A shard that could not be scored: not that rows in it have errors, but that it has no part."""
+
+    shard: int
+    error: str
+    died: bool = False
+    """Whether its worker died of it, so that another one may do better."""
+
+
+def score_shard(job: Job, task: Task) -> ShardResult:
+    """Score one shard and write its part whole, or not at all.
+
+    Rows go to a file in `scratch`. An attempt that was killed leaves it behind, and the next one goes on
+    from there. Once all rows are in it, it becomes a part, by a name that no other attempt has.
+    """
+    return run_sync(_score(job, task))
+
+
+async def _score(job: Job, task: Task) -> ShardResult:
+    shard, began = task.shard, time.monotonic()
+    part = Path(job.folder) / "parts" / f"{task.part}.jsonl"
+    progress_file = part.with_suffix(".progress")
+    seconds = None if job.ends == float("inf") else max(0.0, job.ends - time.time())
+    ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout)
+    # Where examples come once, as they mostly do, nothing need be kept of each.
+    tally = Tally(alone=not _begins_with_two_of_one(shard, job.mapping))
+    numbering = ShardNumbering(shard)
+    watch = Watch(_progress_writer(progress_file), shard.rows, ledger)
+    with ExitStack() as stack:
+        scratch = stack.enter_context(_scratch(Path(job.folder), shard.name))
+        stack.enter_context(Endpoint.share(task.slot, job.workers))
+        stack.enter_context(counting_in(ledger))
+        if job.may_ask:
+            stack.enter_context(closing(SpendingLog(part.with_suffix(".spending"), ledger)))
+        rows = Folder.of(scratch).rollouts
+        rubric, grader = job.made()
+        rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
+        with logging_once(), PartSink(rows, RunAbout.from_dict(job.about).criteria, tally, watch) as sink:
+            feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
+            pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, exchanges=job.exchanges)
+            await pipeline.run(feed.units(), None)
+        if feed.broken is not None:
+            raise feed.broken
+        if sink.rows != shard.rows:
+            raise RunRefused(
+                f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has "
+                f"{sink.rows:,}: leave data alone while it is scored"
+            )
+        if tally.summary() is None:
+            tally = sink.counted()
+        if sink.failures:
+            part.with_suffix(".failures").write_text("".join(sink.failures), encoding="utf-8")
+        if numbering.is_named:
+            part.with_suffix(".examples").write_bytes(numbering.fingerprints().tobytes())
+        with rows.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        rows.replace(part)
+        shutil.rmtree(scratch, ignore_errors=True)
+        progress_file.unlink(missing_ok=True)
+    done = Done(
+        shard.number,
+        task.part,
+        rows=shard.rows,
+        errors=len(sink.failures),
+        size=part.stat().st_size,
+        sha256=digest,
+        named=numbering.is_named,
+        sampled=numbering.is_sampled,
+        seconds=round(time.monotonic() - began, 3),
+    )
+    sums = Tally()
+    sums.merge(tally)  # without the few numbers an example, which need not travel
+    counts = {name: getattr(ledger, name) for name in _COUNTED}
+    return ShardResult(done, sums, watch.now(), counts, sink.dearest)
+
+
+def count_in(ledger: Ledger, counts: Mapping[str, Any]) -> None:
+    """Have a ledger, and those around it, count what was counted in another process."""
+    for each in ledger.chain():
+        for name, value in counts.items():
+            setattr(each, name, getattr(each, name) + value)
+
+
+def _begins_with_two_of_one(shard: Shard, mapping: Mapping[str, str]) -> bool:
+    """Whether the first two rows are rollouts of one example."""
+    numbering = ShardNumbering(shard)
+    keys = [numbering.key_of(row) for row in islice(shard.read(mapping), 2)]
+    return len(keys) == 2 and keys[0][0] == keys[1][0]
+
+
+def _progress_writer(path: Path) -> OnProgress:
+    last = time.monotonic()
+
+    def write(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            with suppress(OSError):  # a full disk is told of where rows are written
+                path.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+
+    return write
+
+
+@contextmanager
+def _scratch(folder: Path, name: str) -> Generator[Path]:
+    """The folder that an earlier attempt has left; a new one while another process may still write to that."""
+    place = folder / "scratch" / name
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = Lock(Folder.of(place).lock)
+    except RunError:
+        place = place.with_name(f"{name}-{secrets.token_hex(4)}")
+        place.mkdir()
+        lock = Lock(Folder.of(place).lock)
+    with closing(lock):
+        yield place
+
+
+class PartSink(Sink):
+    """A file, and the rows that are written to it. Those without an error that it holds stay."""
+
+    def __init__(self, path: Path, criteria: Sequence[Criterion], tally: Tally, watch: Watch) -> None:
+        super().__init__(None, None, watch)
+        self._path = path
+        self._form = RowForm(criteria)
+        self._tally = tally
+        self.failures: list[str] = []
+        """A line for every row that has errors: its key, and what they are."""
+        self.dearest = 0.0
+        """Dollars that the dearest row has cost."""
+        self.rows = self._keep_good()
+        """How many are in the file."""
+        self.is_fresh = not self.rows
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def _keep_good(self) -> int:
+        size = whole_lines(self._path)
+        if not size:
+            return 0
+        good = self._path.with_suffix(".good")
+        with good.open("wb") as file:
+            for where, _, line in numbered_lines(self._path, size):
+                key, _, has_errors = opening_of(line, where)
+                if not has_errors and key not in self._done:
+                    file.write(line)
+                    self._done.add(key)
+        good.replace(self._path)
+        self._tally = self.counted(self._tally)
+        return len(self._done)
+
+    def counted(self, tally: Tally | None = None) -> Tally:
+        """The rows of the file, counted."""
+        tally = tally or Tally()
+        for where, _, line in numbered_lines(self._path, whole_lines(self._path)):
+            tally.add(self._form.read(line, where))
+        return tally
+
+    def take(self, rows: Sequence[Row], texts: Texts) -> None:
+        lines = [self._form.written(row, text) for row, text in zip(rows, texts, strict=True)]
+        left = memoryview(b"".join(lines))
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            raise RunError(f"{self._path} cannot be written ({error.strerror}): see to the disk, and resume") from None
+        self.rows += len(rows)
+        self.dearest = max(self.dearest, *(row.spent.cost or 0.0 for row in rows))
+        before = self._watch.errors
+        super().take(rows, texts)
+        for row, line in zip(rows, lines, strict=True) if self._watch.errors > before else ():
+            if row.errors:
+                # From what was written, in which secrets are struck out.
+                data = data_of(line, "a row that was just written")
+                told = {name: data[name] for name in ("example", "sample", "errors")}
+                self.failures.append(json.dumps(told, separators=(",", ":")) + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            os.fsync(self._file)
+        finally:
+            os.close(self._file)
