@@ -13,12 +13,9 @@ from typing import Any, TypeVar
 from assay.cache.store import Item, Selection, Store
 from assay.errors import CacheError, MissingExtraError
 
-SCHEMA_VERSION = 1
-"""Goes up when what is stored changes; a store refuses a newer one than it knows."""
-APPLICATION_ID = 0x61737379
-"""Stands in the file's header, so that no other program's database is taken for ours."""
-BUSY_SECONDS, CONNECT_SECONDS = 60.0, 10
-"""How long to wait for another process that is writing, and for a server."""
+SCHEMA_VERSION = 1  # goes up when what is stored changes; a store refuses a newer one than it knows
+APPLICATION_ID = 0x61737379  # stands in the file's header, so that no other program's database is taken for ours
+BUSY_SECONDS, CONNECT_SECONDS = 60.0, 10  # how long to wait for another process that is writing, and for a server
 NETWORK_DISKS = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
     | {"orangefs", "panfs", "smb2", "smb3", "smbfs", "virtiofs", "wekafs"}

@@ -47,16 +47,11 @@ class VerdictKey:
     False
     """
 
-    question: str
-    """The criterion's `question_hash`."""
-    text: str
-    """The `text_hash` of all else the judge reads: the response, the query, a reference answer."""
-    judge: str
-    """The model and whatever else changes its answers: endpoint, temperature, reasoning effort."""
-    prompt: str
-    """The version of the prompt."""
-    sample: int = 0
-    """Which of several samples of one judge; without it k samples would collapse into one."""
+    question: str  # the criterion's `question_hash`
+    text: str  # the `text_hash` of all else the judge reads: the response, the query, a reference answer
+    judge: str  # the model and whatever else changes its answers: endpoint, temperature, reasoning effort
+    prompt: str  # the version of the prompt
+    sample: int = 0  # which of several samples of one judge; without it k samples would collapse into one
 
     def __post_init__(self) -> None:
         for name in ("question", "text", "judge", "prompt"):
@@ -77,17 +72,13 @@ class CachedVerdict:
     'MET'
     """
 
-    verdict: str | float
-    """The choice, number or whole reply the judge gave. Failures and cut-off replies are none."""
+    verdict: str | float  # the choice, number or whole reply the judge gave. Failures and cut-off replies are none
     reason: str = ""
-    usage: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Tokens by kind, as the endpoint counted them."""
-    cost: float | None = None
-    """US dollars paid for it, once; None when the price is not known."""
+    usage: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens by kind, as the endpoint counted them
+    cost: float | None = None  # US dollars paid for it, once; None when the price is not known
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Anything else worth keeping that JSON can hold: resolved model id, log-probabilities."""
-    created: float = field(default_factory=time.time)
-    """Seconds since 1970."""
+    created: float = field(default_factory=time.time)  # seconds since 1970
 
     def __post_init__(self) -> None:
         # A stored failure would be given as an answer for ever, and no one would see it.
@@ -123,12 +114,9 @@ Item: TypeAlias = tuple[VerdictKey, CachedVerdict]
 class Selection:
     """Which verdicts are meant; all of them unless narrowed."""
 
-    judge: str | None = None
-    """A judge as it stands in the keys; a `*` at the end stands for anything."""
-    before: float | None = None
-    """Only what was stored earlier than this, in seconds since 1970."""
-    question: str | None = None
-    """The `question_hash` of one criterion."""
+    judge: str | None = None  # A judge as it stands in the keys; a `*` at the end stands for anything
+    before: float | None = None  # only what was stored earlier than this, in seconds since 1970
+    question: str | None = None  # the `question_hash` of one criterion
 
     def terms(self) -> dict[str, object]:
         """The SQL conditions, with their arguments; a parameter is written as `?`."""
@@ -146,18 +134,13 @@ ALL = Selection()
 class CacheStats:
     """How much a store holds."""
 
-    where: str
-    """The file, or the database without its password."""
+    where: str  # the file, or the database without its password
     verdicts: int = 0
-    judges: Mapping[str, int] | None = None
-    """Verdicts by judge, most first."""
-    oldest: float | None = None
-    """Seconds since 1970; None when empty."""
+    judges: Mapping[str, int] | None = None  # verdicts by judge, most first
+    oldest: float | None = None  # seconds since 1970; None when empty
     newest: float | None = None
-    cost: float = 0.0
-    """US dollars these verdicts cost when they were judged, as far as prices were known."""
-    size: int = 0
-    """Bytes on disk."""
+    cost: float = 0.0  # US dollars these verdicts cost when they were judged, as far as prices were known
+    size: int = 0  # bytes on disk
 
 
 class Store:
@@ -174,8 +157,7 @@ class Store:
     _begin: str  # the statement that begins a transaction which writes
 
     def __init__(self, where: str) -> None:
-        self.where = where
-        """What to call it in messages."""
+        self.where = where  # what to call it in messages
         self.lock = threading.RLock()
         self._connection: Any = None
         _STORES.add(self)

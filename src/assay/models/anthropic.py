@@ -10,8 +10,7 @@ from assay.models.model import Reply, Request, Tool, Usage, json_schema
 from assay.models.openai import NO_FIELDS, SCHEMA, TEMPERATURE, Payload, messages_for, optional
 from assay.types import Message
 
-LONGEST_REPLY = 4096
-"""Tokens to write when the request names no limit; this endpoint insists on one."""
+LONGEST_REPLY = 4096  # tokens to write when the request names no limit; this endpoint insists on one
 _STOPS = {
     "end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop", "max_tokens": "length",
     "model_context_window_exceeded": "length", "refusal": "content_filter",

@@ -13,17 +13,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
 from assay.errors import BudgetExceeded
 from assay.models.limiter import WaitQueue
-from assay.models.model import NOTHING, Model, Usage, innermost
+from assay.models.model import NOTHING, Model, Usage, innermost, setting
 
-_SLACK = 1e-12
-"""Dollars by which sums may be off for the way they are added."""
+_SLACK = 1e-12  # dollars by which sums may be off for the way they are added
 
 
 class Ledger:
@@ -39,47 +38,31 @@ class Ledger:
         is_dry: bool = False,
         parent: "Ledger | None" = None,
     ) -> None:
-        self.dollars = dollars
-        """Dollars that may be spent; None is no limit."""
-        self.spent_before = spent
-        """Dollars of that money that were spent before, as in earlier sittings of a run."""
-        self.rollout = rollout
-        """Dollars that a rollout is known to cost; None when the first has to tell."""
+        self.dollars = dollars  # dollars that may be spent; None is no limit
+        self.spent_before = spent  # dollars of that money that were spent before, as in earlier sittings of a run
+        self.rollout = rollout  # dollars that a rollout is known to cost; None when the first has to tell
+        # Whether calls are counted, by estimate, and not made.
         self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)
-        """Whether calls are counted, by estimate, and not made."""
         self.ends = None if seconds is None else time.monotonic() + seconds
-        self.calls = 0
-        """Calls that the endpoint answered."""
-        self.retries = 0
-        """Attempts beyond the first of each call."""
-        self.hits = 0
-        """Replies that a cache had."""
-        self.shared = 0
-        """Replies taken over from an equal request that was under way."""
-        self.models: Counter[str] = Counter()
-        """Replies, by the id that the endpoint gave the model."""
-        self.errors: Counter[str] = Counter()
-        """Calls that came to nothing, by the name of the error."""
+        self.calls = 0  # calls that the endpoint answered
+        self.retries = 0  # attempts beyond the first of each call
+        self.hits = 0  # replies that a cache had
+        self.shared = 0  # replies taken over from an equal request that was under way
+        self.models: Counter[str] = Counter()  # replies, by the id that the endpoint gave the model
+        self.errors: Counter[str] = Counter()  # calls that came to nothing, by the name of the error
         self.usage = NOTHING
-        self.cost = 0.0
-        """Dollars, as far as prices are known."""
-        self.unpriced = 0
-        """Calls whose price is not known."""
-        self.most_calls = 0
-        """In a dry run: attempts that would be made if every one but the last of each call failed, every
-        reply had to be asked for again, and the endpoint complained about each optional part."""
-        self.most_cost = 0.0
-        """In a dry run: dollars if every reply had to be asked for again."""
-        self.reserved = 0.0
-        """Dollars set aside for calls that are under way."""
-        self.on_change: Callable[[], None] | None = None
-        """Called, under a lock, after anything that concerns money has changed."""
+        self.cost = 0.0  # dollars, as far as prices are known
+        self.unpriced = 0  # calls whose price is not known
+        # In a dry run: attempts that would be made if every one but the last of each call failed, every reply had
+        # to be asked for again and the endpoint complained about each optional part; and dollars, likewise.
+        self.most_calls, self.most_cost = 0, 0.0
+        self.reserved = 0.0  # dollars set aside for calls that are under way
+        self.on_change: Callable[[], None] | None = None  # called, under a lock, when anything about money has changed
         self._parent = parent
         self._lock = threading.Lock()
         self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
         self._ranks = count()
-        self._waiting: dict[int, None] = {}
-        """The ranks of the rollouts that wait, in the order in which they came and begin."""
+        self._waiting: dict[int, None] = {}  # the ranks of the rollouts that wait, in the order in which they begin
         self._under_way: set[RolloutSpending] = set()
         # What a rollout will cost is known from those before it: here, the most and the sum of what they needed.
         self._dearest, self._total, self._ended = rollout, rollout or 0.0, int(rollout is not None)
@@ -197,9 +180,8 @@ class Ledger:
 
     def _put_back(self, estimate: float) -> None:
         with self._lock:
-            self.reserved = max(0.0, self.reserved - estimate)
-            if self.reserved < _SLACK:
-                self.reserved = 0.0
+            left = self.reserved - estimate
+            self.reserved = left if left > _SLACK else 0.0
             self._changed()
         self._wake()
 
@@ -256,12 +238,6 @@ class Ledger:
                 self._ended += 1
         self._wake()
 
-    def __repr__(self) -> str:
-        return (
-            f"Ledger(calls={self.calls}, hits={self.hits}, retries={self.retries}, "
-            f"errors={sum(self.errors.values())}, usage={tuple(self.usage)}, cost={self.cost:.6f})"
-        )
-
 
 class RolloutSpending:
     """What one rollout has asked for so far, wherever its calls were made."""
@@ -282,10 +258,7 @@ class RolloutSpending:
 
     @classmethod
     async def begun(cls) -> "RolloutSpending | None":
-        """A rollout that begins now, or as soon as it can be paid for; None where money is no question.
-
-        Inside of another one it is part of that.
-        """
+        """A rollout that begins as soon as it can be paid for; None where money is no question, or inside another."""
         ledger = Ledger.current()
         if ledger is None or not ledger.needs_prices or _ROLLOUT.get() is not None:
             return None
@@ -300,14 +273,9 @@ class RolloutSpending:
             raise
         return rollout
 
-    @contextmanager
-    def inside(self) -> Generator[None]:
+    def inside(self) -> AbstractContextManager[None]:
         """What is asked inside the block is asked for this rollout."""
-        token = _ROLLOUT.set(self)
-        try:
-            yield
-        finally:
-            _ROLLOUT.reset(token)
+        return setting(_ROLLOUT, self)
 
     def end(self) -> None:
         """Let others begin."""
@@ -335,10 +303,7 @@ async def rollout_spending() -> AsyncGenerator[None]:
 
 
 def refuse_unpriced(models: Iterable[Model]) -> None:
-    """Raise `BudgetExceeded` when dollars are limited here and the price of one of these is not known.
-
-    Before a run, where one sentence says it; each call would be refused for the same reason.
-    """
+    """Raise `BudgetExceeded` before a run whose dollars are limited, when the price of one of these is not known."""
     ledger = Ledger.current()
     for model in map(innermost, models) if ledger is not None and ledger.needs_prices else ():
         # A model that does not speak of a price has no part in our ledger.
@@ -405,8 +370,5 @@ def count_here(**counts: Any) -> None:
 @contextmanager
 def counting_in(ledger: Ledger) -> Generator[Ledger]:
     """Have this ledger count what is asked of models inside the block."""
-    token = _LEDGER.set(ledger)
-    try:
+    with setting(_LEDGER, ledger):
         yield ledger
-    finally:
-        _LEDGER.reset(token)

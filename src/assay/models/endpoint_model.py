@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Set
+from dataclasses import replace
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.models.budgets import Ledger, count_here, without_a_price
@@ -57,7 +58,7 @@ class EndpointModel:
 
     @property
     def has_room(self) -> bool:
-        """Whether few enough wait to be sent that another would not wait long."""
+        """Whether another call would soon go out."""
         return self.endpoint.limiter.has_room
 
     def announce(self, calls: int) -> None:
@@ -68,7 +69,7 @@ class EndpointModel:
         try:
             first = await self._ask(request)
             try:
-                return first.read_as(read(first.text, request))
+                return first._replace(value=read(first.text, request))
             except Unreadable as error:
                 again = _again(request, first, error)
             # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
@@ -206,9 +207,10 @@ def _length(request: Request) -> int:
 def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:
     """The request with the reply that did not do, and what was wrong with it."""
     schema = "" if request.schema is None else schema_text(request.schema)
-    said = {"role": "assistant", "content": reply.text or "(nothing)"}
     # What is put in is not looked at again, so no words of the model are taken for a place to fill.
-    return request.asking(said, {"role": "user", "content": prompt("again").format(problem=problem, schema=schema)})
+    words = prompt("again").format(problem=problem, schema=schema)
+    said = {"role": "assistant", "content": reply.text or "(nothing)"}
+    return replace(request, messages=(*request.messages, said, {"role": "user", "content": words}))
 
 
 class Deduplicated:

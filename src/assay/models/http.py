@@ -9,7 +9,6 @@ import json
 import os
 import ssl
 import threading
-import zlib
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from functools import cache
@@ -30,8 +29,7 @@ except ImportError:
 LONGEST_BODY = 64 * 1024 * 1024
 """Bytes of a reply, also once it is decompressed; one with log-probabilities has a few million."""
 CONNECT_SECONDS = 30.0
-KEEP_ALIVE = 75.0
-"""Seconds that an idle connection is kept."""
+KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "assay"}
 
 
@@ -84,7 +82,7 @@ class HttpAddress:
                 ssl=self._tls, allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
             ) as response:  # fmt: skip
-                said = _unzipped(await _body(response), response.headers.get("Content-Encoding", ""))
+                said = await _body(response)
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise
@@ -113,37 +111,15 @@ def _split(url: str) -> SplitResult:
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:
     pieces: list[bytes] = []
-    total = response.content_length or 0
-    if total <= LONGEST_BODY:
-        total = 0
-        async for piece in response.content.iter_any():
-            total += len(piece)
-            pieces.append(piece)
-            if total > LONGEST_BODY:
-                break
-    return _bounded(b"".join(pieces), total)
-
-
-def _bounded(body: bytes, length: int) -> bytes:
-    if length > LONGEST_BODY:
-        # Refused and not tried again: the next one would be as long.
-        raise Refused(f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is")
-    return body
-
-
-def _unzipped(body: bytes, coding: str) -> bytes:
-    """Some servers compress what they were asked to leave as it is."""
-    if coding.strip().lower() not in ("gzip", "x-gzip", "deflate") or not body:
-        return body
-    unzipping = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    try:
-        # Bounded here and not afterwards: a million bytes can hold a thousand million.
-        text = unzipping.decompress(body, LONGEST_BODY + 1)
-    except zlib.error as error:
-        raise ConnectionError(f"a body that is no {coding} ({error})") from None
-    if len(text) <= LONGEST_BODY and not unzipping.eof:
-        raise ConnectionError(f"a body of {coding} that ends too soon")
-    return _bounded(text, len(text))
+    total = 0
+    # By the piece, and not afterwards: a million compressed bytes can hold a thousand million.
+    async for piece in response.content.iter_any():
+        total += len(piece)
+        pieces.append(piece)
+        if max(total, response.content_length or 0) > LONGEST_BODY:
+            # Refused and not tried again: the next one would be as long.
+            raise Refused(f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is")
+    return b"".join(pieces)
 
 
 class _Request(aiohttp.ClientRequest):
@@ -172,7 +148,6 @@ async def _session() -> aiohttp.ClientSession:
         # How many calls go at once is decided by the limiter, so there is no second limit here.
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
         request_class=_Request,
-        auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("Content-Type",),
     )

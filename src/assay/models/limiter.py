@@ -11,25 +11,17 @@ from typing import Literal, NamedTuple, TypeAlias
 Outcome: TypeAlias = Literal["answered", "refused", "failed"]
 """What came of a call: an answer, a plea to be left alone (429, 503), or anything else."""
 
-START, MOST = 16, 256
-"""Calls at once to begin with, and at most, where no limit is given."""
-SHORTEST_WINDOW, FEWEST_CALLS = 0.05, 8
-"""Seconds and calls that the limiter looks back on at least before it changes the number of calls."""
-SLOWER = 2.0
-"""With calls this much slower than the fastest, more at once are of no use."""
+START, MOST = 16, 256  # calls at once to begin with, and at most, where no limit is given
+SHORTEST_WINDOW, FEWEST_CALLS = 0.05, 8  # seconds and calls that the limiter looks back on at least
+SLOWER = 2.0  # with calls this much slower than the fastest, more at once are of no use
+# With no more than this share of the time in use spent on refusals, and no more than that share of calls refused, the
+# refusals do not come from too many calls at once: an endpoint that is full refuses nearly all that comes.
 REFUSED_TIME, REFUSED_CALLS = 0.25, 0.5
-"""With no more than this share of the time in use spent on refusals, and no more than that share of
-calls refused, the refusals do not come from too many calls at once: an endpoint that is full refuses
-nearly all that comes."""
-STEP = 1 / 16
-"""By how much the number grows once something was refused."""
-REST = 8
-"""Windows without a refusal before it grows again."""
-AHEAD = 4
-"""So many times as many calls as may go at once are under way, waiting or announced before there is no
-room. With half as many there are moments in which no call is left waiting."""
-BURST = 6.0
-"""Seconds' worth of a rate that may be used at once after a rest."""
+STEP = 1 / 16  # by how much the number grows once something was refused
+REST = 8  # windows without a refusal before it grows again
+# So many times as many calls as may go at once are under way, waiting or announced before there is no room.
+AHEAD = 4  # with half as many there are moments in which no call is left waiting
+BURST = 6.0  # seconds' worth of a rate that may be used at once after a rest
 
 
 @dataclass(frozen=True)
@@ -43,16 +35,11 @@ class Limits:
     concurrency: int | None = None
     """Calls under way at once, at most; fewer while the endpoint refuses. None finds it out."""
     requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    """Input and output tokens together."""
-    timeout: float = 180.0
-    """Seconds for one attempt. A call that hangs is given up then, and tried again."""
-    deadline: float = 900.0
-    """Seconds for a call with all its attempts, from the first on: waiting for its turn is free."""
-    attempts: int = 10
-    """Tries of one call in all."""
-    outage: float = 60.0
-    """Seconds that an endpoint may fail all calls before those that wait for it fail too."""
+    tokens_per_minute: float | None = None  # input and output tokens together
+    timeout: float = 180.0  # seconds for one attempt. A call that hangs is given up then, and tried again
+    deadline: float = 900.0  # seconds for a call with all its attempts, from the first on: waiting for its turn is free
+    attempts: int = 10  # tries of one call in all
+    outage: float = 60.0  # seconds that an endpoint may fail all calls before those that wait for it fail too
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "attempts"):
@@ -89,10 +76,8 @@ class _Window:
     failed: int = 0
     answered_seconds: float = 0.0
     refused_seconds: float = 0.0
-    held: float = 0.0
-    """Seconds of all calls that were under way, also of those not over."""
-    is_full: bool = False
-    """Whether a call had to wait."""
+    held: float = 0.0  # seconds of all calls that were under way, also of those not over
+    is_full: bool = False  # whether a call had to wait
 
 
 class Limiter:
@@ -112,10 +97,8 @@ class Limiter:
         self._typical, self._fastest = 0.0, float("inf")
         self._is_steep = True
         self._rest = 0
-        self.active = 0
-        """Calls under way."""
-        self.announced = 0
-        """Calls that will come, and keep others from being begun."""
+        self.active = 0  # calls under way
+        self.announced = 0  # calls that will come, and keep others from being begun
         self.bound(limits)
 
     def bound(self, limits: Limits) -> None:
@@ -123,8 +106,7 @@ class Limiter:
         self.requests = RateLimit(limits.requests_per_minute, clock=self._clock)
         self.tokens = RateLimit(limits.tokens_per_minute, clock=self._clock)
         self._most = float(limits.concurrency or MOST)
-        self.limit = float(limits.concurrency or START)
-        """How many calls may be under way now."""
+        self.limit = float(limits.concurrency or START)  # how many calls may be under way now
 
     def expect(self, calls: int) -> None:
         """Start from this many, where it is known that the endpoint bears it."""
@@ -146,11 +128,7 @@ class Limiter:
             self.announced += calls
 
     async def enter(self, tokens: int = 0, *, again: bool = False) -> None:
-        """Wait for the rates, then for a place; `tokens` is about how many the call will read and write.
-
-        A call that had a place before goes ahead of the others: at the end of a long queue its deadline
-        would pass, and all that failed once would be left for the end of a run.
-        """
+        """Wait for the rates, then for a place; `tokens` is about how many the call will read and write."""
         pause = max(self.requests.take(1), self.tokens.take(tokens))
         if pause:
             await asyncio.sleep(pause)
@@ -163,6 +141,7 @@ class Limiter:
                 self.active += 1
                 return
             self._window.is_full = True
+            # A call that had a place before goes ahead of the others, or its deadline would pass in a long queue.
             place = self._queue.join(rank=-1 if again else 0)
         await self._queue.wait(place)
 
@@ -262,9 +241,8 @@ class _Place(NamedTuple):
 class WaitQueue:
     """Tasks of any event loop that wait by rank, and in the order they came.
 
-    Limits belong to an endpoint, and event loops come and go: a synchronous method runs its own, a notebook has
-    another. An asyncio lock belongs to one loop and is dead with it, so the waiting is done here. The caller
-    locks around `join` and `serve`.
+    An asyncio lock belongs to one event loop, and loops come and go: a synchronous method runs its own. The
+    caller locks around `join` and `serve`.
     """
 
     def __init__(self, give_back: Callable[[], None]) -> None:

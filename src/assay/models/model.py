@@ -6,15 +6,15 @@ Everything between is such a function too, around another one. A model that cann
 `ModelError`; it never returns an empty or made-up reply.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import groupby
 from json import dumps
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -28,12 +28,11 @@ Source: TypeAlias = Literal["model", "cache", "flight"]
 
 
 class Tool(NamedTuple):
-    """A function that a model may ask to have called."""
+    """A function that a model may ask to have called; `parameters` is the JSON schema of its arguments, as text."""
 
     name: str
     description: str
     parameters: str
-    """The JSON schema of its arguments, as JSON text."""
 
 
 @dataclass(frozen=True)
@@ -49,30 +48,20 @@ class Request:
     ('You judge.', '<response>4</response>Is it even?', 2)
     """
 
-    messages: tuple[Message, ...]
-    """Mappings with `role` and `content`."""
+    messages: tuple[Message, ...]  # mappings with `role` and `content`
     schema: type[BaseModel] | None = None
     """What the reply is read as; None leaves it a text. Put the reason before the verdict."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
-    """What is wrong with a read reply that its schema cannot say; None when nothing is.
-
-    A complaint here is asked about once more and then raised as `OffMenu`."""
-    shared: int = 0
-    """How many leading messages other requests start with too; a cache breakpoint goes after them."""
-    temperature: float | None = 0.0
-    """None leaves it to the endpoint. Left out where a model refuses it."""
-    max_tokens: int | None = None
-    """Most tokens to write, thoughts included; None leaves it to the endpoint."""
+    """What is wrong with a read reply that its schema cannot say: asked about once more, then raised as `OffMenu`."""
+    shared: int = 0  # how many leading messages other requests start with too; a cache breakpoint goes after them
+    temperature: float | None = 0.0  # None leaves it to the endpoint; left out where a model refuses it
+    max_tokens: int | None = None  # most tokens to write, thoughts included; None leaves it to the endpoint
     seed: int | None = None
-    logprobs: int | None = None
-    """How many alternatives to give with each token; None asks for no log-probabilities."""
-    sample: int = 0
-    """Which of several answers to the same question this is. Each is asked, and cached, for itself."""
-    tools: tuple[Tool, ...] = ()
-    """What the model may ask to have called; its wishes are the reply's `tool_calls`."""
+    logprobs: int | None = None  # how many alternatives to give with each token
+    sample: int = 0  # which of several answers to the same question this is. Each is asked, and cached, for itself
+    tools: tuple[Tool, ...] = ()  # what the model may ask to have called, by the reply's `tool_calls`
     verbatim: bool = False
-    """For a model under test: messages go out one by one as they are, and the reply is taken as it
-    comes, cut off or declined."""
+    """For a model under test: messages go out one by one, and the reply is taken as it comes, cut off or declined."""
     question: str = field(default="", compare=False)
     """The hash of the criterion, to find its verdicts in a cache by; it decides no answer."""
     prompt: str = field(default="", compare=False)
@@ -82,26 +71,27 @@ class Request:
     def of(cls, system: str, *user: str, schema: type[BaseModel] | None = None) -> "Request":
         """One question: a system prompt and the parts of a user prompt, all but the last shared."""
         parts = tuple({"role": "user", "content": part} for part in user)
-        messages = ({"role": "system", "content": system}, *parts)
-        return cls(messages, schema, shared=len(messages) - 1)
+        return cls(({"role": "system", "content": system}, *parts), schema, shared=len(parts))
 
     @property
     def system(self) -> str:
         """The text of the system messages."""
-        return _text_of("system", self.messages)
+        return self._text_of("system")
 
     @property
     def user(self) -> str:
         """The text of the user messages."""
-        return _text_of("user", self.messages)
+        return self._text_of("user")
+
+    def _text_of(self, role: str) -> str:
+        said = (message["content"] for message in self.messages if message["role"] == role)
+        return "".join(text for text in said if isinstance(text, str))
 
     @cached_property
     def content(self) -> str:
         """All that decides the answer, as one text: equal requests have equal contents."""
-        parts = [
-            f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} ",
-            "" if self.schema is None else schema_text(self.schema),
-        ]
+        settings = f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} "
+        parts = [settings, "" if self.schema is None else schema_text(self.schema)]
         if self.tools or self.verbatim:
             # Only then, so that what was kept before there were any is found under its old key.
             return "".join([*parts, dumps([self.verbatim, self.tools, self.messages])])
@@ -113,15 +103,6 @@ class Request:
             # Each part has its length before it, so that no part can pass for two.
             parts.append(f"{role} {plain:d} {len(text)} {text}")
         return "".join(parts)
-
-    def asking(self, *messages: Message) -> "Request":
-        """The same request with more said after it."""
-        return replace(self, messages=(*self.messages, *messages))
-
-
-def _text_of(role: str, messages: Sequence[Message]) -> str:
-    said = (message["content"] for message in messages if message["role"] == role)
-    return "".join(text for text in said if isinstance(text, str))
 
 
 @cache
@@ -179,14 +160,10 @@ class Usage(NamedTuple):
     Usage(prompt=101, cached=80, completion=5, stored=0)
     """
 
-    prompt: int = 0
-    """Tokens read, those from the provider's cache included."""
-    cached: int = 0
-    """Of these, the tokens that came from the provider's cache."""
-    completion: int = 0
-    """Tokens written, thoughts included."""
-    stored: int = 0
-    """Of the tokens read, those that went into the provider's cache, where that has its price."""
+    prompt: int = 0  # tokens read, those from the provider's cache included
+    cached: int = 0  # of these, the tokens that came from the provider's cache
+    completion: int = 0  # tokens written, thoughts included
+    stored: int = 0  # of the tokens read, those that went into the provider's cache, where that has its price
 
     def __add__(self, other: object) -> "Usage":
         if not isinstance(other, Usage):
@@ -199,7 +176,7 @@ NOTHING = Usage()
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a million tokens.
+    """Dollars for a million tokens; input `cached` by the provider, or `stored` there, costs as any when None.
 
     >>> Price(input=2.0, cached=0.5, output=8.0).of(Usage(prompt=1000, cached=800, completion=100))
     0.0016
@@ -208,9 +185,7 @@ class Price:
     input: float
     output: float
     cached: float | None = None
-    """Input from the provider's cache; as `input` when None."""
     stored: float | None = None
-    """Input put into the provider's cache; as `input` when None."""
 
     def of(self, usage: Usage) -> float:
         """What so many tokens cost, in dollars."""
@@ -239,30 +214,17 @@ class Reply(NamedTuple):
     'stop'
     """
 
-    text: str
-    """As it was written, thoughts included."""
-    value: Any = None
-    """The text read as the request's schema; None when it has none."""
-    usage: Usage = NOTHING
-    """Tokens of every call it took, also of one whose reply could not be read."""
-    cost: float | None = None
-    """What those calls cost, in dollars; None when the price is not known. 0 from a cache."""
-    model: str = ""
-    """The id that the endpoint resolved the model's name to."""
+    text: str  # as it was written, thoughts included
+    value: Any = None  # the text read as the request's schema; None when it has none
+    usage: Usage = NOTHING  # tokens of every call it took, also of one whose reply could not be read
+    cost: float | None = None  # what those calls cost, in dollars; None when the price is not known. 0 from a cache
+    model: str = ""  # the id that the endpoint resolved the model's name to
     finish_reason: str = "stop"
-    logprobs: tuple[Token, ...] | None = None
-    """One entry a token, where they were asked for and the endpoint has them."""
-    seconds: float = 0.0
-    """From the first byte sent to the last received, waiting and retries left out."""
-    calls: int = 1
-    """How many calls it took; 0 from a cache."""
+    logprobs: tuple[Token, ...] | None = None  # one a token, where they were asked for and the endpoint has them
+    seconds: float = 0.0  # from the first byte sent to the last received, waiting and retries left out
+    calls: int = 1  # how many it took; 0 from a cache
     source: Source = "model"
-    tool_calls: tuple[ToolCall, ...] = ()
-    """What it asks to have called, of the request's `tools`."""
-
-    def read_as(self, value: Any) -> "Reply":
-        """The same reply with what was read out of it. For every reply, so not by `_replace`."""
-        return Reply(self.text, value, *self[2:])
+    tool_calls: tuple[ToolCall, ...] = ()  # what it asks to have called, of the request's `tools`
 
 
 @runtime_checkable
@@ -290,49 +252,6 @@ class Model(Protocol):
         ...
 
 
-class LoggedCall(NamedTuple):
-    """One question to a judge and its answer."""
-
-    judge: str
-    """The model's id."""
-    question: str
-    """The hash of the criterion's question; empty when several were asked at once."""
-    messages: tuple[Message, ...]
-    reply: str
-    """What it said; of a call that came to nothing, why."""
-    source: Source | Literal["error"]
-    """Whether the model answered, or a cache; or that there was no answer."""
-
-
-_LOG: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
-
-
-@contextmanager
-def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
-    """Log word for word every call of a judge inside; the list grows as they come, unless they are not `wanted`."""
-    calls: list[LoggedCall] = []
-    token = _LOG.set(calls if wanted else _LOG.get())
-    try:
-        yield calls
-    finally:
-        _LOG.reset(token)
-
-
-async def ask_judge(model: Model, request: Request) -> Reply:
-    """The model's reply, logged where there is a log."""
-    log = _LOG.get()
-    if log is None:
-        return await model(request)
-    asked = (redacted(model.id), request.question, request.messages)
-    try:
-        reply = await model(request)
-    except Exception as error:
-        log.append(LoggedCall(*asked, described(error), "error"))
-        raise
-    log.append(LoggedCall(*asked, reply.text, reply.source))
-    return reply
-
-
 def innermost(model: Model) -> Model:
     """The model at the end, behind whatever is put in front of it as its `inner`."""
     while (inner := getattr(model, "inner", None)) is not None:
@@ -350,3 +269,52 @@ def announce(model: Model, calls: int) -> None:
     tell: Callable[[int], None] | None = getattr(innermost(model), "announce", None)
     if tell is not None:
         tell(calls)
+
+
+class LoggedCall(NamedTuple):
+    """One question to a judge and its answer."""
+
+    judge: str  # the model's id
+    question: str  # the hash of the criterion's question; empty when several were asked at once
+    messages: tuple[Message, ...]
+    reply: str  # what it said; of a call that came to nothing, why
+    source: Source | Literal["error"]
+
+
+Value = TypeVar("Value")
+
+
+@contextmanager
+def setting(variable: ContextVar[Value], value: Value) -> Generator[None]:
+    """Have a context variable hold a value inside the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+_LOG: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
+
+
+@contextmanager
+def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
+    """Log word for word every call of a judge inside; the list grows as they come, unless they are not `wanted`."""
+    calls: list[LoggedCall] = []
+    with setting(_LOG, calls if wanted else _LOG.get()):
+        yield calls
+
+
+async def ask_judge(model: Model, request: Request) -> Reply:
+    """The model's reply, logged where there is a log."""
+    log = _LOG.get()
+    if log is None:
+        return await model(request)
+    asked = (redacted(model.id), request.question, request.messages)
+    try:
+        reply = await model(request)
+    except Exception as error:
+        log.append(LoggedCall(*asked, described(error), "error"))
+        raise
+    log.append(LoggedCall(*asked, reply.text, reply.source))
+    return reply

@@ -31,12 +31,9 @@ class RawReply(NamedTuple):
     """What an endpoint sent back, before it is read as a `Reply`."""
 
     status: int
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    data: Any
-    """The body as JSON; None when it is none."""
-    text: str
-    """The body of an answer that is no success, or no JSON; else empty."""
+    headers: Mapping[str, str]  # names in lower case
+    data: Any  # the body as JSON; None when it is none
+    text: str  # the body of an answer that is no success, or no JSON; else empty
 
     @classmethod
     def of(cls, status: int, headers: Mapping[str, str], body: bytes) -> "RawReply":

@@ -15,8 +15,7 @@ from assay.models.model import Model, Reply, Request, Token, Usage
 from assay.models.structured import read
 from assay.redaction import logger_of
 
-VERSION = "1"
-"""Changes when what was kept must not be found any more."""
+VERSION = "1"  # changes when what was kept must not be found any more
 
 CacheSource: TypeAlias = VerdictCache | str | Path | bool | None
 """A cache; a folder, file or `postgresql://` URL; True for the default place; None for none."""

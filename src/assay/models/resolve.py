@@ -37,10 +37,8 @@ class Provider(NamedTuple):
     """An endpoint with a name."""
 
     url: str
-    key: str | None = None
-    """The environment variable that holds the key; None when none is needed."""
-    base_url: str = ""
-    """The variable by which its SDK is told another address, to which we add the `path`."""
+    key: str | None = None  # the environment variable that holds the key; None when none is needed
+    base_url: str = ""  # the variable by which its SDK is told another address, to which we add the `path`
     path: str = ""
 
 

@@ -27,24 +27,16 @@ from assay.models.limiter import Limiter, Limits, Outcome
 from assay.models.openai import RawReply
 from assay.wording import described
 
-REFUSING = frozenset({429, 503, 529})
-"""The endpoint asks to be left alone for a while."""
+REFUSING = frozenset({429, 503, 529})  # the endpoint asks to be left alone for a while
 FAILING = frozenset({408, 409, 425, 500, 502, 504, 520, 521, 522, 523, 524})
 """The endpoint failed; another try may do better."""
-LONGEST = 30.0
-"""Seconds between two tries at most, unless the endpoint asks for more."""
-SOONEST, LATEST = 0.05, 1.0
-"""Bounds for the first wait, in seconds."""
-NEVER = float("inf")
-MEMORY = 0.05
-"""How much one attempt counts in an average over recent ones."""
-SHOWN = 400
-"""Characters of an endpoint's complaint that go into a message."""
-SHUT_SECONDS = 5.0
-"""How long no call goes to an endpoint that has refused one for a reason that holds for all."""
-_FOR_ALL, _FOR_MODEL = frozenset({401, 402, 429}), frozenset({403, 404})
-"""Refusals that hold for every call to an endpoint (of a key, or for want of money), and for every call to a
-model (no access to it, or no such name)."""
+LONGEST = 30.0  # seconds between two tries at most, unless the endpoint asks for more
+SOONEST, LATEST = 0.05, 1.0  # bounds for the first wait, in seconds
+MEMORY = 0.05  # how much one attempt counts in an average over recent ones
+SHOWN = 400  # characters of an endpoint's complaint that go into a message
+SHUT_SECONDS = 5.0  # how long no call goes to an endpoint that has refused one for a reason that holds for all
+_FOR_ALL = frozenset({401, 402, 429})  # refusals, of a key or for want of money, that hold for every call
+_FOR_MODEL = frozenset({403, 404})  # refusals that hold for every call to a model: no access to it, or no such name
 _ABOUT_TEXT = re.compile("moderation|flagged|safety|content.?(?:policy|filter)", re.IGNORECASE)
 BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
 """How a reply ends that the endpoint itself broke off; another try may do better."""
@@ -54,16 +46,14 @@ SendAttempt = Callable[[float], Awaitable[RawReply]]
 
 
 class _Failure(NamedTuple):
-    """Why an attempt did not do, and how long the endpoint asks to wait."""
+    """Why an attempt did not do."""
 
     what: str
     outcome: Outcome
     error: type[ModelError]
-    wait: float | None = None
-    hopeless: bool = False
-    """Whether another try cannot help."""
-    answered: bool = False
-    """Whether the endpoint itself said so, for which the request may be to blame."""
+    wait: float | None = None  # seconds that the endpoint asks for
+    hopeless: bool = False  # whether another try cannot help
+    answered: bool = False  # whether the endpoint itself said so, for which the request may be to blame
 
 
 class Endpoint:
@@ -80,14 +70,11 @@ class Endpoint:
         self.limits = limits or Limits()
         self.renew()
         self._all.add(self)
-        self._typical: float | None = None
-        """Seconds that an answered attempt takes, by and large."""
-        self._health = 1.0
-        """The share of recent attempts that were answered."""
-        self._answering: set[str] = set()
-        """The models that have answered here."""
+        self._typical: float | None = None  # seconds that an answered attempt takes, by and large
+        self._health = 1.0  # the share of recent attempts that were answered
+        self._answering: set[str] = set()  # the models that have answered here
+        # Why calls to a model end without being made, and until when; under "" why those to all do.
         self._shut: dict[str, tuple[ModelError, float]] = {}
-        """Why calls to a model end without being made, and until when; under "" why those to all do."""
 
     @classmethod
     def at(cls, where: str, key: str = "", limits: Limits | None = None) -> "Endpoint":
@@ -131,23 +118,22 @@ class Endpoint:
         self.breaker = CircuitBreaker(self.where, self.limits.outage)
 
     def expect(self, calls: int) -> None:
-        """Let so many calls go at once from the start, unless a limit says otherwise; fewer when it refuses some."""
+        """Let so many calls go at once from the start, unless a limit says otherwise."""
         if self.limits.concurrency is None:
             self.limiter.expect(calls)
 
     async def ask(self, send: SendAttempt, tokens: int, model: str = "") -> tuple[RawReply, float]:
-        """The answer and the seconds it took, after as many attempts as it needs.
+        """The answer of a `model` and the seconds it took, after as many attempts as it needs.
 
-        `tokens` is about how many it will read and write, `model` the name of the model that is asked. Raises
-        `Refused` with the endpoint's complaint when another attempt cannot help.
+        Raises `Refused` with the endpoint's complaint when another attempt cannot help.
         """
         ledger = Ledger.current()
-        run_ends = ledger.deadline() if ledger is not None else NEVER
-        ends, attempt, call = NEVER, 1, CallRecord()
+        ends = run_ends = ledger.deadline() if ledger is not None else float("inf")
+        attempt, call = 1, CallRecord()
         while True:
             turns = self.limiter
             try:
-                async with asyncio.timeout(None if run_ends == NEVER else run_ends - time.monotonic()):
+                async with asyncio.timeout(None if run_ends == float("inf") else run_ends - time.monotonic()):
                     probes = await self._turn(turns, tokens, model, call, again=attempt > 1)
             except TimeoutError:
                 raise DeadlineExceeded(
@@ -156,7 +142,7 @@ class Endpoint:
                 ) from None
             start = time.monotonic()
             # From the first attempt on: how long a call has to wait for its turn is not its doing.
-            ends = min(ends, run_ends, start + self.limits.deadline)
+            ends = min(ends, start + self.limits.deadline)
             result = await self._attempt(send, turns, min(self.limits.timeout, ends - start), call, probes=probes)
             if isinstance(result, RawReply):
                 self._answering.add(model)
@@ -164,12 +150,10 @@ class Endpoint:
                     self._shut.pop(name, None)
                 return result, time.monotonic() - start
             if result.hopeless and not self._answering:
-                raise self._shut_down(
-                    "",
-                    Overloaded(
-                        f"{self.where} cannot be reached ({result.what}): see that it is up, and that the address is right"
-                    ),
+                why = (
+                    f"{self.where} cannot be reached ({result.what}): see that it is up, and that the address is right"
                 )
+                raise self._shut_down("", Overloaded(why))
             # Others are answered, so that a call which is to blame itself need not spare the endpoint.
             health = 1.0 if call.to_blame else self._health
             wait = backoff(attempt, self._typical, health) if result.wait is None else result.wait
@@ -183,12 +167,9 @@ class Endpoint:
                 ledger.count(retries=1)
 
     def refused(self, error: Refused, model: str) -> None:
-        """Take note of a refusal for good. One that holds for all calls ends those that wait.
-
-        Only as the first word of an endpoint, or of a model there: what has answered others refuses
-        this one call.
-        """
+        """Take note of a refusal for good. One that holds for all calls ends those that wait."""
         about_model = error.status in _FOR_MODEL and not _ABOUT_TEXT.search(str(error))
+        # Only as the first word of an endpoint, or of a model there: what has answered others refuses this one call.
         if error.status in _FOR_ALL and not self._answering:
             self._shut_down("", error)
         elif about_model and model not in self._answering:
@@ -239,16 +220,15 @@ class Endpoint:
             seconds = time.monotonic() - start
             turns.leave(outcome, seconds)
         self._health += MEMORY * (isinstance(result, RawReply) - self._health)
-        if isinstance(result, _Failure):
-            if outcome == "failed":
-                self.breaker.failed(call, result.what, probed=probes, answered=result.answered)
-            else:
-                self.breaker.succeeded()
-            return result
-        self.breaker.succeeded()
-        self._typical = seconds if self._typical is None else self._typical + MEMORY * (seconds - self._typical)
-        if result.status != 200:
-            raise Refused(f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}", result.status)
+        if isinstance(result, _Failure) and result.outcome == "failed":
+            self.breaker.failed(call, result.what, probed=probes, answered=result.answered)
+        else:
+            self.breaker.succeeded()
+        if isinstance(result, RawReply):
+            self._typical = seconds if self._typical is None else self._typical + MEMORY * (seconds - self._typical)
+            if result.status != 200:
+                why = f"{self.where} refuses the request ({result.status}): {result.text[:SHOWN]}"
+                raise Refused(why, result.status)
         return result
 
 
@@ -314,14 +294,14 @@ def _is_hopeless(error: BaseException | None) -> bool:
 
 
 def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
-    """Seconds to wait after so many tries: about the time of a call, doubling, with jitter.
+    """Seconds to wait after so many tries: about the `typical` time of a call, doubling, with jitter.
 
-    `health` is the share of recent attempts, of all calls, that were answered. Where most are, a call
-    that had no luck gains nothing by waiting long: it doubles only as failures outnumber answers.
-    Half of the wait is at random, or all who failed together come back together.
+    `health` is the share of recent attempts, of all calls, that were answered.
     """
     first = min(LATEST, max(SOONEST, typical if typical is not None else LATEST / 2))
+    # Where most are answered, a call that had no luck gains nothing by waiting long.
     needed = first * max(1.0, ((1 - health) / max(health, 0.001)) ** 2)
+    # Half of the wait is at random, or all who failed together come back together.
     return min(LONGEST, needed, first * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1.0)
 
 
@@ -346,54 +326,41 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-FAILURES = 8
-"""So many different calls that fail, with no answer to any call between, are an outage."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 2.0
-"""Seconds between two probes of whether the endpoint is back."""
-BLAMED_SECONDS = 3.0
-"""How long an outage may last when only calls are left that may be to blame for it."""
-GLANCE = 0.05
-"""Seconds between two looks of a waiting call at what was found out."""
+FAILURES = 8  # so many different calls that fail, with no answer to any call between, are an outage
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 2.0  # seconds between two probes of whether the endpoint is back
+BLAMED_SECONDS = 3.0  # how long an outage may last when only calls are left that may be to blame for it
+GLANCE = 0.05  # seconds between two looks of a waiting call at what was found out
 
 
 @dataclass(eq=False, slots=True)
 class CallRecord:
     """One call with all its attempts, as the circuit breaker tells it from others."""
 
-    answers_before: int | None = None
-    """How many answers the endpoint had given when this call first failed."""
-    to_blame: bool = False
-    """Whether it has failed again after others were answered."""
-    probes_before: int | None = None
-    """How many probes had failed when this call first waited for one."""
+    answers_before: int | None = None  # how many answers the endpoint had given when this call first failed
+    to_blame: bool = False  # whether it has failed again after others were answered
+    probes_before: int | None = None  # how many probes had failed when this call first waited for one
 
 
 class CircuitBreaker:
     """Holds calls back while an endpoint is down; one at a time probes whether it is back.
 
     An endpoint is down when different calls fail and none is answered. A call that fails while others are
-    answered has itself to blame, however often it is tried, and says nothing of the endpoint. When an outage
-    lasts, the calls that wait fail as soon as one more probe has failed.
-
-    Where the endpoint answers, if only with 500, and each call that is left has failed already, the calls may
-    be to blame: texts that break a server are often the last of a batch. Those are not waited for as long.
+    answered has itself to blame, however often it is tried, and says nothing of the endpoint. Where the endpoint
+    answers, if only with 500, and each call that is left has failed already, the calls may be to blame: texts that
+    break a server are often the last of a batch. Those are not waited for as long.
     """
 
     def __init__(self, where: str, outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.where, self.outage, self._clock = where, outage, clock
         self._lock = threading.Lock()
         self._answers = 0
-        self._failing: set[CallRecord] = set()
-        """The calls that have failed since the last answer."""
-        self.is_open = False
-        """Whether the endpoint is taken to be down."""
+        self._failing: set[CallRecord] = set()  # the calls that have failed since the last answer
+        self.is_open = False  # whether the endpoint is taken to be down
         self._down_since = self._next_probe = 0.0
         self.pause = FIRST_PAUSE
         self._failed_probes = 0
-        self._untried = 0
-        """Calls that wait and have not failed themselves."""
-        self._answers_badly = True
-        """Whether it has answered, in its own way, each call that failed since the last answer."""
+        self._untried = 0  # calls that wait and have not failed themselves
+        self._answers_badly = True  # whether it said something to each call that failed since the last answer
         self._last_failure = ""
 
     def succeeded(self) -> None:
@@ -406,11 +373,7 @@ class CircuitBreaker:
                 self.is_open, self.pause = False, FIRST_PAUSE
 
     def failed(self, call: CallRecord, why: str, *, probed: bool = False, answered: bool = False) -> None:
-        """No answer, or the endpoint's own fault.
-
-        `probed` when the call was to find out if it is back, `answered` when it did say something, such
-        as 500, for which the call may be to blame.
-        """
+        """No answer, or one such as 500 (`answered`), for which the call may be to blame; `probed` when it was a probe."""
         with self._lock:
             self._last_failure = why
             self._answers_badly = self._answers_badly and answered
@@ -431,11 +394,7 @@ class CircuitBreaker:
                 self._next_probe = self._clock() + self.pause
 
     async def admit(self, call: CallRecord) -> bool:
-        """Wait until the endpoint may be asked; whether to probe if it is back.
-
-        Raises `CircuitOpen` when the outage has lasted too long and one more probe, since this call
-        began to wait, has failed.
-        """
+        """Wait until the endpoint may be asked; whether to probe if it is back."""
         if call.probes_before is None:
             call.probes_before = self._failed_probes
         untried = call.answers_before is None
@@ -444,6 +403,7 @@ class CircuitBreaker:
             while self.is_open:
                 if self.may_probe():
                     return True
+                # One more probe has to fail since this call began to wait: it may be back.
                 if self.lasts_too_long() and self._failed_probes > call.probes_before:
                     raise CircuitOpen(
                         f"{self.where} has failed for {self._clock() - self._down_since:.0f} s, and is "

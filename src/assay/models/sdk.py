@@ -26,8 +26,7 @@ from assay.redaction import redacted, without
 from assay.types import Message
 from assay.wording import short_repr
 
-CONNECTIONS = 1000
-"""That a client keeps open at most."""
+CONNECTIONS = 1000  # that a client keeps open at most
 _CONNECTION = ("APIConnectionError", "TransportError", "ClientConnectionError", "ClientPayloadError")
 """What the SDKs, and the HTTP clients under them, raise when there is no whole answer."""
 Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
@@ -167,8 +166,7 @@ _PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 class GeminiFormat:
     """Writes the arguments of `generate_content` and reads what it returns."""
 
-    path = ""
-    """The client knows its own."""
+    path = ""  # the client knows its own
 
     def __init__(self, *, timeout: float, **extra: Any) -> None:
         """`timeout` is seconds for one attempt; `extra` goes into the config of every call."""

@@ -12,9 +12,9 @@ object that was never closed is not repaired: more digits may have been cut off.
 import ast
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,66 +23,88 @@ from assay.models.model import Request, json_schema
 from assay.parsers.extract import json_spans
 from assay.wording import first_error
 
-LONGEST = 100_000
-"""Characters of a reply that are looked at; a judge's object is far shorter."""
-_CLOSING, _OPENING = "</think>", "<think>"
+LONGEST = 100_000  # characters of a reply that are repaired; a judge's object is far shorter
+_REASONS = frozenset({"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"})
 
 
 def read(text: str, request: Request) -> Any:
     """The reply as the request's schema; raises `Unreadable`, or `OffMenu` for a wrong verdict."""
-    schema = request.schema
+    schema, check = request.schema, request.check or _no_complaint
     if schema is None:
         return None
-    value = _value(text, schema, request.check)
-    problem = request.check(value) if request.check is not None else None
+    try:
+        # Nearly always all of it is one object.
+        value = schema.model_validate_json(text)
+        if any(text.count(name) > 1 for name in _quoted_fields(schema)):
+            json.loads(text, object_pairs_hook=_without_doubles)
+        earlier: Sequence[dict[str, Any]] = ()
+    except ValidationError:
+        *earlier, found = _objects(without_thoughts(text), set(schema.model_fields)) or [{}]
+        if not found:
+            shown = f"{text[:200]!r}" if text.strip() else "empty"
+            raise Unreadable(f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}") from None
+        value = _validated(found, schema)
+    for other in earlier:
+        try:
+            draft = _validated(other, schema)
+        except Unreadable:
+            continue
+        first, second = _verdict(draft.model_dump()), _verdict(value.model_dump())
+        # An earlier one counts where it is a verdict on offer.
+        if first != second and check(draft) is None:
+            raise Unreadable(f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one")
+    problem = check(value)
     if problem is not None:
         raise OffMenu(problem)
     return value
 
 
-Check = Callable[[Any], str | None]
+def _no_complaint(value: Any) -> None:
+    """What checks a reply that only has to fit its schema."""
 
 
-def _value(text: str, schema: type[BaseModel], check: Check | None) -> BaseModel:
+def without_thoughts(text: str) -> str:
+    """What follows the last thought; nothing when one was never finished.
+
+    >>> without_thoughts("<think>MET? No.</think> UNMET"), without_thoughts("<think>Well, MET")
+    (' UNMET', '')
+    """
+    answer = text.rpartition("</think>")[2]
+    return "" if "<think>" in answer else answer
+
+
+@cache
+def _quoted_fields(schema: type[BaseModel]) -> tuple[str, ...]:
+    """The names of all fields, also of nested objects, as they stand in JSON."""
+    described = json_schema(schema)
+    nodes = [described, *described.get("$defs", {}).values()]
+    return tuple(json.dumps(name) for name in sorted({name for node in nodes for name in node.get("properties", {})}))
+
+
+def _validated(found: dict[str, Any], schema: type[BaseModel]) -> BaseModel:
     try:
-        # Nearly always all of it is one object.
-        value = schema.model_validate_json(text)
-    except ValidationError:
-        return _found_value(text, schema, check)
-    if any(text.count(name) > 1 for name in _quoted_fields(schema)):
-        json.loads(text, object_pairs_hook=without_doubles)
-    return value
-
-
-def _found_value(text: str, schema: type[BaseModel], check: Check | None) -> BaseModel:
-    *earlier, found = _objects(without_thoughts(text), set(schema.model_fields)) or [None]
-    if found is None:
-        shown = f"{text[:200]!r}" if text.strip() else "empty"
-        raise Unreadable(f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}")
-    try:
-        value = schema.model_validate(_fitted(found, json_schema(schema), {}))
+        return schema.model_validate(_fitted(found, json_schema(schema), {}))
     except ValidationError as error:
-        _refuse(error)
-    for other in earlier:
-        _refuse_another_verdict(other, value, check)
-    return value
+        _, sentence = first_error(error)
+        if {problem["type"] for problem in error.errors(include_url=False)} <= {"literal_error", "enum"}:
+            raise OffMenu(f"{sentence}: it was not on offer") from None
+        raise Unreadable(f"it does not fit: {sentence}") from None
 
 
-def _refuse_another_verdict(other: dict[str, Any] | None, value: BaseModel, check: Check | None) -> None:
-    """Raise `Unreadable` when an earlier object is a verdict on offer, and another one."""
-    schema = type(value)
-    try:
-        earlier = schema.model_validate(_fitted(other, json_schema(schema), {}))
-    except ValidationError:
-        return
-    if check is not None and check(earlier) is not None:
-        return
-    first, second = (_verdict(one.model_dump()) for one in (earlier, value))
-    if first != second:
-        raise Unreadable(f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one")
-
-
-_REASONS = frozenset({"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"})
+def _fitted(value: Any, node: dict[str, Any], definitions: dict[str, Any]) -> Any:
+    """The value, with every word of a list of words spelled as it is listed: ` met` as `MET`."""
+    definitions = node.get("$defs", definitions)
+    if "$ref" in node:
+        node = definitions.get(node["$ref"].rpartition("/")[2], {})
+    if isinstance(value, dict) and "properties" in node:
+        fields = cast("dict[str, Any]", value).items()
+        return {name: _fitted(part, node["properties"].get(name, {}), definitions) for name, part in fields}
+    if isinstance(value, list) and "items" in node:
+        return [_fitted(part, node["items"], definitions) for part in cast("list[Any]", value)]
+    if isinstance(value, str) and "enum" in node:
+        folded = value.strip().casefold()
+        return next((word for word in node["enum"] if str(word).casefold() == folded), value)
+    return cast("Any", value)
 
 
 def _verdict(value: Any) -> Any:
@@ -95,75 +117,36 @@ def _verdict(value: Any) -> Any:
     return value.strip().casefold() if isinstance(value, str) else value
 
 
-@cache
-def _quoted_fields(schema: type[BaseModel]) -> tuple[str, ...]:
-    """The names of all fields, also of nested objects, as they stand in JSON."""
-    described = json_schema(schema)
-    nodes = [described, *described.get("$defs", {}).values()]
-    names = {name for node in nodes for name in node.get("properties", {})}
-    return tuple(json.dumps(name) for name in sorted(names))
-
-
-def without_thoughts(text: str) -> str:
-    """What follows the last thought; nothing when one was never finished.
-
-    >>> without_thoughts("<think>MET? No.</think> UNMET"), without_thoughts("<think>Well, MET")
-    (' UNMET', '')
-    """
-    answer = text.rpartition(_CLOSING)[2]
-    return "" if _OPENING in answer else answer
-
-
-def _objects(text: str, fields: set[str]) -> list[dict[str, Any] | None]:
-    """The objects with one of these fields, in order; None in the place of a last one that is broken."""
-    objects: list[dict[str, Any] | None] = []
+def _objects(text: str, fields: set[str]) -> list[dict[str, Any]]:
+    """The objects with one of these fields, in order; {} in the place of a last one that is broken."""
+    names = "|".join(re.escape(name) for name in sorted(fields))
+    looks_like_one = re.compile(rf"\{{\s*+[\"']?(?:{names})\b")
+    objects: list[dict[str, Any]] = []
     position = 0
-    for start, end in json_spans(text):
-        loaded = _loaded(text[start:end])
-        if fields & loaded.keys():
-            objects += [*repaired(text[position:start], fields), loaded]
+    for start, end in [*json_spans(text), (len(text), len(text))]:
+        found = _loaded(text[start:end])
+        if fields & found.keys() or start == end:
+            # One that is almost JSON and comes last is the last word, though it may be unreadable.
+            between = _repaired(text[position:start][-LONGEST:], looks_like_one, fields)
+            objects += [each for each in between if each or start == end] + [found] * (start < end)
             position = end
-    rest = text[position:]
-    later = repaired(rest, fields)
-    # One that is almost JSON and comes later is the last word, though it may be unreadable.
-    broken = not later and almost_objects(rest, fields)
-    return [*objects, *later, *([None] if broken else [])]
+    return objects
 
 
-def _loaded(source: str) -> dict[str, Any]:
-    try:
-        value = json.loads(source, object_pairs_hook=without_doubles)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _fitted(value: Any, node: dict[str, Any], definitions: dict[str, Any]) -> Any:
-    """The value, with every word of a list of words spelled as it is listed: ` met` as `MET`."""
-    definitions = node.get("$defs", definitions)
-    if "$ref" in node:
-        node = definitions.get(node["$ref"].rpartition("/")[2], {})
-    if isinstance(value, dict) and "properties" in node:
-        known: dict[str, Any] = node["properties"]
-        return {
-            name: _fitted(part, known[name], definitions) if name in known else part
-            for name, part in cast("dict[str, Any]", value).items()
-        }
-    if isinstance(value, list) and "items" in node:
-        return [_fitted(part, node["items"], definitions) for part in cast("list[Any]", value)]
-    if isinstance(value, str) and "enum" in node:
-        folded = value.strip().casefold()
-        same = [word for word in node["enum"] if str(word).casefold() == folded]
-        return same[0] if same else value
-    return cast("Any", value)
-
-
-def _refuse(error: ValidationError) -> NoReturn:
-    _, sentence = first_error(error)
-    kinds = {problem["type"] for problem in error.errors(include_url=False)}
-    if kinds <= {"literal_error", "enum"}:
-        raise OffMenu(f"{sentence}: it was not on offer") from None
-    raise Unreadable(f"it does not fit: {sentence}") from None
+def _repaired(text: str, looks_like_one: re.Pattern[str], fields: set[str]) -> list[dict[str, Any]]:
+    """The objects that are almost JSON, in order; the last few of very many, and {} when none can be read."""
+    objects: list[dict[str, Any]] = []
+    starts = [found.start() for found in looks_like_one.finditer(text)]
+    end = 0
+    for start in starts[-8:]:
+        # Not inside an object that was read: a reason may quote another one.
+        if start >= end:
+            source, length = _closed(text[start:])
+            found = _loaded(source)
+            if fields & found.keys():
+                objects.append(found)
+                end = start + length
+    return objects or [{}] * bool(starts)
 
 
 _TOKENS = re.compile(
@@ -176,46 +159,6 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-
-
-def repaired(text: str, fields: set[str]) -> list[dict[str, Any]]:
-    """The objects with one of these fields, read leniently, in order; the last few of very many.
-
-    >>> repaired("so {'verdict': 'MET', 'why': 'it\\\\'s there',}", {"verdict"})
-    [{'verdict': 'MET', 'why': "it's there"}]
-    >>> repaired('{"why": "two\\nlines", "verdict": "MET"', {"why", "verdict"})
-    [{'why': 'two\\nlines', 'verdict': 'MET'}]
-    >>> repaired('{"why": "cut off", "score": 8', {"score", "why"})
-    []
-    """
-    text = text[-LONGEST:]
-    objects: list[dict[str, Any]] = []
-    end = 0
-    for start in almost_objects(text, fields)[-8:]:
-        if start < end:
-            # Inside an object that was read: a reason may quote another one.
-            continue
-        source, length = _closed(text[start:])
-        found = _loaded_leniently(source)
-        if found is not None and fields & found.keys():
-            objects.append(found)
-            end = start + length
-    return objects
-
-
-def without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object from its fields. Raises `Unreadable` when one is given twice with different values."""
-    known: dict[str, Any] = {}
-    for name, value in pairs:
-        if known.setdefault(name, value) != value:
-            raise Unreadable(f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict")
-    return known
-
-
-def almost_objects(text: str, fields: set[str]) -> list[int]:
-    """Where something starts that looks like an object with one of these fields first."""
-    names = "|".join(re.escape(name) for name in sorted(fields))
-    return [found.start() for found in re.finditer(rf"\{{\s*+[\"']?(?:{names})\b", text)]
 
 
 def _closed(text: str) -> tuple[str, int]:
@@ -232,40 +175,43 @@ def _closed(text: str) -> tuple[str, int]:
         if token["open"]:
             open_brackets.append("}" if token[0] == "{" else "]")
         elif token["close"]:
-            if open_brackets:
-                open_brackets.pop()
+            del open_brackets[-1:]
             if not open_brackets:
                 return "".join(pieces), position
     # An ellipsis or prose after an object that never ends is no part of it, but cannot be told apart.
     rest = text[position:].rstrip()
-    if _CUT_NUMBER.search(rest):
-        return "", len(text)
-    return "".join([*pieces, rest, *reversed(open_brackets)]), len(text)
+    is_cut_number = re.search(r"[\d.+-]\Z", rest)
+    return "" if is_cut_number else "".join([*pieces, rest, *reversed(open_brackets)]), len(text)
 
 
-_CUT_NUMBER = re.compile(r"[\d.+-]\Z")
-
-
-def _loaded_leniently(source: str) -> dict[str, Any] | None:
-    for load in (_lenient_json, _python_literal):
+def _loaded(source: str) -> dict[str, Any]:
+    """The object in a text that is JSON, almost JSON or Python; {} when it is none."""
+    for load in (_json, _python):
         try:
             found = load(source)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        if isinstance(found, dict):
-            return cast("dict[str, Any]", found)
-    return None
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return {}
 
 
-def _lenient_json(source: str) -> Any:
-    return json.loads(source, strict=False, object_pairs_hook=without_doubles)
+def _json(source: str) -> Any:
+    return json.loads(source, strict=False, object_pairs_hook=_without_doubles)
 
 
-def _python_literal(source: str) -> Any:
+def _python(source: str) -> Any:
     tree = ast.parse(source, mode="eval")
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             # Written out and not worked out, so that nested objects cost no more than flat ones.
-            keys = [(repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)]
-            without_doubles(keys)
+            _without_doubles([(repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)])
     return ast.literal_eval(tree)
+
+
+def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object from its fields. Raises `Unreadable` when one is given twice with different values."""
+    known: dict[str, Any] = {}
+    for name, value in pairs:
+        if known.setdefault(name, value) != value:
+            raise Unreadable(f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict")
+    return known
