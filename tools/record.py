@@ -1180,11 +1180,11 @@ def runs(out: Recording) -> None:
         else loaded(out.work, "plain.yaml")
     )
     grader = PerCriterionGrader(FakeModel(judge(errs=30)))
-    attempt(lambda: score_rows(essay, rows[:200], folder=work / "judged", grader=grader, exchanges=True))
+    attempt(lambda: score_rows(essay, rows[:200], folder=work / "judged", grader=grader, judge_log=True))
     out.lines("runs/judged", opened(work / "judged"))
     out.run("runs/judged files", work / "judged", in_order=False)
     sure = PerCriterionGrader(FakeModel(judge()))
-    attempt(lambda: score_rows(essay, rows[:260], folder=work / "judged", grader=sure, resume=True, exchanges=True))
+    attempt(lambda: score_rows(essay, rows[:260], folder=work / "judged", grader=sure, resume=True, judge_log=True))
     out.lines("runs/resumed", opened(work / "judged"))
 
     changed = Rubric.from_dict([*essay.to_dict()["criteria"][:3], {"requirement": "Is lively"}], name="changed")

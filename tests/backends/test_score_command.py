@@ -74,7 +74,7 @@ def test_workers_judge_as_the_options_say(score, table):
         assert (done.code, judge.calls) == (0, 12)
         run = Run.open("run")
         assert run.about.resolved == ("test-2026-01-01",)
-        assert all(len(row.exchanges) == 1 for row in run.rows())
+        assert all(len(row.judge_log) == 1 for row in run.rows())
         assert score(*arguments[:5], "-o", "again").code == 0
         assert judge.calls == 12
 

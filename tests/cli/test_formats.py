@@ -14,7 +14,7 @@ from assay import Criterion, EvaluationReport
 from assay.cli.formats import FORMATS, brief_row, whole_row
 from assay.report import CriterionReport, Lines, Score, aggregate
 from assay.runs import Row, Spending, Summary, summarize
-from assay.runs.thresholds import Thresholds
+from assay.runs.stats import Thresholds
 
 CRITERIA = (Criterion(check=lambda: 1, name="right", weight=3), Criterion(check=lambda: 1, name="short", weight=1))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assay import Criterion, EvaluationReport, GradingError, Rollout, Rubric, RubricGroup, Score
 from assay.integrations.step import Step
 from assay.runs import score_rows
-from assay.runs.row import Compact
+from assay.runs.row import RowForm
 
 WEIGHTS = st.sampled_from([-3.7, -1.0, -0.1, 0.0, 0.1, 0.2, 0.3, 0.7, 1.0, 2.5, 1e-3, 1e6])
 ANSWERS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, True, False, "N/A", "error"])
@@ -91,8 +91,8 @@ def every_way(rubric):
     rows = []
     asyncio.run(score_rows(rubric, [{"completion": "x"}], on_row=rows.append))
     yield rows[0].reward, rows[0].report
-    compact = Compact(rubric.criteria)
-    report = compact.read(json.loads(json.dumps(compact.written(rows[0].report))))
+    form = RowForm(rubric.criteria)
+    report = form.report(json.loads(json.dumps(form.short(rows[0].report))))
     yield report.raw_score, report
     report = EvaluationReport.from_dict(json.loads(json.dumps(report.to_dict())))
     yield report.raw_score, report

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assay.runs import Row, summarize
 from assay.runs.jsonable import holdable
-from assay.runs.row import Compact, RowForm, opening_of
+from assay.runs.row import RowForm, opening_of
 from assay.testing import rubrics
 
 texts = st.text(st.characters(), max_size=20)
@@ -23,9 +23,9 @@ values = st.recursive(
 def test_a_compact_report_comes_back_equal(rubric):
     """Through JSON and back."""
     report = rubric.grade_sync("text")
-    compact = Compact(rubric.criteria)
-    written = compact.written(report)
-    assert compact.read(json.loads(json.dumps(written))) == report
+    form = RowForm(rubric.criteria)
+    written = form.short(report)
+    assert form.report(json.loads(json.dumps(written))) == report
 
 
 @given(texts, st.integers(0, 10**6), st.dictionaries(texts, values, max_size=4))
@@ -56,5 +56,5 @@ def test_passing_once_in_k_is_never_rarer_than_passing_always(tries):
 
 
 def _row(example, sample, score):
-    report = Compact(()).read({"score": score, "reward": score, "answers": []})
+    report = RowForm(()).report({"score": score, "reward": score, "answers": []})
     return Row(example, sample, report=report)

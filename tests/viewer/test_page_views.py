@@ -149,7 +149,7 @@ def kept(serve, tmp_path):
     rubric = Rubric.from_dict([{"requirement": "Is polite", "name": "polite"}])
     grader = PerCriterionGrader(model=FakeModel("MET", reason="<b>it is</b>"))
     rows = [{"completion": "please <i>come</i>"}]
-    asyncio.run(score_rows(rubric, rows, folder=tmp_path / "kept", grader=grader, exchanges=True))
+    asyncio.run(score_rows(rubric, rows, folder=tmp_path / "kept", grader=grader, judge_log=True))
     return serve(tmp_path / "kept")
 
 

@@ -76,7 +76,7 @@ def score_shards(
     about: RunAbout | None = None,
     resume: bool = False,
     max_concurrent: int | None = None,
-    exchanges: bool = False,
+    judge_log: bool = False,
     on_progress: OnProgress | None = None,
     stopping: Stopping = lambda: False,
 ) -> Summary:
@@ -85,7 +85,7 @@ def score_shards(
     `make` gives the rubric and its grader, and is called in every worker. `paths` are JSON Lines and
     Parquet files, and folders of such. With `resume` what is done stays done, and what is missing or
     failed is done. Where a model is asked, `max_concurrent` rollouts are under way, over all workers;
-    unless that is said, 128 in each. With `exchanges` rows keep what judges were asked and said.
+    unless that is said, 128 in each. With `judge_log` rows keep what judges were asked and said.
 
     When `stopping` says True, no new shard is begun and the summary is not `complete`; those under way
     are finished. The limits of endpoints and of a `budget` around this call hold for all workers together.
@@ -123,7 +123,7 @@ def score_shards(
                 most = MOST_AT_ONCE if max_concurrent is None else max(1, max_concurrent // workers)
                 job = Job(
                     str(place.path), about.to_dict(), packed(make), mapping or {},
-                    max_concurrent=most, workers=workers, exchanges=exchanges, may_ask=may_ask, ends=ends,
+                    max_concurrent=most, workers=workers, judge_log=judge_log, may_ask=may_ask, ends=ends,
                 )  # fmt: skip
                 _Driver(run, job, shards, stopping, on_progress).work(backend)
         return run.finish()

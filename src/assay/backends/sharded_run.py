@@ -23,9 +23,9 @@ from assay.backends.shards import Shard, fingerprint
 from assay.backends.worker import Done, ShardResult
 from assay.identity import hash_of
 from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, RowForm, opening_of
-from assay.runs.saved_run import Run
 from assay.runs.spending import fold_spending, larger, spent_by
 from assay.runs.summary import Summary, Tally
 
@@ -151,7 +151,7 @@ class ShardedRun:
             cut = f"it was cut into {manifest.shards} shards, and is cut into {len(plan.shards)}"
             raise RunRefused(
                 f"{path} holds another run, which cannot be gone on with: "
-                f"{'; '.join(self._place.about().differences(plan.about)) or cut}. Give what it "
+                f"{'; '.join(RunAbout.saved(self._place).differences(plan.about)) or cut}. Give what it "
                 "was started with, or name another folder"
             )
         if self._is_joined:
@@ -180,7 +180,7 @@ class ShardedRun:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         self._place.spending.unlink(missing_ok=True)
-        self._place.write_about(self._plan.about)
+        self._plan.about.save(self._place)
         self._manifest.add({"format": FORMAT, "spec": self._plan.spec, "shards": len(self._plan.shards)})
 
     def _sort_parts(self) -> None:
@@ -219,9 +219,9 @@ class ShardedRun:
 
     def finish(self) -> Summary:
         """What it comes to. Once all is done, the parts become the run that this was to be."""
-        about = self._place.about()
+        about = RunAbout.saved(self._place)
         if (met := about.having_met(self._models)) is not about:
-            self._place.write_about(met)
+            met.save(self._place)
         if self._is_joined:
             return self._finished()
         done = [self._manifest.done[number] for number in sorted(self._manifest.done)]

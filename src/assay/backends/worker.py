@@ -58,7 +58,7 @@ class Job:
     """Rollouts that a worker has under way at once where a model is waited for."""
     workers: int = 1
     """How many there are, which divide the limits of endpoints among them."""
-    exchanges: bool = False
+    judge_log: bool = False
     """Whether rows keep what judges were asked and said."""
     may_ask: bool = False
     """Whether models may be asked, so that spending has to be logged."""
@@ -189,7 +189,7 @@ async def _score(job: Job, task: Task) -> ShardResult:
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
         with logging_once(), PartSink(rows, RunAbout.from_dict(job.about).criteria, tally, watch) as sink:
             feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
-            pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, exchanges=job.exchanges)
+            pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log)
             await pipeline.run(feed.units(), None)
         if feed.broken is not None:
             raise feed.broken

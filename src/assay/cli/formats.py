@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.runs.thresholds import NO_THRESHOLDS, Thresholds
+from assay.runs.stats import NO_THRESHOLDS, Thresholds
 from assay.wording import counted
 
 if TYPE_CHECKING:
@@ -498,7 +498,7 @@ class Csv(Format):
 
 def _metrics(row: Row) -> dict[str, float]:
     """The value of every criterion by the name that it has in a summary; equal names are summed."""
-    from assay.runs.row_rubrics import own_rubric
+    from assay.runs.row import own_rubric
     from assay.runs.summary import names_of
 
     if own_rubric(row.fields) is None:

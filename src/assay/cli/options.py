@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from assay.cli.config import config_of
 from assay.cli.formats import FORMATS
-from assay.runs.thresholds import Thresholds, threshold_of
+from assay.runs.stats import Thresholds, threshold_of
 from assay.wording import counted
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ BROKEN: Final = 1
 USAGE: Final = 2
 """What was given cannot be used: an option, a file, a rubric, a name, a package that is missing."""
 MISSED: Final = 100
-"""Everything was scored, and a threshold was missed; `assay.runs.thresholds` has the rule."""
+"""Everything was scored, and a threshold was missed; `assay.runs.stats` has the rule."""
 INTERRUPTED: Final = 130
 
 _USAGE: Final = (ValueError, TypeError, ImportError, Refused, CacheError)

@@ -205,7 +205,7 @@ class Conditions:
         """What whatever scores rows takes by these names."""
         known = {name: getattr(self, name) for name in ("grader", "resume", "on_row", "on_progress", "stopping")}
         known |= {"max_concurrent": output.concurrency} if output.concurrency is not None else {}
-        return {**known, "exchanges": output.judge_log}
+        return {**known, "judge_log": output.judge_log}
 
 
 Work = Callable[[Conditions], Coroutine[Any, Any, Result]]
@@ -379,7 +379,7 @@ class Runner:
             self.printer.end(summary)
             low = self.printer.low
         if folder is not None and (self.printer is None or self.display.format in FOR_PEOPLE):
-            about = self.about if self.about and self.printer else Folder.of(folder).about()
+            about = self.about if self.about and self.printer else RunAbout.saved(Folder.of(folder))
             format = saved_format(folder, about, self.display)
             format.begin(summary)
             if self.display.format not in FOR_PEOPLE:

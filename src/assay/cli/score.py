@@ -154,7 +154,7 @@ class Rows:
 
     def __init__(self, given: InputOptions) -> None:
         from assay.cli.sources import COMPLETION
-        from assay.runs.row_rubrics import COLUMN
+        from assay.runs.row import COLUMN
         from assay.tables import TableError, rows_of
 
         self.given = given
@@ -285,7 +285,7 @@ def _by_workers(given: InputOptions, make: Making, workers: WorkerOptions, runne
             about=about,
             resume=under.resume,
             max_concurrent=output.concurrency,
-            exchanges=output.judge_log,
+            judge_log=output.judge_log,
             on_progress=under.on_progress,
             stopping=stopping,
         )

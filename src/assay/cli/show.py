@@ -12,7 +12,7 @@ import click
 from assay.cli.formats import FOR_PEOPLE, brief_row, printable, whole_row
 from assay.cli.options import DisplayOptions, count, display_options, files, number, option, record
 from assay.cli.root import FINE, Command
-from assay.runs.thresholds import is_below
+from assay.runs.stats import is_below
 
 if TYPE_CHECKING:
     from assay.runs import Row

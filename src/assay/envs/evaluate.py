@@ -1,14 +1,14 @@
-"""Evaluate an environment: generate the rollouts of every example, score each group, and keep the rows."""
+"""Evaluate an environment: generate the rollouts of every example, and give each group to the pipeline that scores it."""
 
 import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from assay import __version__
 from assay.aggregation import advantages
@@ -19,24 +19,32 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
 from assay.graders.autograder import Autograder
-from assay.models import Ledger, budget
-from assay.models.budgets import RolloutSpending
-from assay.models.model import judge_log
+from assay.models.budgets import RolloutSpending, budget
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
-from assay.runs import Run, RunAbout, Summary
-from assay.runs.jsonable import as_text, holdable, to_jsonable
-from assay.runs.metadata import judge_of
-from assay.runs.pipeline import Numbering, OnProgress, OnRow, Sink, Watch, opened_sink, reports_on
-from assay.runs.row import Key, Row, exchanges_told
-from assay.runs.row_rubrics import COLUMN, RowRubrics, unreadable_report
-from assay.runs.spending import NOTHING, Spending
+from assay.runs.journal import Run
+from assay.runs.jsonable import as_text, to_jsonable
+from assay.runs.metadata import RunAbout, judge_of
+from assay.runs.pipeline import Numbering, OnProgress, OnRow, Pending, Pipeline, Sink, Watch, opened_sink, reports_on
+from assay.runs.row import COLUMN, Key, Row
+from assay.runs.row_rubrics import RowRubrics, unreadable_report
+from assay.runs.spending import Spending
+from assay.runs.summary import Summary
 from assay.types import State
 from assay.wording import described, did_you_mean, short_repr
 
+if TYPE_CHECKING:
+    from assay.envs.base_env import Environment
+
 SIDE_BY_SIDE = 256
 """Rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer."""
+KEPT = ("is_truncated", "stop_condition", "tool_failures")
+"""Fields of a state that are kept with every rollout that has them."""
+STAND_IN = "An answer of about this length stands for what the model would have written. " * 8
+"""What a dry run scores."""
+
+logger = logger_of("assay")
 
 
 class Options(TypedDict, total=False):
@@ -54,7 +62,7 @@ class Options(TypedDict, total=False):
     """Fields of the state to keep with each result."""
     run: str | os.PathLike[str] | None
     """The folder to keep the run in, a row as soon as its group is scored."""
-    exchanges: bool
+    judge_log: bool
     """Whether to keep what judges were asked and said, word for word; on the first row of a group."""
     resume: bool
     """Whether to go on with the run in that folder: only what is missing or failed is done."""
@@ -76,7 +84,7 @@ class Settings:
     grader: Autograder | None = None
     state_columns: Sequence[str] = ()
     run: str | os.PathLike[str] | None = None
-    exchanges: bool = False
+    judge_log: bool = False
     resume: bool = False
     on_row: OnRow | None = None
     on_progress: OnProgress | None = None
@@ -113,21 +121,10 @@ class RolloutJob:
     """Its place among all of them."""
     state: State | None = None
     """What the rollout left behind, once it is over."""
-    error: str | None = None
-    """Why there is nothing to score."""
-    spent: Spending = NOTHING
-    """What it asked of models, without its scoring."""
-    seconds: float = 0.0
-    """How long it took, without its scoring."""
+    generated: Row | None = None
+    """What is known of it when it is over, before it is scored."""
     row: Row | None = None
     """What is kept of it, once it is scored."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """The value of every criterion that has one, by name."""
-        # GroupScorer left them in the state; out of the report they would have to be made anew.
-        found = self.state.get("metrics") if self.state is not None else None
-        return found or {}
 
 
 @dataclass(slots=True)
@@ -164,280 +161,40 @@ def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
     return jobs
 
 
-KEPT = ("is_truncated", "stop_condition", "tool_failures")
-"""Fields of a state that are kept with every rollout that has them."""
-
-
-class ScoredRollout(NamedTuple):
-    """What scoring gave for one rollout, and what it took."""
-
-    report: EvaluationReport
-    spent: Spending = NOTHING
-    seconds: float = 0.0
-    exchanges: tuple[Mapping[str, Any], ...] = ()
-    """What judges were asked and said about its group, on the first of it."""
-
-
-UNSCORED = ScoredRollout(EvaluationReport())
-
-
-def row_of(job: RolloutJob, scored: ScoredRollout, columns: Sequence[str]) -> Row:
-    """What is kept of a rollout."""
-    state = job.state or State()
-    fields = {**job.example, "completion": state.get("completion")}
-    fields |= {name: state[name] for name in (*KEPT, *columns) if state.get(name)}
-    replies = state.get("responses")
-    return Row(
-        *job.key,
-        fields=fields,
-        report=scored.report,
-        error=job.error,
-        spent=job.spent if scored.spent is NOTHING else job.spent + scored.spent,
-        timing={"generation": round(job.seconds, 6), "scoring": round(scored.seconds, 6)},
-        model=replies[-1].model or None if replies else None,
-        exchanges=scored.exchanges,
-        number=job.number,
-    )
-
-
-def state_of(row: Row) -> State:
-    """The state of a rollout that was kept earlier, as far as it was kept."""
-    fields = dict(row.fields)
-    return State(
-        input=fields,
-        completion=fields.pop("completion", None),
-        reward=row.report.raw_score,
-        metrics=row.report.metrics,
-        error=row.error,
-    )
-
-
-def shares(ledger: Ledger, count: int) -> list[Spending]:
-    """What a group took, as one part a rollout; the parts add up."""
-    if not ledger.calls and not ledger.hits:
-        return [NOTHING] * count
-    spent = Spending.of(ledger)
-    names = ("calls", "hits", "prompt", "completion", "unpriced")
-    parts = {name: _parts(getattr(spent, name), count) for name in names}
-    cost = (spent.cost or 0.0) / count
-    return [Spending(cost=cost, **{name: part[place] for name, part in parts.items()}) for place in range(count)]
-
-
-def _parts(number: int, count: int) -> list[int]:
-    each, rest = divmod(number, count)
-    return [each + (place < rest) for place in range(count)]
-
-
-def outputs_of(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
-    """One dict a rollout that is done, in order; every metric stands under its own name too."""
-    compared = {id(job.group): _advantages(job) for job in jobs if len(job.group.jobs) > 1}
-    for job in jobs:
-        if job.row is not None:
-            output = _output(job.row, job.metrics)
-            if id(job.group) in compared:
-                output["advantage"] = compared[id(job.group)].get(job.key[1])
-            named = {n: v for n, v in output["metrics"].items() if n not in output}
-            yield output | named
-
-
-def _advantages(job: RolloutJob) -> dict[int, float | None]:
-    """Of each rollout in a job's group, by sample."""
-    rows = [other.row for other in job.group.jobs if other.row is not None]
-    worth = advantages([row.reward for row in rows])
-    return {row.sample: advantage for row, advantage in zip(rows, worth, strict=True)}
-
-
-def _output(row: Row, metrics: Mapping[str, float]) -> dict[str, Any]:
-    fields = dict(row.fields)
-    unscored = row.error is None and not row.scored
-    return {
-        "example_id": fields.pop("example_id", row.example),
-        "sample": row.sample,
-        "prompt": fields.pop("prompt", None),
-        "completion": fields.pop("completion", None),
-        "answer": fields.pop("answer", None),
-        "task": fields.pop("task", None),
-        "info": fields.pop("info", None),
-        "reward": row.reward,
-        **({"partial_reward": row.report.partial_reward} if unscored else {}),
-        "score": row.score,
-        "metrics": metrics,
-        "errors": row.errors,
-        "error": row.error,
-        "is_truncated": fields.pop("is_truncated", False),
-        "stop_condition": fields.pop("stop_condition", None),
-        "timing": {f"{part}_ms": 1000 * seconds for part, seconds in row.timing.items()},
-        "token_usage": {"input_tokens": row.spent.prompt, "output_tokens": row.spent.completion},
-        "cost": row.spent.cost,
-        "model": row.model,
-        **{name: value for name, value in fields.items() if name != "sample"},
-    }
-
-
-class GroupScorer:
-    """How the rollouts of one evaluation are scored."""
-
-    def __init__(self, rubric: Rubric | None, settings: Settings) -> None:
-        """Without a `rubric` only examples that bring their own are scored."""
-        self._rubric = rubric
-        self._rubrics = RowRubrics(rubric)
-        self._settings = settings
-        plan = Traits() if rubric is None else Traits.of(rubric)
-        self._by_group = plan.waits or bool(plan.compares)
-        self._fits = False
-        """Whether a rollout has been scored, so that the rubric cannot be altogether wrong."""
-
-    async def refuse_unfit(self) -> None:
-        """Say what is wrong with the rubric, as when it has no judge, before it costs."""
-        if self._rubric is not None:
-            await self._rubric.score([], autograder=self._settings.grader)
-
-    def waits(self, group: ExampleGroup) -> bool:
-        """Whether a group is scored by itself: for its rubric waits for a model, or compares."""
-        return self._by_group or group.jobs[0].example.get(COLUMN) is not None
-
-    def compares(self, group: ExampleGroup) -> bool:
-        """Whether the rollouts of a group are weighed against each other."""
-        try:
-            rubric = self._rubric_of(group)
-        except RubricError:
-            return False
-        return rubric is not None and rubric.compares
-
-    async def rows(self, groups: Sequence[ExampleGroup]) -> list[Row]:
-        """What is kept of the rollouts that are over and not kept yet; several groups if none waits."""
-        jobs = [job for group in groups for job in group.jobs if job.row is None and job.state is not None]
-        scored = await self._scored(groups, [job for job in jobs if job.error is None])
-        columns = self._settings.state_columns
-        rows: list[Row] = []
-        for job in jobs:
-            job.row = row_of(job, scored.get(job.key, UNSCORED), columns)
-            rows.append(job.row)
-        return rows
-
-    async def _scored(self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]) -> dict[Key, ScoredRollout]:
-        """What scoring gives for each of them; nothing where there is no rubric."""
-        if not jobs:
-            return {}
-        started = time.monotonic()
-        wanted = self._settings.exchanges
-        with budget() as ledger, judge_log(wanted=wanted) as said:
-            if self.waits(groups[0]):
-                reports = await self._of_group(groups[0], jobs)
-            else:
-                reports = await self._of_many(groups, jobs)
-        seconds = (time.monotonic() - started) / len(jobs)
-        parts = zip(jobs, reports, shares(ledger, len(jobs)), strict=False)
-        scored = {job.key: ScoredRollout(report, spent, seconds) for job, report, spent in parts}
-        if said and scored:
-            first = jobs[0].key
-            scored[first] = scored[first]._replace(exchanges=exchanges_told(said))
-        return scored
-
-    async def _of_group(self, group: ExampleGroup, jobs: Sequence[RolloutJob]) -> Sequence[EvaluationReport]:
-        try:
-            rubric = self._rubric_of(group)
-        except RubricError as error:
-            return _all_unreadable(error, jobs)
-        if rubric is None:
-            return ()
-        # Those that were kept before are only compared with.
-        kept = [job for job in group.jobs if job.row is not None and job.error is None]
-        states = _states([*jobs, *kept] if rubric.compares else jobs)
-        try:
-            found = await rubric.reports_on_group(states, self._settings.grader)
-        except SignatureError as error:
-            return self._of_misfit(error, jobs)
-        self._fits = True
-        return found
-
-    async def _of_many(self, groups: Sequence[ExampleGroup], jobs: Sequence[RolloutJob]) -> Sequence[EvaluationReport]:
-        """Each rollout by itself, all at once: a call for each would cost more than the checks do."""
-        if self._rubric is None:
-            return ()
-        states = _states(jobs)
-        # A field that no rollout has is the rubric's fault at first, and then those examples'.
-        reports = [*await reports_on(self._rubric, states, None, lenient=self._fits)]
-        self._fits = True
-        rewards: dict[Key, float | None] = {}
-        for job, state, report in zip(jobs, states, reports, strict=True):
-            state["reward"] = report.raw_score
-            state["metrics"] = report.metrics
-            if not report.scored:
-                state["partial_reward"] = report.partial_reward
-            if errors := report.errors | report.why_unscored:
-                state["errors"] = errors
-            rewards[job.key] = report.raw_score
-        for group in groups:
-            if len(group.jobs) > 1:
-                _write_advantages(group, rewards)
-        return reports
-
-    def _of_misfit(self, error: SignatureError, jobs: Sequence[RolloutJob]) -> list[EvaluationReport]:
-        """A field is missing. If others have it, that is these examples' fault; if not, the rubric's."""
-        if not self._fits:
-            raise error
-        return _all_unreadable(error, jobs)
-
-    def _rubric_of(self, group: ExampleGroup) -> Rubric | None:
-        example = group.jobs[0].example
-        if self._rubric is None and example.get(COLUMN) is None:
-            return None
-        return self._rubrics.of(example)[0]
-
-
-def _states(jobs: Sequence[RolloutJob]) -> list[dict[str, Any]]:
-    return [job.state for job in jobs if job.state is not None]
-
-
-def _all_unreadable(error: RubricError | SignatureError, jobs: Sequence[RolloutJob]) -> list[EvaluationReport]:
-    return [unreadable_report(error, f"example {job.key[0]}") for job in jobs]
-
-
-def _write_advantages(group: ExampleGroup, rewards: dict[Key, float | None]) -> None:
-    worth = advantages([rewards.get(job.key) for job in group.jobs])
-    for job, advantage in zip(group.jobs, worth, strict=True):
-        if job.state is not None:
-            job.state["advantage"] = advantage
-
-
-STAND_IN = "An answer of about this length stands for what the model would have written. " * 8
-"""What a dry run scores."""
-
-logger = logger_of("assay")
-
-
-class Evaluated(Protocol):
-    """What is needed of an environment to evaluate it."""
-
-    env_id: str
-
-    @property
-    def scoring(self) -> Rubric | None:
-        """What scores its rollouts; None when nothing does."""
-        ...
-
-    async def rollout(self, input: Example, client: Any, model: Any, sampling_args: Any = None) -> State: ...
-
-
-class Evaluator:
-    """Carries out one evaluation."""
+class Evaluator(Pipeline):
+    """Generates the rollouts of one evaluation, and scores each group as soon as it is over."""
 
     def __init__(
-        self, environment: Evaluated, rubric: Rubric | None, under_test: ModelUnderTest, settings: Settings, sink: Sink
+        self,
+        environment: "Environment",
+        rubric: Rubric | None,
+        under_test: ModelUnderTest,
+        settings: Settings,
+        sink: Sink,
     ) -> None:
         """Without a `rubric` only examples that bring their own are scored."""
+        limit = settings.max_concurrent or SIDE_BY_SIDE
+        super().__init__(sink, settings.grader, limit, judge_log=settings.judge_log)
+        self._limit = limit
         self._environment = environment
-        self._scoring = GroupScorer(rubric, settings)
+        self._rubric = rubric
+        self._rubrics = RowRubrics(rubric)
+        plan = Traits() if rubric is None else Traits.of(rubric)
+        self._by_group = plan.waits or bool(plan.compares)
         self._under_test = under_test
         self._settings = settings
-        self._sink = sink
+        self._fits = False
+        self._sampled: set[str] = set()
+        """Examples with several rollouts."""
         self._over: list[ExampleGroup] = []
         """Groups that are to be scored next, together."""
 
-    async def run(self, jobs: Sequence[RolloutJob]) -> None:
+    async def evaluate(self, jobs: Sequence[RolloutJob]) -> None:
         """Do the jobs, and fill each in."""
-        await self._scoring.refuse_unfit()
+        if self._rubric is not None:
+            # What is wrong with the rubric, as when it has no judge, is said before it costs.
+            await self._rubric.score([], autograder=self._grader)
+        self._sampled = {job.key[0] for job in jobs if len(job.group.jobs) > 1}
         stopping = self._settings.stopping
 
         async def walk(places: Iterator[int]) -> None:
@@ -445,44 +202,59 @@ class Evaluator:
                 if stopping is not None and stopping():
                     return
                 job = jobs[place]
-                with await _begun(job.group):
-                    await self._do(job)
-                    if job.group.over:
-                        await self._settle(job.group)
+                group = job.group
+                async with group.beginning:
+                    # A group begins when the money does for it.
+                    if group.spending is None:
+                        group.spending = await RolloutSpending.begun()
+                with nullcontext() if group.spending is None else group.spending.inside():
+                    await self._generate(job)
+                    if group.over:
+                        await self._settle(group)
 
-        limit = self._settings.max_concurrent or SIDE_BY_SIDE
         try:
-            await walk_together(walk, len(jobs), limit=limit)
+            await walk_together(walk, len(jobs), limit=self._limit)
             if stopping is not None:
-                await self._settle_rest(jobs)
+                # Where rollouts are compared, part of a group is no group: it is done again on resuming.
+                for group in {id(job.group): job.group for job in jobs if not job.group.over}.values():
+                    if not self._compares(group):
+                        await self._score_groups([group])
         finally:
             _end(job.group for job in jobs)
-        _report_failures(jobs)
+        errors = [job.generated.error for job in jobs if job.generated is not None and job.generated.error is not None]
+        if errors:
+            logger.error("%d of %d rollouts failed; the first: %s", len(errors), len(jobs), errors[0])
 
-    async def _do(self, job: RolloutJob) -> None:
+    async def _generate(self, job: RolloutJob) -> None:
         """Have the model do one rollout. What goes wrong is this rollout's, and no other's."""
         started = time.monotonic()
+        under_test = self._under_test
         with budget() as ledger:
             try:
-                state = await self._rolled(job)
+                args = (under_test, under_test.name, under_test.sampling_args)
+                state = await self._environment.rollout(job.example, *args)
+                if not isinstance(state, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    raise TypeError(f"rollout gave {short_repr(state)}: return the state")
             except FAILURES as error:
                 if is_stop(error):
                     raise
                 state = State(input=job.example, completion=[], error=error)
-        job.seconds = time.monotonic() - started
-        job.spent = Spending.of(ledger)
         if ledger.is_dry_run:
             # Nothing was generated, and what would be asked about it counts all the same.
             state |= {"completion": [{"role": "assistant", "content": STAND_IN}], "error": None}
-        job.error = _why(state.get("error"))
+        error, replies = state.get("error"), state.get("responses")
+        if error is not None:
+            error = described(error) if isinstance(error, BaseException) else str(error)
+        job.generated = Row(
+            *job.key,
+            fields={**job.example, "completion": state.get("completion")},
+            error=error,
+            spent=Spending.of(ledger),
+            timing={"generation": round(time.monotonic() - started, 6)},
+            model=replies[-1].model or None if replies else None,
+            number=job.number,
+        )
         job.state = state
-
-    async def _rolled(self, job: RolloutJob) -> State:
-        under_test = self._under_test
-        state = await self._environment.rollout(job.example, under_test, under_test.name, under_test.sampling_args)
-        if not isinstance(state, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"rollout gave {short_repr(state)}: return the state")
-        return state
 
     async def _settle(self, group: ExampleGroup) -> None:
         """Score a group that is over, and keep it. Groups that end together are scored together.
@@ -490,9 +262,8 @@ class Evaluator:
         That is for rubrics that wait for nothing. For any other it would make one group wait for
         what another is waiting for.
         """
-        if self._scoring.waits(group):
-            await self._score([group])
-            _end([group])
+        if self._waits(group):
+            await self._score_groups([group])
             return
         self._over.append(group)
         if len(self._over) > 1:
@@ -503,32 +274,91 @@ class Evaluator:
         finally:
             # On Ctrl-C too: it is paid for.
             groups, self._over = self._over, []
-            await self._score(groups)
-            _end(groups)
+            await self._score_groups(groups)
 
-    async def _score(self, groups: Sequence[ExampleGroup]) -> None:
-        """Score groups, and keep their rows: from then on they survive whatever happens to the process."""
-        rows = await self._scoring.rows(groups)
-        saved = self._settings.run is not None
-        self._sink.take(rows, [holdable(row.fields) for row in rows] if saved else ())
+    def _waits(self, group: ExampleGroup) -> bool:
+        """Whether a group is scored by itself: for its rubric waits for a model, or compares."""
+        return self._by_group or group.jobs[0].example.get(COLUMN) is not None
 
-    async def _settle_rest(self, jobs: Sequence[RolloutJob]) -> None:
-        """Score what is over in groups that are not.
+    def _compares(self, group: ExampleGroup) -> bool:
+        """Whether the rollouts of a group are weighed against each other."""
+        try:
+            return bool(self._rubrics.of(group.jobs[0].example)[1].compares)
+        except RubricError:
+            return False
 
-        Where rollouts are compared, part of a group is no group: it is done again on resuming.
-        """
-        groups = {id(job.group): job.group for job in jobs if not job.group.over}
-        parts = [group for group in groups.values() if not self._scoring.compares(group)]
-        for group in parts:
-            await self._score([group])
+    async def _score_groups(self, groups: Sequence[ExampleGroup]) -> None:
+        """Score what is over of some groups, and keep it: several of them only if none waits."""
+        jobs: list[RolloutJob] = []
+        unit: list[Pending] = []
+        columns = (*KEPT, *self._settings.state_columns)
+        for group in groups:
+            scorer = None if self._rubric is None and not self._waits(group) else self._rubrics
+            for job in group.jobs:
+                if job.row is None and job.generated is not None:
+                    scores = job.generated.error is None
+                    unit.append(Pending(job.generated, scorer if scores else None, state=job.state, columns=columns))
+                    jobs.append(job)
+            if self._compares(group):
+                # Those that were kept before are only compared with.
+                kept = [(job.row, job.state) for job in group.jobs if job.row is not None and job.row.error is None]
+                unit += [Pending(row, scorer, is_done=True, state=state) for row, state in kept]
+        if jobs:
+            for job, row in zip(jobs, await self.score(unit), strict=True):
+                job.row = row
+        _end(groups)
 
+    async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
+        """A report each, which is written into the state too."""
+        scored = [pending for pending in unit if pending.scorer is not None]
+        states = [pending.state for pending in scored if pending.state is not None]
+        found: Sequence[EvaluationReport] = ()
+        by_group = self._by_group or unit[0].row.fields.get(COLUMN) is not None
+        if scored and by_group:
+            found = await self._of_group(scored, states)
+        elif scored:
+            # Each rollout by itself, all at once: a call for each group would cost more than the checks do.
+            # A field that no rollout has is the rubric's fault at first, and then those examples'.
+            found = await reports_on(self._rubric, states, None, lenient=self._fits)
+            self._fits = True
+        by_row = dict(zip(map(id, scored), found, strict=True))
+        reports = [by_row.get(id(pending)) or EvaluationReport() for pending in unit]
+        if not by_group:
+            self._write_states(unit, reports)
+        return reports
 
-async def _begun(group: ExampleGroup) -> AbstractContextManager[None]:
-    """A group that has begun, which it does when the money does for it; around what is done for it."""
-    async with group.beginning:
-        if group.spending is None:
-            group.spending = await RolloutSpending.begun()
-    return nullcontext() if group.spending is None else group.spending.inside()
+    def _write_states(self, unit: Sequence[Pending], reports: Sequence[EvaluationReport]) -> None:
+        """Write what was found about rollouts that were scored each by itself, and their advantage in their group."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for pending, report in zip(unit, reports, strict=True):
+            state = pending.state
+            if state is None:
+                continue
+            groups.setdefault(pending.row.example, []).append(state)
+            if pending.scorer is None:
+                continue
+            state["reward"] = report.raw_score
+            state["metrics"] = report.metrics
+            if not report.scored:
+                state["partial_reward"] = report.partial_reward
+            if errors := report.errors | report.why_unscored:
+                state["errors"] = errors
+        for example in groups.keys() & self._sampled:
+            worth = advantages([state.get("reward") for state in groups[example]])
+            for state, advantage in zip(groups[example], worth, strict=True):
+                state["advantage"] = advantage
+
+    async def _of_group(self, unit: Sequence[Pending], states: list[dict[str, Any]]) -> Sequence[EvaluationReport]:
+        try:
+            rubric, _ = self._rubrics.of(unit[0].row.fields)
+            found = await rubric.reports_on_group(states, self._grader)
+        except (RubricError, SignatureError) as error:
+            # A field is missing. If others have it, that is these examples' fault; if not, the rubric's.
+            if isinstance(error, SignatureError) and not self._fits:
+                raise
+            return [unreadable_report(error, f"example {pending.row.example}") for pending in unit]
+        self._fits = True
+        return found
 
 
 def _end(groups: Iterable[ExampleGroup]) -> None:
@@ -538,37 +368,8 @@ def _end(groups: Iterable[ExampleGroup]) -> None:
             group.spending.end()
 
 
-def _why(error: object) -> str | None:
-    if error is None:
-        return None
-    return described(error) if isinstance(error, BaseException) else str(error)
-
-
-def _report_failures(jobs: Sequence[RolloutJob]) -> None:
-    errors = [job.error for job in jobs if job.error is not None]
-    if errors:
-        logger.error("%d of %d rollouts failed; the first: %s", len(errors), len(jobs), errors[0])
-
-
-def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: Sink) -> None:
-    """Fill in the jobs that were done in an earlier sitting."""
-    kept = {row.key: row for row in Run.open(folder).rows()}
-    for job in jobs:
-        if sink.has(job.key):
-            job.row = kept[job.key]
-            job.state = state_of(job.row)
-
-
-def fingerprint(examples: Iterable[Mapping[str, Any]]) -> str:
-    """What a data set is known by: a hash of all that is in it."""
-    digest = blake2b(digest_size=16)
-    for example in examples:
-        digest.update(as_text(to_jsonable(example)).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
-
-
 async def carry_out(
-    environment: Evaluated,
+    environment: "Environment",
     examples: Sequence[Example],
     under_test: ModelUnderTest,
     settings: Settings,
@@ -581,15 +382,29 @@ async def carry_out(
     """
     started = time.monotonic()
     rubric = environment.scoring
-    about = _about(environment, data, under_test, settings, rubric)
+    about = RunAbout.of("evaluate")
+    if settings.run is not None:
+        # What the data set is known by: a hash of all that is in it.
+        digest = blake2b(digest_size=16)
+        for example in data:
+            digest.update(as_text(to_jsonable(example)).encode("utf-8", "surrogatepass"))
+        about = RunAbout.of(
+            "evaluate",
+            rubric=rubric,
+            judge=None if rubric is None else judge_of(rubric, settings.grader),
+            model=under_test.name,
+            config={"environment": type(environment).__name__, "sampling_args": under_test.sampling_args},
+            options={"rollouts_per_example": settings.rollouts_per_example, "max_concurrent": settings.max_concurrent},
+            data={"rows": len(data), "fingerprint": digest.hexdigest()},
+        )
     jobs = jobs_of(examples, times=settings.rollouts_per_example)
     with budget() as ledger, logging_once():
         watch = Watch(settings.on_progress, len(jobs), ledger)
         with opened_sink(settings.run, about, resume=settings.resume, on_row=settings.on_row, watch=watch) as sink:
             if settings.run is not None and not sink.is_fresh:
                 _restore(jobs, settings.run, sink)
-            to_do = [job for job in jobs if job.row is None]
-            await Evaluator(environment, rubric, under_test, settings, sink).run(to_do)
+            evaluator = Evaluator(environment, rubric, under_test, settings, sink)
+            await evaluator.evaluate([job for job in jobs if job.row is None])
             done = [job for job in jobs if job.row is not None]
             summary = sink.finish(complete=len(done) == len(jobs))
     metadata = {
@@ -601,38 +416,28 @@ async def carry_out(
         "sampling_args": under_test.sampling_args,
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "time_ms": 1000 * (time.monotonic() - started),
-        **_outcome(done, summary),
+        **_outcome(len(done), summary),
         "path_to_save": None if settings.run is None else str(settings.run),
         "version_info": {"assay": __version__},
     }
-    states = [job.state or State() for job in done]
-    return Results(list(outputs_of(done)), states, metadata, summary)
+    return Results(list(_outputs(done)), [job.state or State() for job in done], metadata, summary)
 
 
-def _about(
-    environment: Evaluated,
-    data: Sequence[Example],
-    under_test: ModelUnderTest,
-    settings: Settings,
-    rubric: Rubric | None,
-) -> RunAbout:
-    """What run.json says, where one is written."""
-    if settings.run is None:
-        return RunAbout.of("evaluate")
-    return RunAbout.of(
-        "evaluate",
-        rubric=rubric,
-        judge=None if rubric is None else judge_of(rubric, settings.grader),
-        model=under_test.name,
-        config={"environment": type(environment).__name__, "sampling_args": under_test.sampling_args},
-        options={"rollouts_per_example": settings.rollouts_per_example, "max_concurrent": settings.max_concurrent},
-        data={"rows": len(data), "fingerprint": fingerprint(data)},
-    )
+def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: Sink) -> None:
+    """Fill in the jobs that were done in an earlier sitting, as far as they were kept."""
+    saved = {row.key: row for row in Run.open(folder).rows()}
+    for job in jobs:
+        if sink.has(job.key):
+            row = job.row = saved[job.key]
+            fields, report = dict(row.fields), row.report
+            completion = fields.pop("completion", None)
+            job.state = State(
+                input=fields, completion=completion, reward=report.raw_score, metrics=report.metrics, error=row.error
+            )
 
 
-def _outcome(jobs: Sequence[RolloutJob], summary: Summary) -> dict[str, Any]:
+def _outcome(count: int, summary: Summary) -> dict[str, Any]:
     """What went wrong, and then the means over the rest."""
-    count = len(jobs)
     return {
         "num_rollouts": count,
         "num_errors": summary.failed,
@@ -644,3 +449,39 @@ def _outcome(jobs: Sequence[RolloutJob], summary: Summary) -> dict[str, Any]:
         "usage": {"input_tokens": summary.spent.prompt, "output_tokens": summary.spent.completion},
         "cost": summary.spent.cost,
     }
+
+
+def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
+    """One dict a rollout that is done, in order; every metric stands under its own name too."""
+    worth: dict[Key, float | None] = {}
+    for group in {id(job.group): job.group for job in jobs if len(job.group.jobs) > 1}.values():
+        rows = [job.row for job in group.jobs if job.row is not None]
+        worth |= zip([row.key for row in rows], advantages([row.reward for row in rows]), strict=True)
+    for job in jobs:
+        row = job.row
+        if row is None:
+            continue
+        # Scoring left the metrics in the state; out of the report they would have to be made anew.
+        metrics: Mapping[str, float] = (job.state or State()).get("metrics") or {}
+        fields = dict(row.fields)
+        output: dict[str, Any] = {
+            "example_id": fields.pop("example_id", row.example),
+            "sample": row.sample,
+            **{name: fields.pop(name, None) for name in ("prompt", "completion", "answer", "task", "info")},
+            "reward": row.reward,
+            **({"partial_reward": row.report.partial_reward} if row.error is None and not row.scored else {}),
+            "score": row.score,
+            "metrics": metrics,
+            "errors": row.errors,
+            "error": row.error,
+            "is_truncated": fields.pop("is_truncated", False),
+            "stop_condition": fields.pop("stop_condition", None),
+            "timing": {f"{part}_ms": 1000 * seconds for part, seconds in row.timing.items()},
+            "token_usage": {"input_tokens": row.spent.prompt, "output_tokens": row.spent.completion},
+            "cost": row.spent.cost,
+            "model": row.model,
+            **{name: value for name, value in fields.items() if name != "sample"},
+        }
+        if job.key in worth:
+            output["advantage"] = worth[job.key]
+        yield output | {name: value for name, value in metrics.items() if name not in output}

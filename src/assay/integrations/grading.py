@@ -1,4 +1,4 @@
-"""Grades: what some rollouts come to in a test, which fails by the rule of `assay.runs.thresholds`."""
+"""Grades: what some rollouts come to in a test, which fails by the rule of `assay.runs.stats`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ from assay.graders.autograder import Autograder
 from assay.integrations.step import RubricSource, rubric_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
-from assay.runs.stats import Mean, MeanEstimate
-from assay.runs.thresholds import Thresholds
+from assay.runs.stats import Mean, MeanEstimate, Thresholds
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _threshold(text: str) -> float:
-    from assay.runs.thresholds import threshold_of
+    from assay.runs.stats import threshold_of
 
     try:
         return threshold_of(text)

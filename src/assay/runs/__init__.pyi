@@ -1,6 +1,7 @@
 from assay.runs.folder import RunError as RunError
 from assay.runs.folder import RunRefused as RunRefused
 from assay.runs.journal import Journal as Journal
+from assay.runs.journal import Run as Run
 from assay.runs.metadata import RubricAbout as RubricAbout
 from assay.runs.metadata import RunAbout as RunAbout
 from assay.runs.metadata import data_about as data_about
@@ -9,7 +10,6 @@ from assay.runs.pipeline import score_rows as score_rows
 from assay.runs.rescorer import rescore as rescore
 from assay.runs.row import Row as Row
 from assay.runs.row_rubrics import RowRubrics as RowRubrics
-from assay.runs.saved_run import Run as Run
 from assay.runs.spending import Spending as Spending
 from assay.runs.stats import MeanEstimate as MeanEstimate
 from assay.runs.summary import Summary as Summary

@@ -6,12 +6,17 @@ import os
 import socket
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from assay.errors import AssayError
-from assay.runs.metadata import FORMAT, RunAbout
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None
 
 
 class RunError(AssayError):
@@ -69,39 +74,22 @@ class Folder:
         except OSError as error:
             raise RunRefused(f"{self.path} cannot be made ({error.strerror}): name another") from None
 
-    def about(self) -> RunAbout:
-        """What run.json says."""
-        data = self._read(self.run_json)
-        if data.get("format") != FORMAT:
-            raise RunError(
-                f"{self.run_json} has the format {data.get('format')!r}, and this version reads "
-                f"{FORMAT!r}: use the version of assay that wrote it"
-            )
+    def read_run(self) -> dict[str, Any]:
+        """What run.json holds. Raises `RunError` when that is no run."""
         try:
-            return RunAbout.from_dict(data)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise RunError(f"{self.run_json} cannot be read ({error}): restore it") from error
-
-    def write_about(self, about: RunAbout) -> None:
-        write_json(self.run_json, about.to_dict())
-
-    def _read(self, path: Path) -> dict[str, Any]:
-        try:
-            data: object = json.loads(path.read_bytes())
+            data: object = json.loads(self.run_json.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
-            raise RunError(self._why_none()) from None
+            why = f"{self.path} holds no run, for it has no run.json: name the folder of a run"
+            if not self.path.exists():
+                why = f"there is no folder {self.path}: name the folder of a run"
+            elif not self.path.is_dir():
+                why = f"{self.path} is a file, and a run is a folder: name the folder"
+            raise RunError(why) from None
         except (OSError, ValueError) as error:
-            raise RunError(f"{path} cannot be read ({error}): restore it") from None
+            raise RunError(f"{self.run_json} cannot be read ({error}): restore it") from None
         if not isinstance(data, dict):
-            raise RunError(f"{path} is no JSON object: restore it")
+            raise RunError(f"{self.run_json} is no JSON object: restore it")
         return cast("dict[str, Any]", data)
-
-    def _why_none(self) -> str:
-        if not self.path.exists():
-            return f"there is no folder {self.path}: name the folder of a run"
-        if not self.path.is_dir():
-            return f"{self.path} is a file, and a run is a folder: name the folder"
-        return f"{self.path} holds no run, for it has no run.json: name the folder of a run"
 
 
 def write_json(path: Path, data: object) -> None:
@@ -120,27 +108,14 @@ def write_json(path: Path, data: object) -> None:
         new.replace(path)
     except OSError as error:
         raise RunError(f"{path} cannot be written ({error.strerror}): see to that, and go on") from None
-    _sync_folder(path.parent)
+    # A new name lasts through a power cut only when its folder is on the disk, which not every system can do.
+    with suppress(OSError):
+        place = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
 
-
-def _sync_folder(path: Path) -> None:
-    """Make a new name last through a power cut, where the system can."""
-    try:
-        place = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(place)
-    except OSError:
-        return
-    finally:
-        os.close(place)
-
-
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
 
 _UNSUPPORTED = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
 
@@ -161,9 +136,15 @@ class Lock:
             raise RunError(f"{path} cannot be opened ({error.strerror}): see to that") from None
         try:
             self._by_system = self._locked()
-            if not self._by_system:
-                self._refuse_living()
-            self._write({"pid": os.getpid(), "host": socket.gethostname()})
+            mine = {"pid": os.getpid(), "host": socket.gethostname()}
+            holder = {} if self._by_system else _holder(path)
+            if (
+                holder.get("pid") is not None
+                and holder != mine
+                and (holder.get("host") != mine["host"] or is_held(path))
+            ):
+                raise self._held(or_else=f", or delete {path} if it is gone")
+            self._write(json.dumps(mine))
         except OSError as error:
             os.close(self._file)
             raise RunError(f"{path} cannot be written ({error.strerror}): see to that") from None
@@ -176,12 +157,11 @@ class Lock:
     def close(self) -> None:
         """Let go."""
         if self._is_open:
-            self._is_open = False
-            self._write(None)
+            self._write("")
             if fcntl is not None and self._by_system:
                 # Also for a child that was forked this very moment.
                 fcntl.flock(self._file, fcntl.LOCK_UN)
-            os.close(self._file)
+            self.forget()
 
     def forget(self) -> None:
         """In a forked child: the lock is the parent's, and must not outlive it here."""
@@ -196,55 +176,43 @@ class Lock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _held(self._path.parent, self._holder()) from None
+            raise self._held() from None
         except OSError as error:
             if error.errno in _UNSUPPORTED:
                 return False
             raise RunError(f"{self._path} cannot be locked ({error.strerror})") from None
         return True
 
-    def _refuse_living(self) -> None:
-        holder = self._holder()
+    def _held(self, or_else: str = "") -> RunError:
+        holder = _holder(self._path)
         pid, host = holder.get("pid"), holder.get("host")
-        if pid is None or (pid == os.getpid() and host == socket.gethostname()):
-            return
-        if host != socket.gethostname() or _lives(pid):
-            raise _held(self._path.parent, holder, file=self._path)
+        who = "another process" if pid is None else f"process {pid}"
+        where = f" on {host}" if host and host != socket.gethostname() else ""
+        folder = self._path.parent
+        return RunError(
+            f"{folder} is being written by {who}{where}: wait until it ends{or_else}, or name another folder"
+        )
 
-    def _holder(self) -> dict[str, Any]:
-        try:
-            os.lseek(self._file, 0, os.SEEK_SET)
-            holder: object = json.loads(os.read(self._file, 1000) or b"{}")
-        except (OSError, ValueError):
-            return {}
-        return cast("dict[str, Any]", holder) if isinstance(holder, dict) else {}
-
-    def _write(self, holder: dict[str, Any] | None) -> None:
+    def _write(self, holder: str) -> None:
         os.ftruncate(self._file, 0)
-        if holder is not None:
-            os.lseek(self._file, 0, os.SEEK_SET)
-            os.write(self._file, json.dumps(holder).encode())
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, holder.encode())
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    """What a lock says of the process that holds it; nothing when none does."""
+    try:
+        holder: object = json.loads(path.read_bytes() or b"{}")
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", holder) if isinstance(holder, dict) else {}
 
 
 def is_held(path: Path) -> bool:
     """Whether a process of this machine holds the lock, as far as the file tells. Takes nothing."""
-    try:
-        holder: object = json.loads(path.read_bytes() or b"{}")
-    except (OSError, ValueError):
+    pid = _holder(path).get("pid")
+    if not isinstance(pid, int):
         return False
-    pid = cast("dict[str, Any]", holder).get("pid") if isinstance(holder, dict) else None
-    return isinstance(pid, int) and _lives(pid)
-
-
-def _held(folder: Path, holder: dict[str, Any], file: Path | None = None) -> RunError:
-    pid, host = holder.get("pid"), holder.get("host")
-    who = "another process" if pid is None else f"process {pid}"
-    where = f" on {host}" if host and host != socket.gethostname() else ""
-    gone = f", or delete {file} if it is gone" if file is not None else ""
-    return RunError(f"{folder} is being written by {who}{where}: wait until it ends{gone}, or name another folder")
-
-
-def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -256,14 +224,8 @@ def _lives(pid: int) -> bool:
 
 _OPEN: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
-
-def _forget_all() -> None:
-    for lock in list(_OPEN):
-        lock.forget()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(after_in_child=lambda: [lock.forget() for lock in list(_OPEN)])
 
 
 _BLOCK = 1 << 16

@@ -1,22 +1,26 @@
-"""Journal: the one writer of a run. What it has written stays written."""
+"""Journal writes a run's folder, where what is written stays written; Run reads it, also while it is being written."""
 
 import errno
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from assay.models.budgets import Ledger
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
 from assay.runs.jsonable import holdable
 from assay.runs.metadata import RunAbout
-from assay.runs.row import Row, RowForm, Seen, data_of
-from assay.runs.saved_run import Run
-from assay.runs.spending import SpendingLog, larger, spent_by
-from assay.runs.summary import Summary, Tally
+from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
+from assay.runs.spending import NOTHING, Spending, SpendingLog, larger, spent_by
+from assay.runs.summary import Summary, Tally, summarize
+
+if TYPE_CHECKING:
+    from assay.rubric import Rubric
 
 SYNC_SECONDS = 1.0
 """How long a written row may wait for the disk; a power cut can take that much, a kill nothing."""
@@ -57,34 +61,49 @@ class Journal:
         self._folder = folder
         self._lock = lock
         self._size = self.rows = 0
-        saved = _saved_run(folder)
-        if saved is not None and not resume:
-            raise RunRefused(f"{folder.path} holds a run already: go on with it by resuming, or name another folder")
-        if saved is not None:
-            _refuse_another(folder, saved, about)
-            about = saved.with_fields(resumed=saved.resumed + 1, options=about.options)
-            self._size = whole_lines(folder.rollouts)
-            self._count_done()
+        self._tally: Tally | None = None
+        if not folder.has_rows:
+            self._tally = Tally(alone=True)
+        elif not folder.run_json.exists():
+            raise RunRefused(f"{folder.rollouts} belongs to no run: name another folder")
+        else:
+            about = self._go_on(about, RunAbout.saved(folder), resume=resume)
         self.about = about
         self._form = RowForm(about.criteria)
-        self._tally = Tally(alone=True) if saved is None else None
-        folder.write_about(about)
-        if saved is None:
+        about.save(folder)
+        if self._tally is not None:
             folder.spending.unlink(missing_ok=True)
-        self._file = _opened(folder, self._size)
+        try:
+            # A line that a kill has cut off is dropped.
+            if folder.rollouts.exists() and folder.rollouts.stat().st_size > self._size:
+                os.truncate(folder.rollouts, self._size)
+            self._file = os.open(folder.rollouts, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise RunError(f"{folder.rollouts} cannot be opened ({error.strerror})") from None
         self._sync = _Sync(self._file)
         self._spending: SpendingLog | None = None
 
-    def count_spending(self, ledger: Ledger) -> None:
-        """Keep what this ledger counts from now on as spending of the run, whatever becomes of its rows."""
-        self._spending = SpendingLog(self._folder.spending, ledger)
-
-    def _count_done(self) -> None:
+    def _go_on(self, about: RunAbout, saved: RunAbout, *, resume: bool) -> RunAbout:
+        """Find out what is done. What the run is about, once it has been resumed."""
+        if not resume:
+            raise RunRefused(f"{self.path} holds a run already: go on with it by resuming, or name another folder")
+        different = saved.differences(about)
+        if different:
+            raise RunRefused(
+                f"{self.path} holds another run, which cannot be gone on with: {'; '.join(different)}. "
+                "Give what it was started with, or name another folder"
+            )
+        self._size = whole_lines(self._folder.rollouts)
         for where, _, line in numbered_lines(self._folder.rollouts, self._size):
             data = data_of(line, where)
             self.rows += 1
             if not data.get("errors"):
                 self.done.add((data["example"], data["sample"]))
+        return saved.with_fields(resumed=saved.resumed + 1, options=about.options)
+
+    def count_spending(self, ledger: Ledger) -> None:
+        """Keep what this ledger counts from now on as spending of the run, whatever becomes of its rows."""
+        self._spending = SpendingLog(self._folder.spending, ledger)
 
     def write(self, row: Row) -> None:
         """Append one row. On return it survives a kill; a row that failed may be written again later.
@@ -96,43 +115,36 @@ class Journal:
     def write_all(self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None) -> None:
         """Append some rows at once. Give their `holdable` fields when those were made before."""
         texts = [holdable(row.fields) for row in rows] if fields is None else fields
-        pairs = zip(rows, texts, strict=True)
-        self._append(b"".join([self._form.written(row, text) for row, text in pairs]), len(rows))
-        if self._tally is not None:
-            for row, (_, altered) in zip(rows, texts, strict=True):
-                self._tally.add(replace(row, altered=altered) if altered else row)
-
-    def _append(self, data: bytes, rows: int) -> None:
+        data = b"".join([self._form.written(row, text) for row, text in zip(rows, texts, strict=True)])
         left = memoryview(data)
         try:
             self._sync.refuse_failed()
             while left:
                 left = left[os.write(self._file, left) :]
-        except OSError as error:
-            self._take_back()
+        except BaseException as error:
+            # Leave no half line behind; if that fails too, it is dropped when the run is opened again.
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            if not isinstance(error, OSError):
+                raise
             raise RunError(
                 f"{self._folder.rollouts} cannot be written ({error.strerror}): {self.rows:,} rows are "
                 "safe in it; see to the disk and resume, which goes on from there"
             ) from None
-        except BaseException:
-            self._take_back()
-            raise
         self._size += len(data)
-        self.rows += rows
+        self.rows += len(rows)
         self._sync.soon()
-
-    def _take_back(self) -> None:
-        """Leave no half line behind."""
-        try:
-            os.ftruncate(self._file, self._size)
-        except OSError:
-            # Then the half line stays, and is dropped when the run is opened again.
-            return
+        if self._tally is not None:
+            for row, (_, altered) in zip(rows, texts, strict=True):
+                self._tally.add(replace(row, altered=altered) if altered else row)
 
     def finish(self, *, complete: bool = True, models: Iterable[str] = ()) -> Summary:
         """Work out the summary and write it to summary.json, and the ids of the `models` to run.json."""
         self._bring_to_disk()
-        self._meet(models)
+        about = self.about.having_met(models)
+        if about is not self.about:
+            self.about = about
+            about.save(self._folder)
         summary = None if self._tally is None else self._tally.summary()
         if summary is None:
             summary = Run(self._folder, self.about).work_out()
@@ -140,12 +152,6 @@ class Journal:
         summary = summary.with_fields(complete=complete, spent=spent)
         summary.save(self._folder.summary_json, self._size)
         return summary
-
-    def _meet(self, models: Iterable[str]) -> None:
-        about = self.about.having_met(models)
-        if about is not self.about:
-            self.about = about
-            self._folder.write_about(about)
 
     def close(self) -> None:
         """Bring everything to the disk and let go of the folder."""
@@ -172,38 +178,8 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _saved_run(folder: Folder) -> RunAbout | None:
-    """The run in a folder; None when there is none, or one that has no row."""
-    if not folder.has_rows:
-        return None
-    if not folder.run_json.exists():
-        raise RunRefused(f"{folder.rollouts} belongs to no run: name another folder")
-    return folder.about()
-
-
-def _opened(folder: Folder, size: int) -> int:
-    """The file of rows, cut off where its last whole line ends."""
-    try:
-        if folder.rollouts.exists() and folder.rollouts.stat().st_size > size:
-            os.truncate(folder.rollouts, size)
-        return os.open(folder.rollouts, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    except OSError as error:
-        raise RunError(f"{folder.rollouts} cannot be opened ({error.strerror})") from None
-
-
-def _refuse_another(folder: Folder, saved: RunAbout, about: RunAbout) -> None:
-    different = saved.differences(about)
-    if different:
-        raise RunRefused(
-            f"{folder.path} holds another run, which cannot be gone on with: {'; '.join(different)}. "
-            "Give what it was started with, or name another folder"
-        )
 
 
 class _Sync:
@@ -243,3 +219,172 @@ class _Sync:
             # Devices and some network disks cannot; a full disk must be heard of.
             if error.errno not in (errno.EINVAL, errno.ENOTSUP):
                 self._error = error
+
+
+class Run:
+    """A saved run. What it gives is what was finished when it was asked.
+
+    >>> Run.open("no/such/folder")
+    Traceback (most recent call last):
+    assay.runs.folder.RunError: there is no folder no/such/folder: name the folder of a run
+    """
+
+    def __init__(self, folder: Folder, about: RunAbout) -> None:
+        """Use `Run.open`."""
+        self._folder = folder
+        self._file = folder.rollouts
+        self.about = about
+        self._form = RowForm(about.criteria)
+        self._places: dict[Key, tuple[int, int, int | None]] = {}
+        """The byte where each row begins, its line and its place in the data, as far as was looked."""
+        self._failed: set[Key] = set()
+        self._read_to = self._lines = 0
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Run":
+        """The run in a folder. Raises `RunError` when there is none."""
+        folder = Folder.of(path)
+        return cls(folder, RunAbout.saved(folder))
+
+    @property
+    def path(self) -> Path:
+        return self._folder.path
+
+    def rows(self) -> Iterator[Row]:
+        """Every rollout once, in the order of the data; of one that was done again the last line that did.
+
+        They are read one by one, so a run of any size will do. Rows that do not know their place in the
+        data come in the order of the file.
+        """
+        end = whole_lines(self._file)
+        places = self._in_order(end)
+        if places is None:
+            for where, _, line in numbered_lines(self._file, end):
+                yield self._form.read(line, where)
+        for place, line, _ in places or ():
+            yield self.row_at(place, f"{self._file}:{line}")
+
+    def row(self, example: str, sample: int = 0) -> Row:
+        """One row. Raises `KeyError` when there is none."""
+        if (str(example), sample) not in self:
+            raise KeyError(f"{self.path} has no row for example {str(example)!r}, sample {sample}")
+        return self.row_at(self._places[str(example), sample][0])
+
+    def placed_rows(self, start: int = 0) -> Iterator[tuple[int, int, Row]]:
+        """Rows from a byte on, each between the bytes where it begins and ends; with those done again.
+
+        For an index of the rows: `row_at` finds a row again, and the end of the last is where to
+        go on.
+        """
+        for where, place, line in numbered_lines(self._file, whole_lines(self._file), start=start):
+            yield place, place + len(line), self._form.read(line, where)
+
+    def row_at(self, place: int, where: str = "") -> Row:
+        """The row that begins at a byte."""
+        with self._file.open("rb") as file:
+            file.seek(place)
+            return self._form.read(file.readline(), where or f"{self._file}, byte {place}")
+
+    def by_example(self) -> Iterator[list[Row]]:
+        """The rows of each example together, in the order in which examples first came."""
+        self._look_further()
+        samples: dict[str, list[int]] = {}
+        for example, sample in self._places:
+            samples.setdefault(example, []).append(sample)
+        for example, of_it in samples.items():
+            yield [self.row(example, sample) for sample in sorted(of_it)]
+
+    def __len__(self) -> int:
+        end = whole_lines(self._file)
+        places = self._in_order(end)
+        return sum(1 for _ in numbered_lines(self._file, end)) if places is None else len(places)
+
+    def __contains__(self, key: object) -> bool:
+        self._look_further()
+        return key in self._places
+
+    def summary(self) -> Summary:
+        """The saved summary where it tells of every row that is there; else worked out."""
+        return self._saved_summary() or self.work_out()
+
+    def _saved_summary(self) -> Summary | None:
+        return Summary.saved(self._folder.summary_json, whole_lines(self._file))
+
+    def work_out(self) -> Summary:
+        """The summary, from the rows. It is `complete` when the run was finished and nothing came after."""
+        saved, found = self._saved_summary(), summarize(self.rows())
+        spent = larger(found.spent, self.spent())
+        return found.with_fields(complete=saved is not None and saved.complete, spent=spent)
+
+    def spent(self) -> Spending:
+        """What the run has asked of models in all its sittings, also for rollouts that were done again.
+
+        `budget(dollars=2.0, spent=run.spent().cost, rollout=run.dearest())` is a budget for the whole run when
+        it is resumed.
+        """
+        logged = spent_by(self._folder.spending)
+        if logged.calls or logged.hits:
+            return logged
+        # A journal that another program wrote has no log; of a line that is there twice one counts.
+        seen, total = Seen(), NOTHING
+        for where, _, line in numbered_lines(self._file, whole_lines(self._file)):
+            if b'"spent":' in line and seen.add(line.decode(errors="replace")):
+                total += self._form.read(line, where).spent
+        return total
+
+    def dearest(self) -> float | None:
+        """What the dearest rollout that was scored has cost, in dollars; None when none had a cost."""
+        costs = (row.spent.cost for row in self.rows() if row.scored)
+        return max((cost for cost in costs if cost), default=None)
+
+    def rubric(self, *, allow_code: bool = False, **options: Any) -> "Rubric | None":
+        """The rubric, made again from what was saved; None when it had checks that no file can name.
+
+        `allow_code=True` lets it name functions of yours, as it does for a rubric file.
+        """
+        from assay.rubric import Rubric, RubricGroup
+
+        source = None if self.about.rubric is None else self.about.rubric.source
+        if source is None:
+            return None
+        kind = RubricGroup if "rubrics" in source else Rubric
+        return kind.from_dict(source, allow_code=allow_code, **options)
+
+    def _look_further(self) -> None:
+        """Note where each row stands, from where the last look ended."""
+        end = whole_lines(self._file)
+        rest = numbered_lines(self._file, end, start=self._read_to, number=self._lines)
+        for where, place, line in rest:
+            self._lines += 1
+            key, number, has_errors = opening_of(line, where)
+            if key not in self._places or key in self._failed or not has_errors:
+                self._places[key] = (place, self._lines, number)
+                (self._failed.add if has_errors else self._failed.discard)(key)
+        self._read_to = end
+
+    def _in_order(self, end: int) -> Sequence[tuple[int, int, int | None]] | None:
+        """Where each row stands, in the order of the data, each key once; None when the file is just so.
+
+        Most are. Rows that were waited for stand in it as they were finished, and what was done again further down.
+        """
+        if self._is_in_order(end):
+            return None
+        self._look_further()
+        places = list(self._places.values())
+        if not any(number is None for _, _, number in places):
+            places.sort(key=itemgetter(2))
+        return places
+
+    def _is_in_order(self, end: int) -> bool:
+        """Whether the rows stand in the order of the data, and none of them twice."""
+        last, seen = -1, Seen()
+        for where, _, line in numbered_lines(self._file, end):
+            key, number, _ = opening_of(line, where)
+            if number is None:
+                if not seen.add(f"{key[1]} {key[0]}"):
+                    return False
+            elif number <= last:
+                return False
+            else:
+                last = number
+        return True

@@ -16,19 +16,10 @@ MOST_LEVELS = 100
 
 _UNHOLDABLE = (TypeError, ValueError, RecursionError)
 
-_readable = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
-
-
-def as_text(value: object) -> str:
-    """A value as compact JSON. Raises TypeError or ValueError for what JSON cannot hold."""
-    return _readable(value)
-
-
-def as_ascii(value: object) -> str:
-    """As `as_text`, with every other character by its number."""
-    return _ascii(value)
-
+as_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""A value as compact JSON. Raises TypeError or ValueError for what JSON cannot hold."""
+as_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+"""As `as_text`, with every other character by its number."""
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -39,21 +30,17 @@ def encodable(text: str) -> str:
     >>> encodable("half an emoji: " + chr(0xD83D))
     'half an emoji: \\\\ud83d'
     """
-    return text if text.isascii() else _LONE_SURROGATE.sub(_spelled, text)
-
-
-def _spelled(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    return text if text.isascii() else _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def as_utf_8(value: object) -> bytes:
     """A value as compact JSON in UTF-8, whatever it holds; half characters are spelled out in it."""
     try:
-        text = _readable(value)
+        text = as_text(value)
     except _UNHOLDABLE:
-        text = _readable(to_jsonable(value))
+        text = as_text(to_jsonable(value))
     # The backslash of the spelling is itself escaped, so that a reader of the JSON sees whole characters only.
-    return _LONE_SURROGATE.sub(lambda found: f"\\{_spelled(found)}", text).encode()
+    return _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text).encode()
 
 
 def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -63,27 +50,32 @@ def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     ('{"a":[1,2],"b":"NaN","c":"b\\'x\\'"}', ('b', 'c'))
     """
     try:
-        return _readable(fields), ()
+        return as_text(fields), ()
     except _UNHOLDABLE:
         pass
     kept: dict[str, Any] = {}
     altered: list[str] = []
     for name, value in fields.items():
         try:
-            _readable(value)
+            as_text(value)
             kept[str(name)] = value
         except _UNHOLDABLE:
             kept[str(name)] = to_jsonable(value)
             altered.append(str(name))
-    return _readable(kept), tuple(altered)
+    return as_text(kept), tuple(altered)
 
 
 def to_jsonable(value: Any, level: int = 0) -> Any:
     """The value of JSON that comes nearest; a short description where none does."""
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int | float):
-        return _number(value)
+    if isinstance(value, int):
+        # Longer ones are neither read nor written by Python itself.
+        return int(value) if value.bit_length() < 14_000 else f"{value:#x}"
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if level >= MOST_LEVELS:
         return short_repr(value)
     if isinstance(value, Mapping):
@@ -93,22 +85,10 @@ def to_jsonable(value: Any, level: int = 0) -> Any:
         return [to_jsonable(inner, level + 1) for inner in cast("Sequence[Any]", value)]
     if isinstance(value, Decimal | UUID | PathLike):
         return str(cast("object", value))
-    return _converted(value, level)
-
-
-def _number(value: float) -> Any:
-    if isinstance(value, int):
-        # Longer ones are neither read nor written by Python itself.
-        return int(value) if value.bit_length() < 14_000 else f"{value:#x}"
-    if math.isfinite(value):
-        return float(value)
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _converted(value: Any, level: int) -> Any:
-    """What arrays, dates and records say of themselves."""
+    other = cast("Any", value)
+    # What arrays, dates and records say of themselves.
     for method in ("tolist", "isoformat", "model_dump"):
-        convert = getattr(value, method, None)
-        if callable(convert) and not isinstance(value, type):
+        convert = getattr(other, method, None)
+        if callable(convert) and not isinstance(other, type):
             return to_jsonable(convert(), level + 1)
-    return short_repr(value)
+    return short_repr(other)

@@ -5,13 +5,13 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from inspect import Parameter, signature
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from assay.criterion import BINARY, Criterion, is_scorer
 from assay.engine import Traits
@@ -19,8 +19,28 @@ from assay.errors import RubricError
 from assay.graders.autograder import Autograder, JudgeOptions
 from assay.identity import hash_of, path_of
 from assay.redaction import redacted_settings
+from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import to_jsonable
 from assay.wording import short_repr
+
+FORMAT = "assay.run/1"
+
+_SAME = (
+    "name", "weight", "requirement", "choices", "allow_na", "required", "cap", "pass_at", "tags", "report_only",
+)  # fmt: skip
+"""What is known of a criterion as the criterion itself has it."""
+
+About = TypeVar("About")
+
+
+def _made(kind: type[About], data: Mapping[str, Any], **inner: Any) -> About:
+    """A record from what was saved of it. What a later version may have added is passed over."""
+    known = {each.name: data[each.name] for each in fields(cast("Any", kind)) if each.name in data}
+    return kind(**known | inner)
+
+
+def _not_here() -> None:
+    """Stands where a check was: its answers were saved, and not the function."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +71,15 @@ class CriterionAbout:
 
     @classmethod
     def of(cls, criterion: Criterion) -> "CriterionAbout":
-        same = ("name", "weight", "requirement", "choices", "allow_na", "required", "cap", "pass_at")
-        return cls(
-            **{name: getattr(criterion, name) for name in (*same, "tags", "report_only")},
-            hash=criterion.content_hash,
-            question=criterion.question_hash,
-            check=_check_name(criterion.check),
-            when=bool(criterion.when),
-            inside=tuple(map(cls.of, _criteria_of(criterion.check))),
-        )
+        check = criterion.check
+        known: dict[str, Any] = {name: getattr(criterion, name) for name in _SAME}
+        if is_scorer(check):
+            known["inside"] = tuple(map(cls.of, getattr(check, "criteria", ())))
+        elif check is not None:
+            spec = getattr(check, "spec", None)
+            known["check"] = to_jsonable(spec()) if callable(spec) else path_of(check)
+        known |= {"hash": criterion.content_hash, "question": criterion.question_hash, "when": bool(criterion.when)}
+        return cls(**known)
 
     @property
     def judged(self) -> bool:
@@ -73,36 +93,13 @@ class CriterionAbout:
 
     def criterion(self) -> Criterion:
         """A criterion that makes the same report lines. What code answered cannot be asked again."""
-        return Criterion(
-            name=self.name,
-            weight=self.weight,
-            requirement=self.requirement,
-            check=None if self.judged else _not_here,
-            choices=self.choices,
-            allow_na=self.allow_na,
-            required=self.required,
-            cap=self.cap,
-            pass_at=self.pass_at,
-            tags=self.tags,
-            report_only=self.report_only,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; what is as usual is left out."""
-        data: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        data["choices"], data["tags"] = list(self.choices), list(self.tags)
-        data["inside"] = [inner.to_dict() for inner in self.inside]
-        usual = {each.name: each.default for each in fields(self)}
-        usual |= {"inside": [], "choices": list(BINARY), "tags": []}
-        return {name: value for name, value in data.items() if value != usual[name]}
+        return Criterion(check=None if self.judged else _not_here, **{name: getattr(self, name) for name in _SAME})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "CriterionAbout":
-        known: dict[str, Any] = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-        for name in known.keys() & {"choices", "tags"}:
-            known[name] = tuple(known[name])
-        known["inside"] = tuple(map(cls.from_dict, known.get("inside", ())))
-        return cls(**known)
+        inside = tuple(map(cls.from_dict, data.get("inside", ())))
+        choices, tags = tuple(data.get("choices", BINARY)), tuple(data.get("tags", ()))
+        return _made(cls, data, choices=choices, tags=tags, inside=inside)
 
 
 @dataclass(frozen=True)
@@ -120,28 +117,21 @@ class RubricAbout:
     def of(cls, rubric: Any) -> "RubricAbout":
         """What is known of a rubric, or of anything else with rollouts in and reports out."""
         aggregation = getattr(rubric, "aggregation", None)
+        try:
+            source = rubric.to_dict() if callable(getattr(rubric, "to_dict", None)) else None
+        except RubricError:
+            source = None
         return cls(
             name=str(getattr(rubric, "name", "") or ""),
             hash=str(getattr(rubric, "content_hash", "") or path_of(rubric)),
             criteria=tuple(map(CriterionAbout.of, getattr(rubric, "criteria", ()))),
             aggregation=str(getattr(aggregation, "name", "weighted")),
-            source=_source(rubric),
+            source=source,
         )
-
-    @cached_property
-    def lines_of(self) -> tuple[Criterion, ...]:
-        """The criteria that report lines are made with."""
-        return tuple(criterion.criterion() for criterion in self.criteria)
-
-    def to_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**data, "criteria": [criterion.to_dict() for criterion in self.criteria]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RubricAbout":
-        known: dict[str, Any] = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-        known["criteria"] = tuple(map(CriterionAbout.from_dict, known.get("criteria", ())))
-        return cls(**known)
+        return _made(cls, data, criteria=tuple(map(CriterionAbout.from_dict, data.get("criteria", ()))))
 
     def differences(self, other: "RubricAbout") -> Iterator[str]:
         """What is not the same in another rubric, in words."""
@@ -158,34 +148,6 @@ class RubricAbout:
         more = f", and {len(told) - 3} more" if len(told) > 3 else ""
         why = ", ".join(told[:3]) or "its name, order or aggregation changed"
         yield f"the rubric is another ({why}{more})"
-
-
-def _criteria_of(scorer: Any) -> Sequence[Criterion]:
-    return cast("Sequence[Criterion]", getattr(scorer, "criteria", ())) if is_scorer(scorer) else ()
-
-
-def _check_name(check: Any) -> Any:
-    if check is None or is_scorer(check):
-        return None
-    spec = getattr(check, "spec", None)
-    return to_jsonable(spec()) if callable(spec) else path_of(check)
-
-
-def _source(rubric: Any) -> Mapping[str, Any] | None:
-    to_dict = getattr(rubric, "to_dict", None)
-    if not callable(to_dict):
-        return None
-    try:
-        return cast("Mapping[str, Any]", to_dict())
-    except RubricError:
-        return None
-
-
-def _not_here() -> None:
-    """Stands where a check was: its answers were saved, and not the function."""
-
-
-FORMAT = "assay.run/1"
 
 
 def _empty_dict() -> dict[str, Any]:
@@ -227,12 +189,14 @@ class RunAbout:
     @classmethod
     def of(cls, kind: str, *, rubric: Any = None, judge: Autograder | str | None = None, **known: Any) -> "RunAbout":
         """What is known of a run that begins now. `rubric` and `judge` may be the objects themselves."""
+        from assay import __version__
+
         if rubric is not None and not isinstance(rubric, RubricAbout):
             rubric = RubricAbout.of(rubric)
         return cls(
             kind,
             created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            versions=_versions(),
+            versions={"assay": __version__, "python": platform.python_version()},
             rubric=rubric,
             judge=judge_name(judge) if isinstance(judge, Autograder) else judge,
             **known,
@@ -260,27 +224,72 @@ class RunAbout:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON, as run.json holds it."""
-        data: dict[str, Any] = {"format": FORMAT}
-        data |= {each.name: getattr(self, each.name) for each in fields(self)}
-        data["rubric"] = None if self.rubric is None else self.rubric.to_dict()
+        data: dict[str, Any] = {"format": FORMAT, **asdict(self)}
+        if self.rubric is not None:
+            data["rubric"]["criteria"] = _without_usual(data["rubric"]["criteria"])
         return redacted_settings(data)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":
-        """What `to_dict` was made from. What a later version may have added is passed over."""
-        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-        if known.get("rubric") is not None:
-            known["rubric"] = RubricAbout.from_dict(known["rubric"])
-        return cls(**known)
+        """What `to_dict` was made from."""
+        rubric = data.get("rubric")
+        return _made(cls, data, rubric=None if rubric is None else RubricAbout.from_dict(rubric))
+
+    def save(self, folder: Folder) -> None:
+        """Write it to a folder's run.json."""
+        write_json(folder.run_json, self.to_dict())
+
+    @classmethod
+    def saved(cls, folder: Folder) -> "RunAbout":
+        """What a folder's run.json says. Raises `RunError` when there is none, or none of ours."""
+        data = folder.read_run()
+        if data.get("format") != FORMAT:
+            raise RunError(
+                f"{folder.run_json} has the format {data.get('format')!r}, and this version reads "
+                f"{FORMAT!r}: use the version of assay that wrote it"
+            )
+        try:
+            return cls.from_dict(data)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise RunError(f"{folder.run_json} cannot be read ({error}): restore it") from error
 
     @cached_property
-    def criteria(self) -> tuple[Any, ...]:
+    def criteria(self) -> tuple[Criterion, ...]:
         """The criteria that rows are read with."""
-        return () if self.rubric is None else self.rubric.lines_of
+        return () if self.rubric is None else tuple(each.criterion() for each in self.rubric.criteria)
 
     def differences(self, other: "RunAbout") -> list[str]:
         """What makes the other run another one, in words; nothing when it can go on from this one."""
-        return list(_differences(self, other))
+        told: list[str] = []
+        for name in ("kind", "model", "judge"):
+            before, after = getattr(self, name), getattr(other, name)
+            if before != after:
+                told.append(f"{name} was {before}, and is {after}")
+        if self.rubric is not None and other.rubric is not None:
+            told += self.rubric.differences(other.rubric)
+        elif self.rubric is not other.rubric:
+            told.append(f"the run {'had no' if self.rubric is None else 'had a'} rubric of its own")
+        told += _changes(self.config, other.config)
+        # Data is known by its fingerprint where it has one: the same file may be named otherwise.
+        data = [about.data for about in (self, other)]
+        if all("fingerprint" in each for each in data):
+            data = [{"fingerprint": each["fingerprint"]} for each in data]
+        return told + [f"the data is another: its {change}" for change in _changes(*data)]
+
+
+def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted({*was, *now}):
+        before, after = was.get(key), now.get(key)
+        if before != after:
+            yield f"{key} was {short_repr(before)}, and is {short_repr(after)}"
+
+
+def _without_usual(criteria: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Criteria as plain data, without what is as usual."""
+    usual = {each.name: each.default for each in fields(CriterionAbout)}
+    return [
+        {n: v if n != "inside" else _without_usual(v) for n, v in data.items() if v != usual[n]} for data in criteria
+    ]
 
 
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
@@ -324,8 +333,15 @@ _NO_SETTINGS = frozenset({"self", "generate_fn", "model", "grader", "judges", "i
 def _settings(grader: Autograder) -> Iterator[str]:
     """What a grader was made with that differs from the usual: with another value it answers otherwise."""
     held = vars(grader)
-    for parameter in signature(type(grader).__init__).parameters.values():
-        name, usual = parameter.name, parameter.default
+    parameters: dict[str, Parameter] = {}
+    for kind in type(grader).__mro__:
+        # One that takes `**options` hands them on to its base class, where they are named.
+        own = signature(kind.__init__).parameters
+        parameters = {**own, **parameters}
+        if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in own.values()):
+            break
+    for name, parameter in parameters.items():
+        usual = parameter.default
         value = held.get(name, held.get(f"_{name}", usual))
         if name in _NO_SETTINGS or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             continue
@@ -336,8 +352,12 @@ def _settings(grader: Autograder) -> Iterator[str]:
                 yield f"system_prompt {hash_of(value)[:8]}"
         elif value is not parameter.empty and value != usual:
             told = repr(value)
-            is_plain = len(told) <= 60 and not _ADDRESS.search(told)
-            yield f"{name}={told}" if is_plain else f"{name} {_identity(value)}"
+            if len(told) > 60 or _ADDRESS.search(told):
+                # Functions inside are told by an address in memory, which is another in every process.
+                known = path_of(value) if callable(value) else to_jsonable(value)
+                yield f"{name} {hash_of(_ADDRESS.sub('', str(known)))[:8]}"
+            else:
+                yield f"{name}={told}"
     options = held.get("options")
     if isinstance(options, JudgeOptions):
         for each in fields(options):
@@ -347,46 +367,7 @@ def _settings(grader: Autograder) -> Iterator[str]:
                 yield f"{each.name}={value!r}" if each.name != "examples" else "with examples"
 
 
-def _identity(value: object) -> str:
-    """A short hash of a value, the same in every process."""
-    told = to_jsonable(value) if not callable(value) else path_of(value)
-    # Functions inside are told by an address in memory, which is another in every process.
-    return hash_of(_ADDRESS.sub("", str(told)))[:8]
-
-
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-def _versions() -> dict[str, str]:
-    from assay import __version__
-
-    return {"assay": __version__, "python": platform.python_version()}
-
-
-def _differences(was: RunAbout, now: RunAbout) -> Iterator[str]:
-    for name in ("kind", "model", "judge"):
-        before, after = getattr(was, name), getattr(now, name)
-        if before != after:
-            yield f"{name} was {before}, and is {after}"
-    if was.rubric is None or now.rubric is None:
-        if was.rubric is not now.rubric:
-            yield f"the run {'had no' if was.rubric is None else 'had a'} rubric of its own"
-    else:
-        yield from was.rubric.differences(now.rubric)
-    for key in sorted({*was.config, *now.config}):
-        before, after = was.config.get(key), now.config.get(key)
-        if before != after:
-            yield f"{key} was {short_repr(before)}, and is {short_repr(after)}"
-    yield from _other_data(was.data, now.data)
-
-
-def _other_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Data is known by its fingerprint where it has one: the same file may be named otherwise."""
-    by = "fingerprint" if "fingerprint" in was and "fingerprint" in now else None
-    for key in [by] if by else sorted({*was, *now}):
-        if was.get(key) != now.get(key):
-            before, after = (short_repr(data.get(key)) for data in (was, now))
-            yield f"the data is another: its {key} was {before}, and is {after}"
 
 
 _END = 1 << 20
@@ -402,15 +383,11 @@ def data_about(source: object) -> dict[str, Any]:
         if str(path) == "-" or not path.is_file():
             return {"source": str(path)}
         size = path.stat().st_size
-        return {"source": str(path), "bytes": size, "fingerprint": _fingerprint(path, size)}
-    return {"rows": len(source)} if isinstance(source, Sized) else {}
-
-
-def _fingerprint(path: Path, size: int) -> str:
-    digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        digest.update(file.read(_END))
-        if size > _END:
-            file.seek(max(_END, size - _END))
+        digest = hashlib.sha256(str(size).encode())
+        with path.open("rb") as file:
             digest.update(file.read(_END))
-    return digest.hexdigest()
+            if size > _END:
+                file.seek(max(_END, size - _END))
+                digest.update(file.read(_END))
+        return {"source": str(path), "bytes": size, "fingerprint": digest.hexdigest()}
+    return {"rows": len(source)} if isinstance(source, Sized) else {}

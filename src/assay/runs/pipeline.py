@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from assay.engine import Traits, logging_once
 from assay.errors import AssayError
 from assay.graders.autograder import Autograder
 from assay.models.budgets import Ledger, budget, rollout_spending
-from assay.models.model import judge_log
+from assay.models.model import judge_log as logging_judges
 from assay.report import EvaluationReport
 from assay.rollout import Batch
 from assay.rubric import BaseRubric
@@ -20,14 +20,22 @@ from assay.runs.folder import RunRefused
 from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
-from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen, exchanges_told
+from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen, short_log
 from assay.runs.row_rubrics import RowRubrics, unreadable
-from assay.runs.spending import NOTHING, Spending
+from assay.runs.spending import Spending
 from assay.runs.summary import Summary, Tally
 from assay.wording import short_repr
 
 EVERY_SECONDS = 0.2
 """How often progress is told at most."""
+
+MOST_AT_ONCE = 128
+"""Rows under way at once where a model or a process is waited for, unless said otherwise."""
+
+CHUNK_SECONDS = 0.2
+"""How long a chunk of rows should take where code answers at once: so much a kill can lose."""
+
+LARGEST_CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,9 @@ class Progress:
 
 
 OnProgress: TypeAlias = Callable[[Progress], object]
+OnRow: TypeAlias = Callable[[Row], object]
+Stopping: TypeAlias = Callable[[], bool]
+Texts: TypeAlias = Sequence[tuple[str, tuple[str, ...]]]
 
 
 class Watch:
@@ -78,32 +89,29 @@ class Watch:
     def now(self) -> Progress:
         """How far it is."""
         seconds = time.monotonic() - self._began
-        done = self.kept + self.fresh
+        done, ledger = self.kept + self.fresh, self.ledger
         eta = None
         if self._total is not None and self.fresh:
             eta = max(0, self._total - done) * seconds / self.fresh
-        usage = self.ledger.usage
         return Progress(
             done=done,
             total=self._total,
             kept=self.kept,
             errors=self.errors,
             unscored=self.unscored,
-            hits=self.ledger.hits,
-            calls=self.ledger.calls,
-            tokens=usage.prompt + usage.completion,
-            cost=self.ledger.cost,
-            unpriced=self.ledger.unpriced,
+            hits=ledger.hits,
+            calls=ledger.calls,
+            tokens=ledger.usage.prompt + ledger.usage.completion,
+            cost=ledger.cost,
+            unpriced=ledger.unpriced,
             seconds=seconds,
             eta=eta,
         )
 
     def tell(self, *, at_once: bool = False) -> None:
         """Tell, if it is time."""
-        if self._tell is None:
-            return
         now = time.monotonic()
-        if at_once or now - self._told >= EVERY_SECONDS:
+        if self._tell is not None and (at_once or now - self._told >= EVERY_SECONDS):
             self._told = now
             self._tell(self.now())
 
@@ -131,16 +139,22 @@ class Numbering:
         own = row.get("example_id")
         if own is None:
             own = row.get("id")
-        sample = None if row.get("sample") is None else _own_sample(row["sample"])
+        sample = row.get("sample")
+        if sample is not None:
+            sample = _own_sample(sample)
         number, self.rows = self.rows, self.rows + 1
         has = (own is not None, sample is not None)
         if has != self._alike:
             self._refuse_some(has, number)
         if own is None:
             return str(number), sample or 0
-        example = own if isinstance(own, str) else _text(own)
+        if not isinstance(own, str):
+            own = str(own) if isinstance(own, int | float) else as_text(to_jsonable(own))
+        example: str = own
         if sample is None:
-            return example, self._next(example)
+            if not self._seen.add(example):
+                self._times[example] = sample = self._times.get(example, 0) + 1
+            return example, sample or 0
         if not self._seen.add(f"{sample} {example}"):
             raise RunRefused(
                 f"row {number} is example {example!r}, sample {sample}, and so was one before it: "
@@ -148,26 +162,14 @@ class Numbering:
             )
         return example, sample
 
-    def _next(self, example: str) -> int:
-        if self._seen.add(example):
-            return 0
-        self._times[example] = sample = self._times.get(example, 0) + 1
-        return sample
-
     def _refuse_some(self, has: tuple[bool, bool], number: int) -> None:
-        if self._alike is None:
-            self._alike = has
-        else:
-            field = "id" if has[0] is not self._alike[0] else "sample"
-            here = has[0] if field == "id" else has[1]
+        if self._alike is not None:
+            field, here = ("id", has[0]) if has[0] is not self._alike[0] else ("sample", has[1])
             raise RunRefused(
                 f"row {number} has {'its own' if here else 'no'} `{field}`, and the rows before it "
                 f"have {'none' if here else 'one'}: give every row one, or none"
             )
-
-
-def _text(value: object) -> str:
-    return str(value) if isinstance(value, int | float) else as_text(to_jsonable(value))
+        self._alike = has
 
 
 def _own_sample(given: object) -> int | None:
@@ -185,16 +187,12 @@ def _own_sample(given: object) -> int | None:
     return sample
 
 
-OnRow: TypeAlias = Callable[[Row], object]
-Texts: TypeAlias = Sequence[tuple[str, tuple[str, ...]]]
-
-
 class Sink:
     """A journal, or a tally where nothing is saved; and the callback that sees each row."""
 
     def __init__(self, journal: Journal | None, on_row: OnRow | None, watch: Watch) -> None:
         self._journal = journal
-        self._tally = Tally() if journal is None else None
+        self._tally = Tally()
         self._on_row = on_row
         self._watch = watch
         self._done = Seen() if journal is None else journal.done
@@ -210,21 +208,21 @@ class Sink:
 
     def take(self, rows: Sequence[Row], texts: Texts) -> None:
         """Save finished rows, with their fields as they were before any check saw them."""
-        if any(altered for _, altered in texts):
-            rows = [
-                replace(row, altered=(*row.altered, *altered)) if altered else row
-                for row, (_, altered) in zip(rows, texts, strict=True)
-            ]
+        for place, (_, altered) in enumerate(texts):
+            if altered:
+                rows = [*rows]
+                rows[place] = replace(rows[place], altered=(*rows[place].altered, *altered))
         if self._journal is not None:
             self._journal.write_all(rows, texts)
-        if self._tally is not None:
-            for row in rows:
-                self._tally.add(row)
         watch = self._watch
         for row in rows:
+            if self._journal is None:
+                self._tally.add(row)
             watch.fresh += 1
-            watch.errors += bool(row.errors)
-            watch.unscored += not row.scored
+            if row.errors:
+                watch.errors += 1
+            if not row.scored:
+                watch.unscored += 1
             if self._on_row is not None:
                 self._on_row(row)
         watch.tell()
@@ -233,7 +231,7 @@ class Sink:
         self._watch.tell(at_once=True)
         if self._journal is not None:
             return self._journal.finish(complete=complete, models=self._watch.models)
-        summary = None if self._tally is None else self._tally.summary()
+        summary = self._tally.summary()
         assert summary is not None
         return summary.with_fields(complete=complete)
 
@@ -252,24 +250,24 @@ def opened_sink(
 
 
 _NO_TRAITS = Traits()
+_NO_REPORT = EvaluationReport()
 
 
-class Pending(NamedTuple):
-    """A row that waits, and who scores it."""
+@dataclass(slots=True)
+class Pending:
+    """A row that is to be scored, and what scores it."""
 
-    key: Key
-    row: dict[str, Any]
-    scorer: Any
+    row: Row
+    """All that is known of it; `error` says why there is nothing to score."""
+    scorer: Any = None
     """None where nothing is to be scored."""
-    plan: Traits
+    plan: Traits = _NO_TRAITS
     is_done: bool = False
     """Whether it is saved already, and only there for others to be compared with."""
-    error: str | None = None
-    """Why there is nothing to score: its rubric cannot be read, or it has no completion."""
-    saved: Row | None = None
-    """What an earlier run saved of it."""
-    number: int | None = None
-    """Its place in the data, from 0."""
+    state: dict[str, Any] | None = None
+    """What is scored, and written to; None for a copy of the row's fields."""
+    columns: Sequence[str] = ()
+    """Fields of the state that are saved too, as scoring leaves them."""
 
 
 class Feed:
@@ -292,51 +290,47 @@ class Feed:
 
     def units(self) -> Iterator[list[Pending]]:
         """Rows in order, without those that are done."""
+        group: list[Pending] = []
         try:
-            yield from self._units()
+            for row in self._rows:
+                if not isinstance(row, dict | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    raise RunRefused(f"row {self._number.rows} is {short_repr(row)}: give a mapping")
+                number = self._number.rows
+                key = self._number.key_of(row)
+                fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
+                pending = self.pending(Row(key[0], key[1], fields, number=number))
+                if group and not (pending.plan.compares and key[0] == group[0].row.example):
+                    yield from undone(group)
+                    group = []
+                if pending.plan.compares:
+                    if not group:
+                        self._refuse_apart(pending)
+                    group.append(pending)
+                elif not pending.is_done:
+                    yield [pending]
+            yield from undone(group)
         except AssayError as error:
             self.broken = error
 
-    def _units(self) -> Iterator[list[Pending]]:
-        group: list[Pending] = []
-        for pending in self._pending():
-            is_compared = bool(pending.plan.compares)
-            if group and not (is_compared and pending.key[0] == group[0].key[0]):
-                yield from _undone(group)
-                group = []
-            if is_compared:
-                if not group:
-                    self._refuse_apart(pending)
-                group.append(pending)
-            elif not pending.is_done:
-                yield [pending]
-        yield from _undone(group)
-
-    def _pending(self) -> Iterator[Pending]:
-        for row in self._rows:
-            if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise RunRefused(f"row {self._number.rows} is {short_repr(row)}: give a mapping")
-            fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
-            number = self._number.rows
-            yield self.pending(self._number.key_of(fields), fields)._replace(number=number)
-
-    def pending(self, key: Key, row: dict[str, Any], saved: Row | None = None) -> Pending:
+    def pending(self, row: Row) -> Pending:
         """A row with the rubric that scores it."""
-        is_done = self._has(key)
-        number = None if saved is None else saved.number
+        is_done = self._has((row.example, row.sample))
+        fields = row.fields
         try:
-            scorer, plan = self._rubrics.of(row)
+            scorer, plan = self._rubrics.of(fields)
         except AssayError as error:
-            why = unreadable(error, f"example {key[0]}")
-            return Pending(key, row, None, _NO_TRAITS, is_done, why, saved, number)
-        if "completion" in row and row["completion"] is None:
-            return Pending(key, row, None, plan, is_done, _without_completion(key), saved, number)
-        return Pending(key, row, scorer, plan, is_done, None, saved, number)
+            why = row.error or unreadable(error, f"example {row.example}")
+            return Pending(replace(row, error=why), is_done=is_done)
+        if row.error is None and "completion" in fields and fields["completion"] is None:
+            # Nothing was written, which is not an empty text.
+            why = f"NoCompletion: the completion of example {row.example} is null: write it, or leave the row out"
+            row = replace(row, error=why)
+        return Pending(row, scorer if row.error is None else None, plan, is_done)
 
     def _refuse_apart(self, first: Pending) -> None:
         """Refuse rollouts of an example that do not stand together: they could not be compared."""
-        name, example = first.plan.compares[0], first.key[0]
-        if first.row.get("example_id") is None and first.row.get("id") is None:
+        name, example, fields = first.plan.compares[0], first.row.example, first.row.fields
+        if fields.get("example_id") is None and fields.get("id") is None:
             raise RunRefused(
                 f"criterion {name!r} compares the rollouts of an example, and row {example} does not "
                 "say which it belongs to: give every row an `example_id`"
@@ -348,25 +342,10 @@ class Feed:
             )
 
 
-def _without_completion(key: Key) -> str:
-    """What is said of a row whose completion is null: nothing was written, which is not an empty text."""
-    return f"NoCompletion: the completion of example {key[0]} is null: write it, or leave the row out"
-
-
-def _undone(group: list[Pending]) -> Iterator[list[Pending]]:
+def undone(group: list[Pending]) -> Iterator[list[Pending]]:
+    """The group, unless all of it is saved already."""
     if not all(pending.is_done for pending in group):
         yield group
-
-
-MOST_AT_ONCE = 128
-"""Rows under way at once where a model or a process is waited for, unless said otherwise."""
-
-CHUNK_SECONDS = 0.2
-"""How long a chunk of rows should take where code answers at once: so much a kill can lose."""
-
-LARGEST_CHUNK = 256
-
-Stopping: TypeAlias = Callable[[], bool]
 
 
 async def score_rows(
@@ -382,7 +361,7 @@ async def score_rows(
     stopping: Stopping | None = None,
     max_concurrent: int = MOST_AT_ONCE,
     total: int | None = None,
-    exchanges: bool = False,
+    judge_log: bool = False,
 ) -> Summary:
     """Score rows and save each as a line of a run's folder; without a folder only `on_row` sees them.
 
@@ -393,7 +372,7 @@ async def score_rows(
 
     `stopping` is asked between pieces of work; when it says True, what is under way is finished and
     saved, and the summary is not `complete`. `total` is how many rows there are, for the progress.
-    With `exchanges` each row keeps what judges were asked and said, word for word.
+    With `judge_log` each row keeps what judges were asked and said, word for word.
 
     >>> import asyncio
     >>> from assay import Rubric
@@ -403,14 +382,18 @@ async def score_rows(
     """
     refuse_too_few(max_concurrent)
     rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
-    about = _completed(about, rubrics.rubric, grader, rows)
+    about = about or RunAbout.of("score", data=data_about(rows))
+    if about.rubric is None and rubrics.rubric is not None:
+        about = about.with_fields(rubric=RubricAbout.of(rubrics.rubric))
+    if about.judge is None:
+        about = about.with_fields(judge=judge_of(rubrics.rubric, grader))
     if total is None and hasattr(rows, "__len__"):
         total = len(rows)  # pyright: ignore[reportArgumentType]
     with budget() as spent, logging_once():
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             feed = Feed(rows, rubrics, sink.has)
-            scoring = Pipeline(sink, grader or rubrics.autograder, max_concurrent, exchanges=exchanges)
+            scoring = Pipeline(sink, grader or rubrics.autograder, max_concurrent, judge_log=judge_log)
             stopped = await scoring.run(feed.units(), stopping)
             summary = sink.finish(complete=not stopped and feed.broken is None)
     if feed.broken is not None:
@@ -424,27 +407,17 @@ def refuse_too_few(max_concurrent: int) -> None:
         raise ValueError(f"max_concurrent is {max_concurrent}: give 1 or more")
 
 
-def _completed(about: RunAbout | None, rubric: Any, grader: Autograder | None, rows: object) -> RunAbout:
-    """What is known of the run, with what the caller left out."""
-    about = about or RunAbout.of("score", data=data_about(rows))
-    if about.rubric is None and rubric is not None:
-        about = about.with_fields(rubric=RubricAbout.of(rubric))
-    if about.judge is None:
-        about = about.with_fields(judge=judge_of(rubric, grader))
-    return about
-
-
 class Pipeline:
     """Units of rows on their way to a sink."""
 
-    def __init__(self, sink: Sink, grader: Autograder | None, max_concurrent: int, *, exchanges: bool = False) -> None:
+    def __init__(self, sink: Sink, grader: Autograder | None, max_concurrent: int, *, judge_log: bool = False) -> None:
         self._sink = sink
-        self._exchanges = exchanges
+        self._judge_log = judge_log
         self._grader = grader
         self._slots = asyncio.Semaphore(max_concurrent)
         self._size = 1
         # A rubric that does not fit the very first row does not fit the data, and that is said at once.
-        self._lenient = not sink.is_fresh
+        self._fits = not sink.is_fresh
 
     async def run(self, units: Iterator[list[Pending]], stopping: Stopping | None) -> bool:
         """Score them all. Whether it was stopped."""
@@ -475,32 +448,47 @@ class Pipeline:
 
     async def _wait_for(self, unit: Sequence[Pending]) -> None:
         try:
-            started = time.perf_counter()
-            texts = [holdable(pending.row) for pending in unit]
-            with budget() as ledger, judge_log(wanted=self._exchanges) as said:
-                async with rollout_spending():
-                    reports = await self._reports(unit)
-            timing = {"scoring": round(time.perf_counter() - started, 6)}
-            spent = Spending.of(ledger)
-            rows: list[Row] = []
-            kept = exchanges_told(said)
-            texts = [text for pending, text in zip(unit, texts, strict=True) if not pending.is_done]
-            for pending, report in zip(unit, reports, strict=True):
-                if pending.is_done:
-                    continue
-                row = _row(pending, report, spent, timing)
-                rows.append(replace(row, exchanges=kept) if kept else row)
-                spent, kept = NOTHING, ()  # what a group took stands on the first that is written
-            self._sink.take(rows, texts)
+            await self.score(unit)
         finally:
             self._slots.release()
 
+    async def score(self, unit: Sequence[Pending]) -> list[Row]:
+        """Score some rows together and save them, with what that took; from then on they survive a kill."""
+        started = time.perf_counter()
+        to_save = [pending for pending in unit if not pending.is_done]
+        # Before a check can touch them; but what is to be saved of a state is there only afterwards.
+        texts = None if unit[0].columns else [holdable(pending.row.fields) for pending in to_save]
+        with budget() as ledger, logging_judges(wanted=self._judge_log) as calls:
+            async with rollout_spending():
+                reports = await self.reports(unit)
+        found = dict(zip(map(id, unit), reports, strict=True))
+        # What a group was asked together is shared out over its rows, and its judge log stands on the first.
+        count = sum(pending.scorer is not None for pending in to_save)
+        shares = Spending.of(ledger).shares(count)
+        seconds = round((time.perf_counter() - started) / max(1, count), 6)
+        log = short_log(calls)
+        rows: list[Row] = []
+        for pending in to_save:
+            row, state = pending.row, pending.state or {}
+            changes: dict[str, Any] = {"report": found[id(pending)], "timing": {**row.timing, "scoring": 0.0}}
+            if pending.columns:
+                kept = {name: state[name] for name in pending.columns if state.get(name)}
+                changes["fields"] = {**row.fields, **kept}
+            if pending.scorer is not None:
+                changes |= {"spent": row.spent + shares.pop(0), "judge_log": log}
+                changes["timing"]["scoring"] = seconds
+                log = ()
+            rows.append(replace(row, **changes))
+        self._sink.take(rows, texts or [holdable(row.fields) for row in rows])
+        return rows
+
     async def _score_chunk(self, chunk: Sequence[Pending]) -> None:
         started = time.perf_counter()
-        texts = [holdable(pending.row) for pending in chunk]
-        reports = await self._reports(chunk)
-        rows = [_row(pending, report) for pending, report in zip(chunk, reports, strict=True)]
-        self._sink.take(rows, texts)
+        texts = [holdable(pending.row.fields) for pending in chunk]
+        reports = await self.reports(chunk)
+        for pending, report in zip(chunk, reports, strict=True):
+            pending.row.give_report(report)
+        self._sink.take([pending.row for pending in chunk], texts)
         taken = time.perf_counter() - started
         if taken < CHUNK_SECONDS / 2:
             self._size = min(2 * self._size, LARGEST_CHUNK)
@@ -508,50 +496,27 @@ class Pipeline:
             self._size = max(1, self._size // 2)
         await asyncio.sleep(0)
 
-    async def _reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
+    async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
         """A report each; those of one rubric are made together."""
-        lenient, self._lenient = self._lenient, True
+        lenient, self._fits = self._fits, True
         first = unit[0].scorer
         if first is not None and all(pending.scorer is first for pending in unit):
-            rows = [pending.row.copy() for pending in unit]
-            return await reports_on(first, rows, self._grader, lenient=lenient)
-        reports: dict[int, EvaluationReport] = {}
-        for scorer, places in _by_scorer(unit):
-            rows = [unit[place].row.copy() for place in places]
-            found = await reports_on(scorer, rows, self._grader)
-            reports |= zip(places, found, strict=True)
-        nothing = EvaluationReport()
-        return [reports.get(place, nothing) for place in range(len(unit))]
+            return await reports_on(first, list(map(_scored, unit)), self._grader, lenient=lenient)
+        places: dict[int, tuple[Any, list[int]]] = {}
+        for place, pending in enumerate(unit):
+            if pending.scorer is not None:
+                places.setdefault(id(pending.scorer), (pending.scorer, []))[1].append(place)
+        reports: list[EvaluationReport] = [_NO_REPORT] * len(unit)
+        for scorer, of_it in places.values():
+            found = await reports_on(scorer, [_scored(unit[place]) for place in of_it], self._grader)
+            for place, report in zip(of_it, found, strict=True):
+                reports[place] = report
+        return reports
 
 
-def _by_scorer(unit: Sequence[Pending]) -> Iterator[tuple[Any, list[int]]]:
-    places: dict[int, tuple[Any, list[int]]] = {}
-    for place, pending in enumerate(unit):
-        if pending.error is None:
-            places.setdefault(id(pending.scorer), (pending.scorer, []))[1].append(place)
-    yield from places.values()
-
-
-def _row(
-    pending: Pending, report: EvaluationReport, spent: Spending = NOTHING, timing: Mapping[str, float] | None = None
-) -> Row:
-    example, sample = pending.key
-    error, before = pending.error, pending.saved
-    if before is not None:
-        generation = {part: s for part, s in before.timing.items() if part != "scoring"}
-        error, timing = before.error or error, {**generation, **(timing or {})}
-    return Row(
-        example,
-        sample,
-        fields=pending.row,
-        report=report,
-        error=error,
-        spent=spent,
-        timing=timing or {},
-        model=None if before is None else before.model,
-        altered=() if before is None else before.altered,
-        number=pending.number,
-    )
+def _scored(pending: Pending) -> dict[str, Any]:
+    """What is scored: the checks' own, to read and to write."""
+    return dict(pending.row.fields) if pending.state is None else pending.state
 
 
 async def reports_on(

@@ -12,21 +12,11 @@ from assay.identity import hash_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
+from assay.runs.row import COLUMN, own_rubric
 from assay.wording import described, short_repr
-
-COLUMN = "rubric"
-"""The column that holds a row's own rubric, as a rubric file would."""
 
 MOST_KEPT = 1000
 """Rubrics that are kept ready; what is asked for again later is made again."""
-
-
-def own_rubric(row: Mapping[str, Any]) -> Any:
-    """What a row brings for its own rubric; None when it brings none."""
-    own = row.get(COLUMN)
-    if own is None and isinstance(inherited := row.get("input"), Mapping):
-        own = cast("Mapping[str, Any]", inherited).get(COLUMN)
-    return None if isinstance(own, str) and not own else own
 
 
 class RowRubrics:
@@ -63,8 +53,13 @@ class RowRubrics:
             if self.rubric is None:
                 raise RubricError(f"it has no {COLUMN!r} of its own, and no rubric is for all rows")
             return self.rubric, self._plan
-        data = own if isinstance(own, str) else _listed(own)
-        key = own if isinstance(own, str) else _key(data)
+        if hasattr(own, "tolist"):  # a column of lists comes from Parquet and pandas as an array
+            own = own.tolist()
+        try:
+            data = _without_gaps(own)
+            key = own if isinstance(own, str) else hash_of(data)
+        except (TypeError, ValueError) as error:
+            raise RubricError(f"its column {COLUMN!r} holds what no rubric file can: {error}") from None
         found = self._ready.get(key)
         if found is None:
             rubric = _read(data)
@@ -78,11 +73,11 @@ class RowRubrics:
     async def score(self, rollouts: Sequence[Any], *, autograder: Autograder | None = None) -> list[EvaluationReport]:
         """One report a rollout, in order. A rubric that cannot be read is an error of its row."""
         grader = autograder or self.autograder
-        reports: list[EvaluationReport | None] = [None] * len(rollouts)
+        reports: dict[int, EvaluationReport] = {}
         together: dict[int, tuple[Any, list[int]]] = {}
         for place, rollout in enumerate(rollouts):
             try:
-                rubric, _ = self.of(_row_of(rollout))
+                rubric, _ = self.of(rollout.columns if isinstance(rollout, Rollout) else rollout)
             except AssayError as error:
                 reports[place] = unreadable_report(error, f"row {place}")
             else:
@@ -92,12 +87,11 @@ class RowRubrics:
             rubric, places = part
             options = {} if grader is None else {"autograder": grader}
             found = await rubric.score([rollouts[place] for place in places], **options)
-            for place, report in zip(places, found, strict=True):
-                reports[place] = report
+            reports.update(zip(places, found, strict=True))
 
         if together:
             await side_by_side(scored, list(together.values()))
-        return cast("list[EvaluationReport]", reports)
+        return [reports[place] for place in range(len(rollouts))]
 
 
 def unreadable(error: AssayError, where: str) -> str:
@@ -111,18 +105,6 @@ def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
     return aggregate([CriterionReport(name=COLUMN, error=unreadable(error, where))])
 
 
-def _row_of(rollout: Any) -> Mapping[str, Any]:
-    return rollout.columns if isinstance(rollout, Rollout) else rollout
-
-
-def _listed(own: object) -> object:
-    if hasattr(own, "tolist"):  # a column of lists comes from Parquet and pandas as an array
-        own = cast("Any", own).tolist()
-    if not isinstance(own, Mapping | list):
-        raise _no_rubric(own)
-    return _without_gaps(cast("object", own))
-
-
 def _without_gaps(data: object) -> object:
     """The data without empty fields: a table gives every entry the keys of all of them."""
     if isinstance(data, Mapping):
@@ -133,22 +115,11 @@ def _without_gaps(data: object) -> object:
     return data
 
 
-def _key(data: object) -> str:
-    try:
-        return hash_of(data)
-    except (TypeError, ValueError) as error:
-        raise RubricError(f"its column {COLUMN!r} holds what no rubric file can: {error}") from None
-
-
 def _read(data: object) -> Rubric:
-    if not isinstance(data, str):
-        return Rubric.from_dict(data)
-    if not data.lstrip().startswith(("[", "{")):
-        raise _no_rubric(data)
-    return Rubric.from_json(data)
-
-
-def _no_rubric(own: object) -> RubricError:
-    return RubricError(
-        f"its column {COLUMN!r} holds {short_repr(own)}: give a list of criteria, or name the column otherwise"
+    if isinstance(data, Mapping | list):
+        return Rubric.from_dict(cast("object", data))
+    if isinstance(data, str) and data.lstrip().startswith(("[", "{")):
+        return Rubric.from_json(data)
+    raise RubricError(
+        f"its column {COLUMN!r} holds {short_repr(data)}: give a list of criteria, or name the column otherwise"
     )

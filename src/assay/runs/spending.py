@@ -1,7 +1,8 @@
-"""Spending: what one rollout, or a whole run, asked of models."""
+"""Spending adds up what one rollout, or a whole run, asked of models; SpendingLog keeps it through kills."""
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ class Spending:
     hits: int = 0
     """Replies that a cache had."""
     prompt: int = 0
-    """Tokens read."""
+    """Input tokens."""
     completion: int = 0
-    """Tokens written."""
+    """Output tokens."""
     cost: float | None = 0.0
     """Dollars, as far as prices are known; None when calls were made and no price is known."""
     unpriced: int = 0
@@ -38,18 +39,11 @@ class Spending:
     def of(cls, ledger: Ledger) -> "Spending":
         """What a ledger has counted so far."""
         usage = ledger.usage
-        return cls(
-            calls=ledger.calls,
-            hits=ledger.hits,
-            prompt=usage.prompt,
-            completion=usage.completion,
-            cost=ledger.cost,
-            unpriced=ledger.unpriced,
-        )
+        return cls(ledger.calls, ledger.hits, usage.prompt, usage.completion, ledger.cost, ledger.unpriced)
 
     @property
     def tokens(self) -> int:
-        """Tokens read and written."""
+        """Input and output tokens."""
         return self.prompt + self.completion
 
     def __add__(self, other: "Spending") -> "Spending":
@@ -62,6 +56,21 @@ class Spending:
             self.unpriced + other.unpriced,
         )
 
+    def shares(self, count: int) -> "list[Spending]":
+        """The same in so many parts, which add up to it.
+
+        >>> [part.calls for part in Spending(calls=5).shares(2)]
+        [3, 2]
+        """
+        if self == NOTHING:
+            return [NOTHING] * count
+        numbers = {name: divmod(number, count) for name, number in asdict(self).items() if name != "cost"}
+        cost = (self.cost or 0.0) / count
+        return [
+            Spending(cost=cost, **{name: each + (place < rest) for name, (each, rest) in numbers.items()})
+            for place in range(count)
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """What differs from nothing."""
         return {name: value for name, value in asdict(self).items() if value != _DEFAULTS[name]}
@@ -69,6 +78,9 @@ class Spending:
 
 NOTHING = Spending()
 _DEFAULTS = asdict(NOTHING)
+
+_WIDTH = 256
+"""Bytes of a sitting's line, so that it can be written over in place."""
 
 
 class SpendingLog:
@@ -82,7 +94,6 @@ class SpendingLog:
     def __init__(self, path: Path, ledger: Ledger) -> None:
         """A line for a new sitting, whose calls the ledger counts."""
         self._ledger = ledger
-        self._lost = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         self._place = -(-os.lseek(self._file, 0, os.SEEK_END) // _WIDTH) * _WIDTH
         self._write()
@@ -90,23 +101,16 @@ class SpendingLog:
 
     def _write(self) -> None:
         known = Spending.of(self._ledger).to_dict() | {"reserved": self._ledger.reserved}
-        line = json.dumps(known).ljust(_WIDTH - 1).encode() + b"\n"
-        try:
+        # What fails is written again after the next call, and rows carry their share; a full disk is told of there.
+        with suppress(OSError):
             os.lseek(self._file, self._place, os.SEEK_SET)
-            os.write(self._file, line)
-        except OSError:
-            # It is written again after the next call, and rows carry their share; a full disk is told of there.
-            self._lost += 1
+            os.write(self._file, json.dumps(known).ljust(_WIDTH - 1).encode() + b"\n")
 
     def close(self) -> None:
         """Write the last word of this sitting."""
         self._ledger.on_change = None
         self._write()
         os.close(self._file)
-
-
-_WIDTH = 256
-"""Bytes of a sitting's line, so that it can be written over in place."""
 
 
 def spent_by(path: Path) -> Spending:

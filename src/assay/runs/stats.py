@@ -1,12 +1,12 @@
-"""Estimate means with their 95 % intervals, and pass rates (pass@k and pass^k), in one pass over the values."""
+"""Estimate means with their 95 % intervals and pass rates (pass@k, pass^k), and say which scores pass a threshold."""
 
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb
-from typing import TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Z = 1.959963984540054
 """95 % of a normal distribution lie within so many standard deviations."""
@@ -47,14 +47,12 @@ class Spread:
         reach = student(free) if t is None else t
         variance = max(0.0, self.squares) * self.examples / free / self.count**2
         if self.is_share:
-            return wilson_bounds(self.mean, self._independent(variance), reach)
+            # As many independent answers as would have this variance; never more than there are.
+            alone = self.mean * (1 - self.mean)
+            independent = self.count if alone >= variance * self.count else alone / variance
+            return wilson_bounds(self.mean, independent, reach)
         half = reach * math.sqrt(variance)
         return self.mean - half, self.mean + half
-
-    def _independent(self, variance: float) -> float:
-        """How many independent answers would have this variance; never more than there are."""
-        alone = self.mean * (1 - self.mean)
-        return self.count if alone >= variance * self.count else alone / variance
 
 
 def wilson_bounds(share: float, count: float, z: float = Z) -> tuple[float, float]:
@@ -73,7 +71,7 @@ def wilson_bounds(share: float, count: float, z: float = Z) -> tuple[float, floa
 def student(free: int) -> float:
     """The 97.5 % point of Student's t: exact up to 4 degrees of freedom, else within 0.02 %.
 
-    The series is Cornish and Fisher's (Abramowitz and Stegun 26.7.5).
+    The series is Cornish and Fisher's (Abramowitz and Stegun 26.7.5): a run's summary has to do without scipy.
 
     >>> [round(student(free), 2) for free in (1, 2, 10, 1000)]
     [12.71, 4.3, 2.23, 1.96]
@@ -129,7 +127,8 @@ class Mean:
     """
 
     __slots__ = (
-        "_binary", "_by_example", "_cross", "_first", "_sizes", "_squares", "_total", "count", "examples",
+        "_binary", "_counts", "_cross", "_first", "_sizes", "_squares", "_start", "_sums", "_total", "_where", "count",
+        "examples",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -139,22 +138,54 @@ class Mean:
         self._total = self._squares = self._cross = 0.0
         self._sizes = 0
         self._binary = True
-        self._by_example = _ByExample()
+        self._counts = array("L")
+        """How many values each example has."""
+        self._sums = array("d")
+        self._start = 0
+        """The number of the first example."""
+        self._where: dict[int, int] | None = None
+        """Where each example stands; None while they stand in the order of their numbers."""
 
     def add(self, value: float, place: int | None = None) -> None:
         """Count a value of the example with this number; None for one that comes only once."""
         if not self.count:
             self._first = float(value)
         self.count += 1
-        if value not in (0, 1):
+        if self._binary and value not in (0, 1):
             self._binary = False
         part = value - self._first
-        before, total = (0, 0.0) if place is None else self._by_example.add(place, part)
-        self.examples += not before
         self._total += part
+        if place is None:
+            self.examples += 1
+            self._squares += part * part
+            self._cross += part
+            self._sizes += 1
+            return
+        index = self._index(place)
+        before, total = self._counts[index], self._sums[index]
+        self._counts[index] = before + 1
+        self._sums[index] = total + part
+        self.examples += not before
         self._squares += part * (2 * total + part)
         self._cross += total + part * (before + 1)
         self._sizes += 2 * before + 1
+
+    def _index(self, place: int) -> int:
+        """Where the sums of an example are."""
+        size = len(self._counts)
+        if not size:
+            self._start = place
+        index = place - self._start
+        if self._where is None and not 0 <= index <= size + _GAP + size // 4:
+            # One of many tasks, or a criterion of few rows: gaps would fill more memory than values.
+            self._where = {self._start + index: index for index in range(size)}
+        if self._where is not None:
+            index = self._where.setdefault(place, size)
+        missing = index + 1 - size
+        if missing > 0:
+            self._counts.extend([0] * missing)
+            self._sums.extend([0.0] * missing)
+        return index
 
     def merge(self, other: "Mean") -> None:
         """Take in the values of another, whose examples are all others than ours."""
@@ -181,48 +212,6 @@ class Mean:
         squares = self._squares - 2 * part * self._cross + part * part * self._sizes
         spread = Spread(mean, squares, self.count, self.examples, self._binary)
         return MeanEstimate(mean, *spread.bounds(), self.count, self.examples)
-
-
-class _ByExample:
-    """How many values each example has, and their sum, by its number."""
-
-    __slots__ = ("_counts", "_start", "_sums", "_where")
-
-    def __init__(self) -> None:
-        self._counts = array("L")
-        self._sums = array("d")
-        self._start = 0
-        """The number of the first example."""
-        self._where: dict[int, int] | None = None
-        """Where each example stands; None while they stand in the order of their numbers."""
-
-    def add(self, place: int, part: float) -> tuple[int, float]:
-        """Add to an example; what it had before."""
-        index = self._index(place)
-        before, total = self._counts[index], self._sums[index]
-        self._counts[index] = before + 1
-        self._sums[index] = total + part
-        return before, total
-
-    def _index(self, place: int) -> int:
-        size = len(self._counts)
-        if self._where is None:
-            if not size:
-                self._start = place
-            index = place - self._start
-            if 0 <= index <= size + _GAP + size // 4:
-                self._extend(index + 1 - size)
-                return index
-            # One of many tasks, or a criterion of few rows: gaps would fill more memory than values.
-            self._where = {self._start + index: index for index in range(size)}
-        index = self._where.setdefault(place, size)
-        self._extend(index + 1 - size)
-        return index
-
-    def _extend(self, missing: int) -> None:
-        if missing > 0:
-            self._counts.extend([0] * missing)
-            self._sums.extend([0.0] * missing)
 
 
 @dataclass(frozen=True)
@@ -278,16 +267,9 @@ class Passes:
     def rates(self) -> dict[int, PassRates]:
         """The rates for k = 1, 2, 4, … and for the most rollouts that an example has."""
         counts = self._counts + Counter({(1, c): count for c, count in enumerate(self._once)})
-        return {k: _rates(counts, k) for k in _ks(max((tries for tries, _ in counts), default=0))}
-
-
-def _ks(most: int) -> Iterator[int]:
-    k = 1
-    while k < most:
-        yield k
-        k *= 2
-    if most:
-        yield most
+        most = max((tries for tries, _ in counts), default=0)
+        ks = [1 << power for power in range(most.bit_length()) if 1 << power < most]
+        return {k: _rates(counts, k) for k in (*ks, most) if k}
 
 
 def _rates(counts: Counter[tuple[int, int]], k: int) -> PassRates:
@@ -300,3 +282,129 @@ def _rates(counts: Counter[tuple[int, int]], k: int) -> PassRates:
             every += count * (comb(successes, k) / ways)
             examples += count
     return PassRates(some / examples, every / examples, examples)
+
+
+_NAMED = 3
+"""Rollouts below their threshold that are named; the others are counted."""
+
+
+class Failure(NamedTuple):
+    """Why scores fail."""
+
+    reason: str
+    is_missed: bool
+    """Whether a threshold was missed; False when something has no score, so that none can be compared."""
+
+
+def is_below(score: float, least: float) -> bool:
+    """Whether a score misses a threshold; by a rounding error it does not.
+
+    >>> is_below(0.1 + 0.2 - 1e-16, 0.3), is_below(0.29, 0.3)
+    (False, True)
+    """
+    return score < least - 1e-9
+
+
+def threshold_of(value: Any) -> float:
+    """A threshold, from a number or the text of one.
+
+    >>> threshold_of("80")
+    Traceback (most recent call last):
+    ValueError: '80' is no threshold: give a score between 0 and 1, as in 0.8
+    """
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise ValueError(f"{value!r} is no threshold: give a score between 0 and 1, as in 0.8")
+    return found
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Below which scores fail: the one rule, on the command line and in tests.
+
+    A run that is empty or not complete, or that has an unscored rollout, fails whatever the scores of the rest:
+    a mean over what is left would hide what is missing. Where there are too few examples for an interval, a threshold
+    for its lower end fails. A score below its threshold by no more than a rounding error passes.
+
+    >>> Thresholds(fail_under=0.5).failure(MeanEstimate(mean=0.4, count=9), rollouts=9).reason
+    'the mean score is 0.4 over 9 rollouts, which is below 0.5'
+    """
+
+    fail_under: float | None = None
+    """For the mean score."""
+    fail_interval_under: float | None = None
+    """For the lower end of the 95 % interval of the mean score."""
+    fail_rollout_under: float | None = None
+    """For the score of every rollout."""
+
+    def __post_init__(self) -> None:
+        for value in (self.fail_under, self.fail_interval_under, self.fail_rollout_under):
+            if value is not None:
+                threshold_of(value)
+
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any."""
+        return self.is_for_mean or self.fail_rollout_under is not None
+
+    @property
+    def is_for_mean(self) -> bool:
+        """Whether there is one for the mean or its interval."""
+        return self.fail_under is not None or self.fail_interval_under is not None
+
+    def is_low(self, score: float | None) -> bool:
+        """Whether the score of one rollout is below the threshold for every rollout."""
+        least = self.fail_rollout_under
+        return least is not None and score is not None and is_below(score, least)
+
+    def failure(
+        self, score: MeanEstimate, *, rollouts: int, unscored: int = 0, complete: bool = True, low: Sequence[str] = ()
+    ) -> Failure | None:
+        """Why a run with this mean score fails; None when it passes.
+
+        `low` names the rollouts that are below the threshold for every rollout.
+        """
+        if not rollouts:
+            return Failure("there are no rollouts", is_missed=False)
+        if unscored:
+            have = "has" if unscored == 1 else "have"
+            return Failure(f"{unscored:,} of {_counted(rollouts)} {have} no score", is_missed=False)
+        if self.are_set and not complete:
+            return Failure("the run is not complete, and its thresholds are for all of it", is_missed=False)
+        if self.are_set and score.mean is None:
+            why = "nothing in the rubric counts, so there is no score to compare with a threshold"
+            return Failure(why, is_missed=False)
+        missed = self._missed(score)
+        if missed is None and low:
+            names = f"{', '.join(low[:_NAMED])}{', …' if len(low) > _NAMED else ''}"
+            are = "scores" if len(low) == 1 else "score"
+            missed = f"{len(low):,} of {_counted(rollouts)} {are} below {self.fail_rollout_under:g}: {names}"
+        return None if missed is None else Failure(missed, is_missed=True)
+
+    def _missed(self, score: MeanEstimate) -> str | None:
+        if not self.is_for_mean or score.mean is None:
+            return None
+        said = f"the mean score is {score.mean:.6g} over {_counted(score.count)}"
+        if self.fail_under is not None and is_below(score.mean, self.fail_under):
+            return f"{said}, which is below {self.fail_under:g}"
+        least = self.fail_interval_under
+        if least is None:
+            return None
+        if score.low is None:
+            return (
+                f"{said} of one example, too few for an interval: it cannot be told whether the score is "
+                f"below {least:g}"
+            )
+        if is_below(score.low, least):
+            return f"{said}, and its 95 % interval begins at {score.low:.6g}, which is below {least:g}"
+        return None
+
+
+NO_THRESHOLDS: Final = Thresholds()
+
+
+def _counted(rollouts: int) -> str:
+    return f"{rollouts:,} rollout{'' if rollouts == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Summary is what a run comes to, and Tally counts it in one pass over the rows. What has no score is counted first, and kept out of every mean."""
+"""Summary is what a run comes to, and Tally counts it in one pass over the rows; what has no score is in no mean."""
 
 import json
 import math
@@ -16,17 +16,9 @@ from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
 from assay.identity import hash_of, slug
 from assay.report import CriterionReport, EvaluationReport, Lines, Score
 from assay.runs.folder import write_json
-from assay.runs.row import Row
-from assay.runs.row_rubrics import own_rubric
+from assay.runs.row import Row, own_rubric
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import NO_ESTIMATE, Mean, MeanEstimate, Passes, PassRates
-
-
-def _empty() -> dict[Any, Any]:
-    return {}
-
-
-BINARY_VERDICTS = frozenset(BINARY)
 
 
 @dataclass(frozen=True)
@@ -43,13 +35,13 @@ class CriterionSummary:
     errors: int = 0
     unneeded: int = 0
     """Not asked, since the result was decided without it."""
-    verdicts: Mapping[str, int] = field(default_factory=_empty)
+    verdicts: Mapping[str, int] = field(default_factory=dict[Any, Any])
     """How often a model gave each verdict, from worst to best; empty where code answers."""
 
     @property
     def is_scale(self) -> bool:
         """Whether verdicts of its own tell more than that it is met or not."""
-        return not BINARY_VERDICTS.issuperset(self.verdicts)
+        return not self.verdicts.keys() <= set(BINARY)
 
 
 @dataclass(frozen=True)
@@ -77,21 +69,21 @@ class Summary:
     unscored: int = 0
     failed: int = 0
     """Of the unscored, those where there was nothing to score, as when generation failed."""
-    errors: Mapping[str, int] = field(default_factory=_empty)
+    errors: Mapping[str, int] = field(default_factory=dict[Any, Any])
     """Errors by kind."""
-    errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=_empty)
+    errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=dict[Any, Any])
     """Errors by criterion and kind; under `rollout` why there was nothing to score."""
     reward: MeanEstimate = NO_ESTIMATE
     score: MeanEstimate = NO_ESTIMATE
-    criteria: Mapping[str, CriterionSummary] = field(default_factory=_empty)
-    tags: Mapping[str, MeanEstimate] = field(default_factory=_empty)
+    criteria: Mapping[str, CriterionSummary] = field(default_factory=dict[Any, Any])
+    tags: Mapping[str, MeanEstimate] = field(default_factory=dict[Any, Any])
     """The score over the criteria of each tag alone."""
-    tasks: Mapping[str, TaskSummary] = field(default_factory=_empty)
-    passes: Mapping[int, PassRates] = field(default_factory=_empty)
+    tasks: Mapping[str, TaskSummary] = field(default_factory=dict[Any, Any])
+    passes: Mapping[int, PassRates] = field(default_factory=dict[Any, Any])
     """pass@k and pass^k by k, a rollout being a success when its score reaches `threshold`."""
     threshold: float = 1.0
     spent: Spending = NOTHING
-    timing: Mapping[str, float] = field(default_factory=_empty)
+    timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
     """Seconds by part, added up over the rollouts that were timed."""
     altered: int = 0
     """Rows with a field that JSON could not hold as it was."""
@@ -159,6 +151,8 @@ def title_of(name: str, requirement: str | None) -> str:
 
 @dataclass(slots=True)
 class CriterionTally:
+    """The answers to one criterion, counted."""
+
     weight: float | None
     """None when rows weigh it differently."""
     values: Mean = field(default_factory=Mean)
@@ -170,20 +164,12 @@ class CriterionTally:
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
     """How often a model gave each verdict, and what it is worth."""
 
-    def weigh(self, weight: float | None) -> None:
-        """Note the weight in another row."""
-        if self.weight != weight:
-            self.weight = None
-
-    def _note(self, verdict: str | None, value: float) -> None:
-        if verdict is not None:
-            count, _ = self.verdicts.get(verdict, (0, value))
-            self.verdicts[verdict] = (count + 1, value)
-
     def add_value(self, value: float, met: bool, place: int | None) -> None:
         self.values.add(value, place)
-        self.met += met
-        self.unmet += not met
+        if met:
+            self.met += 1
+        else:
+            self.unmet += 1
 
     def add_score(self, criterion: Criterion, score: Score, place: int | None) -> None:
         if score.error is not None:
@@ -192,8 +178,8 @@ class CriterionTally:
             self.not_applicable += 1
         else:
             worth = criterion.values.get(score.verdict or "", score.value)
-            if criterion.judged:
-                self._note(score.verdict, worth)
+            if criterion.judged and score.verdict is not None:
+                self.count_verdict(score.verdict, 1, worth)
             self.add_value(score.value, worth >= criterion.pass_at, place)
 
     def add_line(self, line: CriterionReport, place: int | None) -> None:
@@ -204,57 +190,41 @@ class CriterionTally:
         elif line.value is None or line.verdict == NOT_APPLICABLE:
             self.not_applicable += 1
         else:
-            if line.requirement is not None:
-                self._note(line.verdict, line.value)
+            if line.requirement is not None and line.verdict is not None:
+                self.count_verdict(line.verdict, 1, line.value)
             # `passed` is good news, which for a fault is that it is not there.
             self.add_value(line.value, bool(line.passed) is (line.weight >= 0), place)
+
+    def count_verdict(self, verdict: str, times: int, worth: float) -> None:
+        before, _ = self.verdicts.get(verdict, (0, worth))
+        self.verdicts[verdict] = (before + times, worth)
 
     def merge(self, other: "CriterionTally") -> None:
         """Take in the answers of another, whose examples are all others than ours."""
         self.values.merge(other.values)
-        for name in ("met", "unmet", "not_applicable", "errors", "unneeded"):
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.weigh(other.weight)
-        for verdict, (count, value) in other.verdicts.items():
-            before, _ = self.verdicts.get(verdict, (0, value))
-            self.verdicts[verdict] = (before + count, value)
+        for verdict, (count, worth) in other.verdicts.items():
+            self.count_verdict(verdict, count, worth)
 
     def summary(self) -> CriterionSummary:
-        return CriterionSummary(
-            weight=self.weight,
-            value=self.values.estimate(),
-            met=self.met,
-            unmet=self.unmet,
-            not_applicable=self.not_applicable,
-            errors=self.errors,
-            unneeded=self.unneeded,
-            verdicts={
-                verdict: count
-                for verdict, (count, _) in sorted(self.verdicts.items(), key=lambda found: (found[1][1], found[0]))
-            },
-        )
+        from_worst = sorted(self.verdicts.items(), key=lambda found: (found[1][1], found[0]))
+        verdicts = {verdict: count for verdict, (count, _) in from_worst}
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return CriterionSummary(self.weight, self.values.estimate(), **counts, verdicts=verdicts)
 
 
-class Columns:
-    """The criteria that rows are being answered for, and what is counted of each."""
-
-    def __init__(self, criteria: Sequence[Criterion], tallies: list[CriterionTally]) -> None:
-        self.criteria = criteria
-        self.tallies = tallies
-        self.have_tags = any(criterion.tags for criterion in criteria)
+_COUNTS = ("met", "unmet", "not_applicable", "errors", "unneeded")
 
 
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
-    """What the lines of a report go by in a summary; `is_own` when the row brought its rubric."""
-    if not is_own:
-        return apart([line.name for line in lines])
-    return apart([title_of(line.name, line.requirement) for line in lines])
+    """What the lines of a report go by in a summary; `is_own` when the row brought its rubric.
 
-
-def apart(names: Sequence[str]) -> list[str]:
-    """The names, numbered where several rubrics of a group have the same: `length`, `length_2`."""
+    They are numbered where several rubrics of a group have the same: `length`, `length_2`.
+    """
+    names = [title_of(line.name, line.requirement) if is_own else line.name for line in lines]
     if len(set(names)) == len(names):
-        return list(names)
+        return names
     seen: Counter[str] = Counter()
     apart: list[str] = []
     for name in names:
@@ -282,12 +252,36 @@ def summarize(rows: Iterable[Row], *, threshold: float = 1.0) -> Summary:
     return summary
 
 
+@dataclass(slots=True)
+class _TaskTally:
+    """The rollouts of one task, or of all."""
+
+    rollouts: int = 0
+    scored: int = 0
+    reward: Mean = field(default_factory=Mean)
+    score: Mean = field(default_factory=Mean)
+
+    def add(self, report: EvaluationReport, place: int | None) -> None:
+        self.scored += 1
+        if report.raw_score is not None:
+            self.reward.add(report.raw_score, place)
+        if report.score is not None:
+            self.score.add(report.score, place)
+
+    def merge(self, other: "_TaskTally") -> None:
+        self.rollouts += other.rollouts
+        self.scored += other.scored
+        self.reward.merge(other.reward)
+        self.score.merge(other.score)
+
+
 class Tally:
     """Counts and sums over rows."""
 
     def __init__(self, *, threshold: float = 1.0, alone: bool = False) -> None:
         """`alone`: each example comes once, so nothing is kept of it. If one does not, there is no summary."""
-        self._rollouts = self._scored = self._failed = self._altered = 0
+        self._all = _TaskTally()
+        self._failed = self._altered = 0
         self._errors: Counter[str] = Counter()
         self._by_criterion: dict[str, Counter[str]] = {}
         self._spent = NOTHING
@@ -297,10 +291,12 @@ class Tally:
         self._elsewhere = 0
         """Examples that came with a merge."""
         self._again = False
-        self._numbers = _Numbers()
         self._tasks: dict[str, _TaskTally] = {}
         self._criteria: dict[str, CriterionTally] = {}
-        self._columns = Columns((), [])
+        self._columns: Sequence[Criterion] = ()
+        """The criteria of the last row, and what is counted of each: rows of one run share them."""
+        self._column_tallies: list[CriterionTally] = []
+        self._have_tags = False
         self._tags: dict[str, Mean] = {}
         self._passes = Passes()
         self._unit = True
@@ -308,103 +304,87 @@ class Tally:
 
     def add(self, row: Row) -> None:
         """Count one row."""
-        self._rollouts += 1
+        self._all.rollouts += 1
         if row.altered:
             self._altered += 1
         if row.spent is not NOTHING:
             self._spent += row.spent
         if row.timing:
             self._timing.update(row.timing)
-        if row.errors:
-            self._count_errors(row)
+        for name, message in row.errors.items():
+            found = _KIND.match(message)
+            kind = found[0] if found else "Error"
+            self._errors[kind] += 1
+            self._by_criterion.setdefault(name, Counter())[kind] += 1
         name = row.task
         task = self._tasks.get(name)
         if task is None:
             task = self._tasks[name] = _TaskTally()
         task.rollouts += 1
+        place = None
+        if self._places is not None:
+            place = self._places.setdefault(row.example, len(self._places))
+        elif row.sample:
+            self._again = True
         if row.error is not None:
             self._failed += 1
-        place = self._place(row)
-        if row.error is None:
-            is_own = own_rubric(row.fields) is not None
-            self._add_report(row.report, place, task, is_own=is_own)
-
-    def _place(self, row: Row) -> int | None:
-        if self._places is None:
-            self._again = self._again or row.sample > 0
-            return None
-        return self._places.setdefault(row.example, len(self._places))
-
-    def _count_errors(self, row: Row) -> None:
-        for name, message in row.errors.items():
-            kind = kind_of(message)
-            self._errors[kind] += 1
-            self._by_criterion.setdefault(name, Counter())[kind] += 1
-
-    def _add_report(self, report: EvaluationReport, place: int | None, task: "_TaskTally", *, is_own: bool) -> None:
-        self._add_lines(report.report, place, is_own=is_own)
+            return
+        report = row.report
+        self._add_lines(report.report, place, own_rubric(row.fields) is not None)
         if not report.scored:
             return
-        self._scored += 1
-        task.scored += 1
-        self._numbers.add(report, place)
-        task.numbers.add(report, place)
-        if self._columns.have_tags or not isinstance(report.report, Lines):
-            self._add_tags(report, place)
+        self._all.add(report, place)
+        task.add(report, place)
+        if self._have_tags or not isinstance(report.report, Lines):
+            for tag, score in report.tag_scores.items():
+                if score is not None:
+                    self._tags.setdefault(tag, Mean()).add(score, place)
         if report.score is not None:
             if report.scale != "unit":
                 self._unit = False
             self._passes.add(report.score >= self._threshold - 1e-9, place)
 
-    def _add_lines(self, lines: Sequence[CriterionReport] | None, place: int | None, *, is_own: bool) -> None:
+    def _add_lines(self, lines: Sequence[CriterionReport] | None, place: int | None, is_own: bool) -> None:
         if not isinstance(lines, Lines):
-            names = names_of(lines or (), is_own=is_own)
-            for name, line in zip(names, lines or (), strict=True):
+            for name, line in zip(names_of(lines or (), is_own=is_own), lines or (), strict=True):
                 self._of(name, line.weight).add_line(line, place)
             return
-        if lines.criteria is not self._columns.criteria:
-            self._turn_to(lines.criteria, is_own=is_own)
-        columns = self._columns
-        for index, answer in enumerate(lines.answers):
+        criteria = lines.criteria
+        if criteria is not self._columns:
+            names = names_of(criteria, is_own=is_own)
+            self._column_tallies = [self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)]
+            self._columns = criteria
+            self._have_tags = any(criterion.tags for criterion in criteria)
+        for criterion, tally, answer in zip(criteria, self._column_tallies, lines.answers, strict=True):
             if type(answer) is Score:
-                columns.tallies[index].add_score(columns.criteria[index], answer, place)
+                tally.add_score(criterion, answer, place)
             else:
                 value = float(answer)  # pyright: ignore[reportArgumentType]
-                met = value >= columns.criteria[index].pass_at
-                columns.tallies[index].add_value(value, met, place)
-
-    def _turn_to(self, criteria: Sequence[Criterion], *, is_own: bool) -> None:
-        """Rows of one run share their criteria, so what belongs to each is looked up once."""
-        names = names_of(criteria, is_own=is_own)
-        tallies = [self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)]
-        self._columns = Columns(criteria, tallies)
-
-    def _add_tags(self, report: EvaluationReport, place: int | None) -> None:
-        for tag, score in report.tag_scores.items():
-            if score is not None:
-                self._tags.setdefault(tag, Mean()).add(score, place)
+                tally.add_value(value, value >= criterion.pass_at, place)
 
     def _of(self, name: str, weight: float | None) -> CriterionTally:
         tally = self._criteria.get(name)
         if tally is None:
             tally = self._criteria[name] = CriterionTally(weight)
-        tally.weigh(weight)
+        elif tally.weight != weight:
+            tally.weight = None
         return tally
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the criteria it is counting for, whose functions may not travel.
-        return {**self.__dict__, "_columns": Columns((), [])}
+        return {**self.__dict__, "_columns": (), "_column_tallies": []}
 
     def merge(self, other: "Tally") -> None:
         """Take in what another has counted, whose examples are all others than ours."""
-        for name in ("_rollouts", "_scored", "_failed", "_altered", "_spent"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
         self._elsewhere += other._examples
+        self._all.merge(other._all)
+        self._failed += other._failed
+        self._altered += other._altered
+        self._spent += other._spent
         self._errors.update(other._errors)
         self._timing.update(other._timing)
         for name, kinds in other._by_criterion.items():
             self._by_criterion.setdefault(name, Counter()).update(kinds)
-        self._numbers.merge(other._numbers)
         for name, task in other._tasks.items():
             self._tasks.setdefault(name, _TaskTally()).merge(task)
         for name, criterion in other._criteria.items():
@@ -417,7 +397,7 @@ class Tally:
 
     @property
     def _examples(self) -> int:
-        return self._rollouts if self._places is None else len(self._places) + self._elsewhere
+        return self._all.rollouts if self._places is None else len(self._places) + self._elsewhere
 
     def summary(self) -> Summary | None:
         """What the rows so far come to; None when one that should have come once came again."""
@@ -425,61 +405,27 @@ class Tally:
             return None
         # Nothing outside of 0 to 1 is possible, so nothing outside is said to be.
         bounds = (0.0, 1.0) if self._unit else (-math.inf, math.inf)
+        every = self._all
+        tasks = {
+            name: TaskSummary(task.rollouts, task.scored, task.reward.estimate(), task.score.estimate().within(*bounds))
+            for name, task in self._tasks.items()
+        }
         return Summary(
-            rollouts=self._rollouts,
+            rollouts=every.rollouts,
             examples=self._examples,
-            scored=self._scored,
-            unscored=self._rollouts - self._scored,
+            scored=every.scored,
+            unscored=every.rollouts - every.scored,
             failed=self._failed,
             errors=dict(self._errors.most_common()),
             errors_by_criterion={n: dict(c.most_common()) for n, c in self._by_criterion.items()},
-            reward=self._numbers.reward.estimate(),
-            score=self._numbers.score.estimate().within(*bounds),
+            reward=every.reward.estimate(),
+            score=every.score.estimate().within(*bounds),
             criteria={name: tally.summary() for name, tally in self._criteria.items()},
             tags={name: mean.estimate().within(*bounds) for name, mean in self._tags.items()},
-            tasks={name: task.summary(bounds) for name, task in self._tasks.items()},
+            tasks=tasks,
             passes=self._passes.rates(),
             threshold=self._threshold,
             spent=self._spent,
             timing=dict(self._timing),
             altered=self._altered,
         )
-
-
-def kind_of(message: str) -> str:
-    """The kind of an error, from `Kind: message`."""
-    found = _KIND.match(message)
-    return found[0] if found else "Error"
-
-
-class _Numbers:
-    """Rewards and scores."""
-
-    def __init__(self) -> None:
-        self.reward, self.score = Mean(), Mean()
-
-    def add(self, report: EvaluationReport, place: int | None) -> None:
-        if report.raw_score is not None:
-            self.reward.add(report.raw_score, place)
-        if report.score is not None:
-            self.score.add(report.score, place)
-
-    def merge(self, other: "_Numbers") -> None:
-        self.reward.merge(other.reward)
-        self.score.merge(other.score)
-
-
-@dataclass(slots=True)
-class _TaskTally:
-    rollouts: int = 0
-    scored: int = 0
-    numbers: _Numbers = field(default_factory=_Numbers)
-
-    def merge(self, other: "_TaskTally") -> None:
-        self.rollouts += other.rollouts
-        self.scored += other.scored
-        self.numbers.merge(other.numbers)
-
-    def summary(self, bounds: tuple[float, float]) -> TaskSummary:
-        reward, score = self.numbers.reward.estimate(), self.numbers.score.estimate()
-        return TaskSummary(self.rollouts, self.scored, reward, score.within(*bounds))

@@ -13,8 +13,8 @@ from assay.identity import hash_of
 from assay.report import CriterionReport, Lines, Score
 from assay.runs import Run
 from assay.runs.metadata import CriterionAbout
-from assay.runs.row import Row
-from assay.runs.row_rubrics import COLUMN, RowRubrics
+from assay.runs.row import COLUMN, Row
+from assay.runs.row_rubrics import RowRubrics
 from assay.wording import short_repr
 
 Answer: TypeAlias = str | float

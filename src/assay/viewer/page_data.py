@@ -10,7 +10,7 @@ from assay.report import CriterionReport
 from assay.runs import Row, Summary
 from assay.runs.jsonable import encodable
 from assay.runs.metadata import CriterionAbout
-from assay.runs.row import whole_exchanges
+from assay.runs.row import whole_log
 from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
@@ -85,7 +85,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
         "exchanges": [
-            {**exchange, "criterion": names.get(exchange["question"])} for exchange in whole_exchanges(row.exchanges)
+            {**exchange, "criterion": names.get(exchange["question"])} for exchange in whole_log(row.judge_log)
         ],
     }
 

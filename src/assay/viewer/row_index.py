@@ -19,8 +19,7 @@ from assay.messages import completion_text, question_text
 from assay.report import Lines, Score, answer_said
 from assay.runs import Row, Run
 from assay.runs.jsonable import encodable
-from assay.runs.row import LARGEST_SAMPLE
-from assay.runs.row_rubrics import own_rubric
+from assay.runs.row import LARGEST_SAMPLE, own_rubric
 from assay.runs.summary import names_of
 from assay.viewer.filters import terms_of, where
 

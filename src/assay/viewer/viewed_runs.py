@@ -16,7 +16,7 @@ from assay.errors import AssayError, LabelError
 from assay.redaction import logger_of
 from assay.runs import Row, Run, RunError
 from assay.runs.folder import Lock, is_held
-from assay.runs.row_rubrics import own_rubric
+from assay.runs.row import own_rubric
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import page_data
 from assay.viewer.row_index import RowIndex, RowPage

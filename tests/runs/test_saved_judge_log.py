@@ -3,7 +3,7 @@
 from assay import PerCriterionGrader, Rubric
 from assay.envs import SingleTurnEnv
 from assay.runs import Run, score_rows
-from assay.runs.row import whole_exchanges
+from assay.runs.row import whole_log
 from assay.testing import FakeModel
 
 RUBRIC = Rubric.from_dict([{"requirement": "Is polite"}, {"requirement": "Is short"}])
@@ -18,11 +18,11 @@ async def scored(folder, **options):
 
 async def test_every_exchange_is_kept_and_the_opening_once(tmp_path):
     """Two questions about one text: the second is told by what is new in it."""
-    row = await scored(tmp_path / "run", exchanges=True)
-    first, second = row.exchanges
+    row = await scored(tmp_path / "run", judge_log=True)
+    first, second = row.judge_log
     assert (second["like"], second["shared"]) == (0, 2)
     assert len(second["messages"]) == len(first["messages"]) - 2
-    whole = whole_exchanges(row.exchanges)
+    whole = whole_log(row.judge_log)
     assert [len(exchange["messages"]) for exchange in whole] == [3, 3]
     assert "please" in whole[1]["messages"][1]["content"]
     assert all("MET" in exchange["reply"] for exchange in whole)
@@ -31,7 +31,7 @@ async def test_every_exchange_is_kept_and_the_opening_once(tmp_path):
 
 
 async def test_nothing_is_kept_unless_asked_for(tmp_path):
-    assert (await scored(tmp_path / "run")).exchanges == ()
+    assert (await scored(tmp_path / "run")).judge_log == ()
 
 
 async def test_an_exchange_that_came_to_nothing_says_why(tmp_path):
@@ -39,10 +39,10 @@ async def test_an_exchange_that_came_to_nothing_says_why(tmp_path):
     grader = PerCriterionGrader(model=FakeModel("perhaps"))
     rows = [{"completion": "please"}]
     folder = tmp_path / "run"
-    await score_rows(RUBRIC, rows, folder=folder, grader=grader, exchanges=True)
+    await score_rows(RUBRIC, rows, folder=folder, grader=grader, judge_log=True)
     [row] = Run.open(folder).rows()
     assert not row.scored
-    assert {(said["source"], said["reply"][:11]) for said in row.exchanges} == {("error", "Unreadable:")}
+    assert {(said["source"], said["reply"][:11]) for said in row.judge_log} == {("error", "Unreadable:")}
 
 
 async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
@@ -50,9 +50,9 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
     grader = PerCriterionGrader(model=FakeModel(RuntimeError("no such key: sk-0123456789abcdef")))
     folder = tmp_path / "run"
-    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, exchanges=True)
+    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, judge_log=True)
     [row] = Run.open(folder).rows()
-    assert "no such key" in row.exchanges[0]["reply"]
+    assert "no such key" in row.judge_log[0]["reply"]
     assert b"0123456789abcdef" not in (folder / "rollouts.jsonl").read_bytes()
 
 
@@ -64,7 +64,7 @@ def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
         rollouts_per_example=2,
         grader=PerCriterionGrader(model=FakeModel("MET")),
         run=tmp_path / "run",
-        exchanges=True,
+        judge_log=True,
     )
-    kept = {row.sample: len(row.exchanges) for row in Run.open(tmp_path / "run").rows()}
+    kept = {row.sample: len(row.judge_log) for row in Run.open(tmp_path / "run").rows()}
     assert kept == {0: 2, 1: 0}
