@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias, TypedDict, cast
 
-from assay.aggregation import Scale, Totals, share_of, stakes, sum_behind
+from assay.aggregation import Scale, stakes, sum_behind
 from assay.concurrency import FAILURES, is_stop
 from assay.criterion import Criterion
 from assay.errors import JudgeError
@@ -112,8 +112,17 @@ class Autograder(ABC):
         a report. `on_error` is for graders that make several calls: whether one of them may fail
         alone. Whatever is raised from here fails every criterion.
         """
-        if self.length_penalty or self._has_formula:
+        if self._has_formula:
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
+        # A subclass with a `judge` of its own gets whole results only, or an exception.
+        ask = Autograder.ask if "judge" in self._own_steps else type(self).ask
+        answer = await ask(self, to_grade, criteria, query, on_error)
+        if self.length_penalty is None:
+            return answer
+        return penalised(self.report_of(answer, criteria), to_grade, self.length_penalty, floor=self.normalize)
+
+    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+        """One score a criterion, or one report for the whole. Raises when nothing was answered."""
         return read_answers(await self.judge(to_grade, criteria, query), criteria, self.scale)
 
     def report_of(self, answer: JudgeAnswer, criteria: Sequence[Criterion]) -> EvaluationReport:
@@ -136,13 +145,13 @@ class Autograder(ABC):
         return ()
 
     @property
+    def _has_formula(self) -> bool:
+        return not self._own_steps.isdisjoint(("aggregate", "grade"))
+
+    @property
     def gives_whole(self) -> bool:
         """Whether a rubric gets one number from it: it asks for one, or has a formula of its own."""
         return self.judges_whole or self._has_formula
-
-    @property
-    def _has_formula(self) -> bool:
-        return not self._own_steps.isdisjoint(("aggregate", "grade"))
 
     @property
     def scale(self) -> Scale | None:
@@ -163,17 +172,6 @@ class Grader(Autograder):
         if isinstance(answer, EvaluationReport):
             return answer
         return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
-
-    async def answer(
-        self, to_grade: str, criteria: list[Criterion], query: str | None = None, *, on_error: OnError = "record"
-    ) -> JudgeAnswer:
-        if self._own_steps:
-            # A subclass with steps of its own gets whole results only, or an exception.
-            return await super().answer(to_grade, criteria, query, on_error=on_error)
-        answer = await self.ask(to_grade, criteria, query, on_error)
-        if self.length_penalty is None:
-            return answer
-        return penalised(self.report_of(answer, criteria), to_grade, self.length_penalty, floor=self.normalize)
 
 
 class CompositeOptions(TypedDict, total=False):
@@ -218,6 +216,17 @@ class Composite(Grader):
             return self
         changed = copy(self)
         changed.inner = inner
+        return changed
+
+    def _changed(self, grader: Autograder, change: OptionsChange, cannot: str = "") -> Autograder:
+        """The grader, putting its questions another way; `cannot` says what is lost where that cannot be."""
+        self._refuse(grader)
+        changed = grader.with_options(change)
+        if cannot and changed is grader:
+            raise ValueError(
+                f"{grader.title} puts its questions in its own way, so {cannot}: "
+                "use a grader that asks a model through `model=` or `generate_fn=`"
+            )
         return changed
 
     def _refuse(self, grader: object) -> None:
@@ -282,14 +291,10 @@ def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Sca
         return report
     scale = scale or report.scale
     weights = [criterion.weight for criterion in criteria if criterion.counts]
-    # Totals that come to the report's score, and keep its raw sum where it has one.
-    if report.raw_score is not None or report.score is None:
-        totals = Totals(report.raw_score or 0.0, *stakes(weights))
-    elif scale == "raw":
-        totals = Totals(report.score, *stakes(weights))
-    else:
-        totals = share_of(report.score, weights)
-    worth = None if report.score is None else sum_behind(report.score, totals.gain, totals.loss, scale)
+    gain, loss = stakes(weights)
+    worth = None if report.score is None else sum_behind(report.score, gain, loss, scale)
+    # The sum that comes to the report's score, unless it has one of its own.
+    raw = (worth or 0.0) if report.raw_score is None else report.raw_score
     lines = report.report if report.report is None else list(report.report)
     if lines is not None and len(lines) == len(criteria):
         # Lines that give a verdict alone get the criterion's name and the verdict's value.
@@ -299,16 +304,7 @@ def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Sca
         ]
     unanswered = sum(line.counted and not line.answered for line in lines or ())
     nothing = not weights or not report.scored
-    return report.model_copy(
-        update={
-            "score": None if nothing else report.score,
-            "raw_score": None if nothing else totals.raw,
-            "gain": totals.gain,
-            "loss": totals.loss,
-            "asked": len(weights),
-            "answered": 0 if nothing else max(0, len(weights) - unanswered),
-            "report": lines,
-            "worth": worth,
-            "scale": scale,
-        }
-    )
+    answered = 0 if nothing else max(0, len(weights) - unanswered)
+    numbers = {"score": None, "raw_score": None} if nothing else {"raw_score": raw}
+    counts = {"gain": gain, "loss": loss, "asked": len(weights), "answered": answered}
+    return report.model_copy(update={**numbers, **counts, "report": lines, "worth": worth, "scale": scale})

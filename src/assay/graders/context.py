@@ -163,11 +163,7 @@ class Anchored(Composite):
                 kept.append(anchor)
         self.anchors = tuple(kept)
         self._all = examples(self.anchors)
-        if self._with(self._all) is grader:
-            raise ValueError(
-                f"{grader.title} puts its questions in its own way, so it cannot be shown anchors: "
-                "use a grader that asks a model through `model=` or `generate_fn=`"
-            )
+        self._with(self._all)  # refuses a grader that cannot be shown them
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         text = to_grade.strip()
@@ -179,7 +175,7 @@ class Anchored(Composite):
         def change(options: JudgeOptions) -> JudgeOptions:
             return replace(options, examples="\n\n".join(part for part in (options.examples, words) if part))
 
-        return self.inner[0].with_options(change)
+        return self._changed(self.inner[0], change, "it cannot be shown anchors")
 
 
 def examples(anchors: Sequence[Anchor]) -> str:

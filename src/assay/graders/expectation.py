@@ -50,8 +50,7 @@ class Expectation(Composite):
         """`alternatives` is how many to ask for with each token; most endpoints have up to 20."""
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
-        self._refuse(grader)
-        super().__init__([grader.with_options(lambda asked: replace(asked, logprobs=alternatives))], **options)
+        super().__init__([self._changed(grader, lambda asked: replace(asked, logprobs=alternatives))], **options)
         self._warned = False
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:

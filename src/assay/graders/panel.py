@@ -173,14 +173,13 @@ class Samples(Panel):
         """`temperature` is what a model is asked with: at 0 all samples would be one."""
         if count < 1:
             raise ValueError(f"count is {count}: ask at least once")
-        self._refuse(grader)
 
         def sample(number: int) -> Autograder:
             def change(asked: JudgeOptions) -> JudgeOptions:
                 # Samples of samples have numbers of their own too.
                 return replace(asked, sample=asked.sample * count + number, temperature=temperature)
 
-            return grader.with_options(change)
+            return self._changed(grader, change)
 
         samples = {f"sample {number + 1}": sample(number) for number in range(count)}
         super().__init__(samples, rule=rule, quorum=quorum, **options)
@@ -206,13 +205,9 @@ class Swapped(Panel):
         self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[CompositeOptions]
     ) -> None:
         """With `quorum=2` a criterion has no answer when one of the orders has none."""
-        self._refuse(grader)
-        turned = grader.with_options(lambda options: replace(options, reverse=not options.reverse))
-        if turned is grader:
-            raise ValueError(
-                f"{grader.title} puts its questions in its own way, so its choices cannot be turned "
-                "round: use a grader that asks a model through `model=` or `generate_fn=`"
-            )
+        turned = self._changed(
+            grader, lambda asked: replace(asked, reverse=not asked.reverse), "its choices cannot be turned round"
+        )
         super().__init__({"usual order": grader, "opposite order": turned}, rule=rule, quorum=quorum, **options)
 
     def _listed(self, place: int, items: list[Item]) -> list[Item]:

@@ -4,7 +4,7 @@ The reply models are pydantic models whose JSON schema can be handed to a provid
 verdict in each, so that a model writes it first. Their docstrings are part of the schema, and so of every cache key.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 
 from pydantic import BaseModel, Field, model_validator
@@ -117,16 +117,10 @@ class PerCriterionGenerateFn(Protocol):
     def __call__(self, *, system_prompt: str, user_prompt: str) -> Awaitable[Verdict] | Verdict: ...
 
 
-class OneShotGenerateFn(Protocol):
-    """Asks a model about all criteria at once."""
-
-    def __call__(self, system_prompt: str, user_prompt: str, /) -> Awaitable[Verdicts] | Verdicts: ...
-
-
-class RubricAsJudgeGenerateFn(Protocol):
-    """Asks a model for one number from 0 to 100."""
-
-    def __call__(self, system_prompt: str, user_prompt: str, /) -> Awaitable[Number] | Number: ...
+OneShotGenerateFn: TypeAlias = Callable[[str, str], Awaitable[Verdicts] | Verdicts]
+"""Asks a model about all criteria at once, by a system prompt and a user prompt."""
+RubricAsJudgeGenerateFn: TypeAlias = Callable[[str, str], Awaitable[Number] | Number]
+"""Asks a model for one number from 0 to 100."""
 
 
 def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score:
