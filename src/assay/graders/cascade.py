@@ -17,8 +17,7 @@ class Cascade(Composite):
 
     A judge is in doubt when it failed, when its answers were further apart than `doubt`, and when
     it cannot say how sure it is: put it in `Expectation`, `Samples`, `Swapped` or a `Panel`, which can.
-    What the last judge says counts, and its failure is one. The `lines` of a criterion that went up
-    show every step.
+    What the last judge says counts. The `lines` of a criterion that went up show every step.
 
     >>> from assay import Panel, PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -74,13 +73,9 @@ class EarlyStop(Composite):
     Without a `threshold` the result is the score and its sum: vetoes (`required`) are asked first,
     and when one fails in a way that leaves nothing open, the rest is not asked. With one the result
     is 1 or 0, whether the score reaches the threshold. Either way it is the result that asking
-    everything would give; only the calls are fewer.
-
-    The result is found by the weighted rule, in place of the rubric's aggregation, and over the judged
-    criteria alone. A criterion with a `when` that waits for one of them has no answer.
-
-    Lines that were not asked have no value and no error, and their `asked` is False;
-    `report.unneeded` counts them.
+    everything would give, by the weighted rule and over the judged criteria alone; a criterion with a `when`
+    that waits for one of them has no answer. Lines that were not asked have no value and no error, and their
+    `asked` is False; `report.unneeded` counts them.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel

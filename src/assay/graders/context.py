@@ -61,14 +61,10 @@ class Transcript(Composite):
     >>> from assay.testing import FakeModel
     >>> model = FakeModel("MET")
     >>> rubric = Rubric.from_dict([{"requirement": "Never asks twice"}])
-    >>> chat = [
-    ...     {"role": "assistant", "content": "When?"},
-    ...     {"role": "user", "content": "On Monday."},
-    ...     {"role": "assistant", "content": "Booked."},
-    ... ]
+    >>> chat = [{"role": "assistant", "content": "When?"}, {"role": "user", "content": "On Monday."}]
     >>> report = rubric.grade_sync(chat, Transcript(PerCriterionGrader(model)), query="Book it.")
-    >>> [words in model.calls[0][1] for words in ("Book it.", "When?", "On Monday.", "Booked.")]
-    [True, True, True, True]
+    >>> [words in model.calls[0][1] for words in ("Book it.", "When?", "On Monday.")]
+    [True, True, True]
     """
 
     takes_wholes = True

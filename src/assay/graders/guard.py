@@ -1,6 +1,5 @@
 """Guard a judge against prompt injection: ask first whether the response tries to sway it."""
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Literal, TypeAlias, Unpack, get_args
 
@@ -53,7 +52,12 @@ class Guarded(Composite):
             return await grader.answer(to_grade, criteria, query, on_error=on_error)
         try:
             guard = await grader.answer(to_grade, [guard_question()], query, on_error=on_error)
-            said = _said(guard)
+            if not isinstance(guard, EvaluationReport):
+                said = guard[0]
+            elif guard.score is None:
+                said = Score.failed("; ".join(guard.errors.values()) or "no score")
+            else:  # of one number for the whole, the fault is what is missing to the full score
+                said = Score(1.0 - guard.score, guard.reason)
         except FAILURES as error:
             if on_error == "raise" or is_stop(error):
                 raise
@@ -77,12 +81,3 @@ class Guarded(Composite):
 def guard_question() -> Criterion:
     """The question as a criterion: a fault, in the words of `prompts/guard.md`."""
     return Criterion(requirement=system_prompt("guard"), weight=-1, name="sways_its_judge")
-
-
-def _said(answer: Sequence[Score] | EvaluationReport) -> Score:
-    """How far the fault is there: of one number for the whole, what is missing to the full score."""
-    if not isinstance(answer, EvaluationReport):
-        return answer[0]
-    if answer.score is None:
-        return Score.failed("; ".join(answer.errors.values()) or "no score")
-    return Score(1.0 - answer.score, answer.reason)

@@ -14,34 +14,10 @@ from assay.aggregation import normalise, share_of
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
+from assay.graders import judge_input, verdicts
 from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_whole
-from assay.graders.judge_input import (
-    DEGENERATE,
-    Degenerate,
-    all_criteria,
-    degenerate,
-    labels,
-    one_criterion,
-    opening,
-    prompt_version,
-)
-from assay.graders.judge_input import system_prompt as shipped
+from assay.graders.judge_input import Degenerate
 from assay.graders.length import LengthPenalty
-from assay.graders.verdicts import (
-    ChoiceOutput,
-    OneShotChoiceOutput,
-    OneShotGenerateFn,
-    OneShotOutput,
-    PerCriterionGenerateFn,
-    PerCriterionOutput,
-    RubricAsJudgeGenerateFn,
-    RubricAsJudgeOutput,
-    TurnedOutput,
-    field_of,
-    no_field,
-    read_verdict,
-    refuse_errors,
-)
 from assay.identity import name_of
 from assay.models.model import Model, Request, announce, ask_judge
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
@@ -58,12 +34,10 @@ Generate = TypeVar("Generate")
 
 
 class ModelOptions(TypedDict, total=False):
-    """What every grader around a model takes."""
+    """What every grader around a model takes; see `ModelGrader`."""
 
     model: Any
-    """What `model_of` takes; without it the configured default is asked."""
     system_prompt: str | None
-    """Replaces the shipped one."""
     normalize: bool
     length_penalty: LengthPenalty | None
     degenerate: Degenerate
@@ -104,7 +78,7 @@ class ModelGrader(Grader, Generic[Generate]):
             raise JudgeError("both generate_fn= and model= are given: say who is to be asked, once")
         self.generate_fn = generate_fn
         self._model = None if model is None else model_of(model)
-        self.system_prompt = shipped(self.prompt) if system_prompt is None else system_prompt
+        self.system_prompt = judge_input.system_prompt(self.prompt) if system_prompt is None else system_prompt
         self.options = JudgeOptions()
         self._sent: dict[int, None] = {}
 
@@ -116,8 +90,8 @@ class ModelGrader(Grader, Generic[Generate]):
     @property
     def wording(self) -> str:
         """The name and version of the words it asks in."""
-        shipped_words = self.system_prompt == shipped(self.prompt)
-        return prompt_version(self.prompt) if shipped_words else f"{self.prompt}/own"
+        shipped_words = self.system_prompt == judge_input.system_prompt(self.prompt)
+        return judge_input.prompt_version(self.prompt) if shipped_words else f"{self.prompt}/own"
 
     @property
     def title(self) -> str:
@@ -208,7 +182,7 @@ class _BatchGrader(ModelGrader[Generate]):
         calls = [places for places in cut if places]
         if not calls:
             return scores
-        opened = self.opened(opening(to_grade, query))
+        opened = self.opened(judge_input.opening(to_grade, query))
 
         async def walk(numbers: Iterator[int]) -> None:
             for number in numbers:
@@ -217,7 +191,7 @@ class _BatchGrader(ModelGrader[Generate]):
                 try:
                     found = await self._scores(opened, batch)
                     if on_error == "raise":
-                        refuse_errors(batch, found)
+                        verdicts.refuse_errors(batch, found)
                 except FAILURES as error:
                     if on_error == "raise" or is_stop(error):
                         raise
@@ -252,22 +226,22 @@ class _BatchGrader(ModelGrader[Generate]):
         reverse = self.options.reverse
         if self.size == 1:
             [criterion] = batch
-            offered = labels(criterion, reverse=reverse)
+            offered = judge_input.labels(criterion, reverse=reverse)
             reply = await self.reply(
                 opened,
-                one_criterion(criterion, reverse=reverse),
+                judge_input.one_criterion(criterion, reverse=reverse),
                 reply_model(offered),
                 # The schema of a label is any text, so it cannot tell that a label was not on offer.
-                check=(lambda said: read_verdict(criterion, said).error) if offered else None,
+                check=(lambda said: verdicts.read_verdict(criterion, said).error) if offered else None,
                 question_hash=question_of(criterion),
             )
-            return [read_verdict(criterion, reply)]
-        plain = not any(labels(criterion, reverse=reverse) for criterion in batch)
-        schema = OneShotOutput if plain else OneShotChoiceOutput
-        return _matched(batch, await self.reply(opened, all_criteria(batch, reverse=reverse), schema))
+            return [verdicts.read_verdict(criterion, reply)]
+        plain = not any(judge_input.labels(criterion, reverse=reverse) for criterion in batch)
+        schema = verdicts.OneShotOutput if plain else verdicts.OneShotChoiceOutput
+        return _matched(batch, await self.reply(opened, judge_input.all_criteria(batch, reverse=reverse), schema))
 
 
-class PerCriterionGrader(_BatchGrader[PerCriterionGenerateFn]):
+class PerCriterionGrader(_BatchGrader[verdicts.PerCriterionGenerateFn]):
     """Asks about each criterion in a call of its own. A call that fails fails its criterion alone.
 
     >>> from assay import PerCriterionOutput, Rubric
@@ -287,27 +261,25 @@ class PerCriterionGrader(_BatchGrader[PerCriterionGenerateFn]):
 
     def __init__(
         self,
-        generate_fn: PerCriterionGenerateFn | None = None,
+        generate_fn: verdicts.PerCriterionGenerateFn | None = None,
         *,
         warm: bool | None = None,
         **options: Unpack[ModelOptions],
     ) -> None:
         """As other graders, and `warm`: whether one call goes ahead of the rest about a response.
 
-        An endpoint that remembers how prompts began has then read the response when the rest come,
-        which makes those cheaper and the first answer no later. None does so where it pays: for long
-        responses, and endpoints that are known to remember.
+        An endpoint that remembers how prompts began has then read the response when the rest come. None does so
+        where it pays: for long responses, and endpoints that are known to remember.
         """
         super().__init__(generate_fn, **options)
         self.warm = warm
 
 
-class PerCriterionOneShotGrader(_BatchGrader[OneShotGenerateFn]):
+class PerCriterionOneShotGrader(_BatchGrader[verdicts.OneShotGenerateFn]):
     """Asks about all criteria in one call, and matches the replies by their number.
 
-    A criterion without a reply, or with two, has no answer. A reply to a number that is not in the
-    list means that the numbering cannot be trusted (a judge that counts from 0 is off by one
-    everywhere), so then no criterion has one.
+    A criterion without a reply, or with two, has no answer; and none has one when a number is not in the list,
+    since a judge that counts from 0 is off by one everywhere.
 
     >>> from assay import Rubric
     >>> from assay.testing import FakeModel
@@ -342,7 +314,7 @@ class PerBatchGrader(_BatchGrader[Any]):
         super().__init__(generate_fn, **options)
 
 
-class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
+class RubricAsJudgeGrader(ModelGrader[verdicts.RubricAsJudgeGenerateFn]):
     """Asks for one number from 0 to 100. The report has no lines.
 
     `raw_score` is that share of the weights, so it compares with other graders' sums;
@@ -369,11 +341,13 @@ class RubricAsJudgeGrader(ModelGrader[RubricAsJudgeGenerateFn]):
         if len(known) == len(criteria):
             # One number weighs the faults against the rest, so it is foregone for all criteria or for none.
             return as_whole(EvaluationReport(0.0, reason=known[0].reason), criteria, self.scale)
-        question = all_criteria(criteria, vetoes=True, reverse=self.options.reverse)
-        reply = await self.reply(self.opened(opening(to_grade, query)), question, RubricAsJudgeOutput)
-        number, reason = field_of(reply, "overall_score"), field_of(reply, "explanation")
+        question = judge_input.all_criteria(criteria, vetoes=True, reverse=self.options.reverse)
+        reply = await self.reply(
+            self.opened(judge_input.opening(to_grade, query)), question, verdicts.RubricAsJudgeOutput
+        )
+        number, reason = verdicts.field_of(reply, "overall_score"), verdicts.field_of(reply, "explanation")
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise no_field(reply, "score from 0 to 100: return a RubricAsJudgeOutput")
+            raise verdicts.no_field(reply, "score from 0 to 100: return a RubricAsJudgeOutput")
         counted = [criterion.weight for criterion in criteria if criterion.counts]
         totals = share_of(min(1.0, max(0.0, number / 100)), counted)
         return EvaluationReport(
@@ -404,8 +378,8 @@ def _opening_key(model: Model, opened: tuple[Message, Message]) -> int:
 def reply_model(offered: Sequence[str]) -> type[BaseModel]:
     """What a reply to one criterion is read as, by the labels on offer. One of few, so that no endpoint compiles more."""
     if offered == BINARY:
-        return TurnedOutput
-    return ChoiceOutput if offered else PerCriterionOutput
+        return verdicts.TurnedOutput
+    return verdicts.ChoiceOutput if offered else verdicts.PerCriterionOutput
 
 
 def question_of(criterion: Criterion) -> str:
@@ -418,13 +392,13 @@ def question_of(criterion: Criterion) -> str:
 
 def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
     """The score of each criterion, by the number that its verdict has in the reply."""
-    entries = field_of(reply, "criteria_evaluations")
+    entries = verdicts.field_of(reply, "criteria_evaluations")
     if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise no_field(reply, "list of verdicts: return a OneShotOutput")
-    verdicts: defaultdict[int, list[Any]] = defaultdict(list)
+        raise verdicts.no_field(reply, "list of verdicts: return a OneShotOutput")
+    entries_of: defaultdict[int, list[Any]] = defaultdict(list)
     for entry in cast("Sequence[Any]", entries):
         # A verdict may have its number from 1 or its index from 0, or both where they agree.
-        number, index = field_of(entry, "criterion_number"), field_of(entry, "criterion_idx")
+        number, index = verdicts.field_of(entry, "criterion_number"), verdicts.field_of(entry, "criterion_idx")
         whole = all(type(value) is int for value in (number, index) if value is not None)
         numbers = {number, None if index is None else index + 1} - {None} if whole else set[int]()
         place = numbers.pop() if len(numbers) == 1 else None
@@ -435,12 +409,12 @@ def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
                 "none of the numbers can be trusted"
             )
             return [Score.failed(error)] * len(criteria)
-        verdicts[place].append(entry)
+        entries_of[place].append(entry)
     scores: list[Score] = []
     for place, criterion in enumerate(criteria, start=1):
-        own = verdicts[place]
+        own = entries_of[place]
         if len(own) == 1:
-            scores.append(read_verdict(criterion, own[0]))
+            scores.append(verdicts.read_verdict(criterion, own[0]))
         else:
             said = f"{len(own)} verdicts" if own else "no verdict"
             scores.append(Score.failed(JudgeError(f"the judge gave {said} on this criterion, where one is needed")))
@@ -456,12 +430,12 @@ def foregone(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
     That is the lowest choice: nothing wanted is there. A fault is asked about, since what a text
     lacks may be the fault; and so is a criterion that quotes the text, which may be the answer.
     """
-    why = degenerate(text)
+    why = judge_input.degenerate(text)
     if why is None:
         return {}
     bare = text.strip().casefold()
     quoted = [quotes.format(bare) for quotes in _QUOTES] if bare else []
-    reason = f"{DEGENERATE}: {why}; no judge was asked"
+    reason = f"{judge_input.DEGENERATE}: {why}; no judge was asked"
     return {
         place: Score(criterion.values[criterion.choices[0]], reason, criterion.choices[0])
         for place, criterion in enumerate(criteria)

@@ -9,7 +9,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, scores_from
-from assay.graders.judge_input import DEGENERATE, Neutraliser, degenerate, system_prompt, view_of
+from assay.graders.judge_input import DEGENERATE, degenerate, system_prompt, view_of, without_tags
 from assay.graders.panel import Vote, line_of_vote, outcome
 from assay.messages import question_text
 from assay.report import Score
@@ -18,7 +18,7 @@ from assay.types import Messages
 CHOICES = ("SECOND", "TIE", "FIRST")
 """Worth 0, a half and 1 to the first."""
 
-_without_places = Neutraliser(["first", "second"])
+_without_places = without_tags("first", "second")
 _OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
 
 
@@ -54,11 +54,10 @@ class Tournament:
         opponents: int | None = None,
         swap: bool = True,
     ) -> None:
-        """`grader` answers one criterion at a time; any will do that answers each for itself.
+        """`grader` is any that answers each criterion for itself. Each game is two calls, or one without `swap`.
 
         `opponents` is with how many others each is compared, at least; None is all of them. A group
-        of n then has about n · opponents / 2 games in place of n · (n - 1) / 2, each of two calls, or
-        of one without `swap`.
+        of n then has about n · opponents / 2 games in place of n · (n - 1) / 2.
         """
         if grader.gives_whole:
             raise ValueError(f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader")
@@ -83,16 +82,14 @@ class Tournament:
         for place, query in enumerate(queries):
             groups[query].append(place)
         texts = [view_of(completion)[1] for completion in completions]
-        scores: list[Score] = [Score()] * len(texts)
 
-        async def play(query: str) -> None:
+        async def play(query: str) -> dict[int, Score]:
             places = groups[query]
-            played = await self._scores([texts[place] for place in places], query)
-            for place, score in zip(places, played, strict=True):
-                scores[place] = score
+            return dict(zip(places, await self._scores([texts[place] for place in places], query), strict=True))
 
-        await side_by_side(play, list(groups))
-        return scores
+        played = await side_by_side(play, list(groups))
+        scores = {place: score for group in played for place, score in group.items()}
+        return [scores[place] for place in range(len(texts))]
 
     async def best(self, texts: Sequence[str], query: str | None = None) -> int:
         """The place of the best text; of several, the first. Raises when no game was decided."""
