@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pickle
 
 import pytest
 
@@ -70,6 +71,22 @@ def test_the_names_of_verifiers_stand_where_its_programs_look(module):
     mirror = importlib.import_module(f"assay.compat.verifiers{module}")
     for name in VERIFIERS[module].split():
         assert hasattr(mirror, name), name
+
+
+def test_mirrored_modules_are_modules():
+    """A deep import binds every step of its path, its classes travel by pickle, and what is not there is said."""
+    import assay.compat.verifiers.rubrics.math_rubric
+    from assay.compat.verifiers.rubrics.math_rubric import MathRubric
+
+    from assay.compat.verifiers.rubrics import math_rubric
+
+    assert assay.compat.verifiers.rubrics.math_rubric is math_rubric
+    assert math_rubric.__all__ == ["MathRubric"]
+    assert type(pickle.loads(pickle.dumps(MathRubric()))) is assay.compat.verifiers.MathRubric
+    with pytest.raises(ImportError, match="cannot import name 'Rubrik'"):
+        exec("from assay.compat.verifiers.rubrics import Rubrik")
+    with pytest.raises(ModuleNotFoundError, match="no_such"):
+        importlib.import_module("assay.compat.verifiers.rubrics.no_such")
 
 
 async def test_a_program_for_verifiers_runs():

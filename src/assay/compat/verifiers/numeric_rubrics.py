@@ -1,6 +1,7 @@
-"""`verifiers.rubrics.rubric`: our rubric, whose reward is always a number, as in theirs."""
+"""Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
 
 import assay
+from assay import presets
 from assay.engine import Outcomes
 from assay.redaction import logger_of
 
@@ -23,6 +24,26 @@ class Rubric(assay.Rubric):
         return outcomes._replace(rewards=outcomes.partial)
 
 
+class JudgeRubric(Rubric, assay.JudgeRubric):
+    """Ours, with a reward that is always a number."""
+
+
+class MathRubric(Rubric, assay.MathRubric):
+    """Ours, with a reward that is always a number."""
+
+
+class RubricGroup(Rubric, assay.RubricGroup):
+    """Ours, with a reward that is always a number."""
+
+
+class ToolRubric(Rubric, presets.ToolRubric):
+    """Ours, with a reward that is always a number."""
+
+
+class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric):
+    """Ours, with a reward that is always a number."""
+
+
 def warn_unscored(count: int, size: int) -> None:
     """Say that some rewards are not what they seem."""
     logger.warning(
@@ -30,6 +51,3 @@ def warn_unscored(count: int, size: int) -> None:
         "verifiers: leave out those with `errors`, or import Rubric from assay, where it is None",
         count, size,
     )  # fmt: skip
-
-
-__all__ = ["Rubric"]

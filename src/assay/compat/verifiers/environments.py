@@ -1,9 +1,10 @@
-"""`verifiers.envs.environment`: our environment, made and asked with the keywords of theirs."""
+"""Environments of ours are made and asked with the keywords of those in `verifiers`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from assay import envs
-from assay.compat.verifiers.rubrics.rubric import warn_unscored
+from assay.compat.verifiers.numeric_rubrics import warn_unscored
 from assay.envs.base_env import Given
 
 OURS = frozenset({"dataset", "max_turns", "tools", "stop_errors", *Given.__annotations__})
@@ -61,3 +62,22 @@ def _translated(options: dict[str, Any]) -> dict[str, Any]:
     if given.get("state_columns") is None:
         given.pop("state_columns", None)
     return given
+
+
+class MultiTurnEnv(Environment, envs.MultiTurnEnv):
+    """Ours, with their keywords."""
+
+
+class SingleTurnEnv(MultiTurnEnv, envs.SingleTurnEnv):
+    """Ours, with their keywords."""
+
+
+class ToolEnv(MultiTurnEnv, envs.ToolEnv):
+    """Ours, with their keywords."""
+
+    error_formatter: Callable[[Exception], str] | None = None
+
+    def said_of(self, error: Exception) -> str:
+        """What a model is told when a tool raises: in the words of `error_formatter` if there is one."""
+        given: Any = self.error_formatter
+        return super().said_of(error) if given is None else given(error)

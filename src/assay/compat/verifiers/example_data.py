@@ -1,10 +1,12 @@
-"""`verifiers.utils.data_utils`: answers out of texts, and data sets to try things on."""
+"""load_example_dataset loads a data set to try things on; beside it the small functions of `verifiers.utils`."""
 
+import inspect
+import logging
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from assay.parsers import extract_boxed_answer, extract_hash_answer, strip_non_numeric
+from assay.parsers import extract_hash_answer
 
 BOXED_SYSTEM_PROMPT = "Work through the problem step by step, then give the final answer inside \\boxed{}."
 THINK_BOXED_SYSTEM_PROMPT = "Reason between <think> and </think> tags, then give the final answer inside \\boxed{}."
@@ -54,11 +56,17 @@ def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int |
     return dataset.map(source.row, remove_columns=dataset.column_names)
 
 
-__all__ = [
-    "BOXED_SYSTEM_PROMPT",
-    "THINK_BOXED_SYSTEM_PROMPT",
-    "extract_boxed_answer",
-    "extract_hash_answer",
-    "load_example_dataset",
-    "strip_non_numeric",
-]
+async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `func` returns, awaited when that is needed."""
+    result = func(*args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+def setup_logging(level: str = "INFO") -> None:
+    """Show our log lines from this level on, on standard error."""
+    logger = logging.getLogger("assay")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(level.upper())

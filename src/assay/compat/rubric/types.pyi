@@ -1,0 +1,11 @@
+from assay.compat.rubric.judged_rubric import Criterion as Criterion
+from assay.compat.rubric.judged_rubric import ToGradeInput as ToGradeInput
+from assay.graders.judge_input import ThinkingOutputDict as ThinkingOutputDict
+from assay.graders.length import CountFn as CountFn
+from assay.graders.length import LengthPenalty as LengthPenalty
+from assay.graders.length import PenaltyType as PenaltyType
+from assay.graders.verdicts import OneShotGenerateFn as OneShotGenerateFn
+from assay.graders.verdicts import PerCriterionGenerateFn as PerCriterionGenerateFn
+from assay.graders.verdicts import RubricAsJudgeGenerateFn as RubricAsJudgeGenerateFn
+from assay.report import CriterionReport as CriterionReport
+from assay.report import EvaluationReport as EvaluationReport

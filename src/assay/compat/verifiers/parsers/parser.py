@@ -1,5 +1,0 @@
-"""`verifiers.parsers.parser`."""
-
-from assay import Parser
-
-__all__ = ["Parser"]

@@ -1,0 +1,80 @@
+"""Records and exceptions have the shapes and names of those in `verifiers`; exceptions hang below our own root."""
+
+from typing import Any, TypeAlias, TypedDict
+
+from assay.envs import Results
+from assay.errors import AssayError
+from assay.types import Info, Messages
+
+GenerateOutputs: TypeAlias = Results
+SamplingArgs: TypeAlias = dict[str, Any]
+RolloutOutput: TypeAlias = dict[str, Any]
+
+
+class RolloutTiming(TypedDict, total=False):
+    """Milliseconds by stage."""
+
+    start_time: float
+    generation_ms: float
+    scoring_ms: float
+    total_ms: float
+
+
+class RolloutInput(TypedDict, total=False):
+    """One dataset row."""
+
+    prompt: Messages
+    example_id: int
+    task: str
+    answer: str
+    info: Info
+
+
+class RolloutScore(TypedDict):
+    """A reward and the metrics behind it."""
+
+    reward: float
+    metrics: dict[str, Any]
+
+
+class RolloutScores(TypedDict):
+    """Rewards and metrics by column."""
+
+    reward: list[float]
+    metrics: dict[str, list[Any]]
+
+
+class Error(AssayError):
+    """The root of what `verifiers` raises."""
+
+
+class ModelError(Error):
+    """A model could not be asked, or gave nothing usable."""
+
+
+class InvalidModelResponseError(ModelError):
+    """A model's reply cannot be read."""
+
+
+class EmptyModelResponseError(InvalidModelResponseError):
+    """A model's reply is empty."""
+
+
+class OverlongPromptError(Error):
+    """A prompt is longer than the model takes."""
+
+
+class ToolError(Error):
+    """A tool could not be used."""
+
+
+class ToolParseError(ToolError):
+    """A tool call cannot be read."""
+
+
+class ToolCallError(ToolError):
+    """A tool call failed."""
+
+
+class InfraError(Error):
+    """Something outside model and tools failed."""

@@ -1,0 +1,14 @@
+from assay.compat.verifiers.records import GenerateOutputs as GenerateOutputs
+from assay.compat.verifiers.records import RolloutInput as RolloutInput
+from assay.compat.verifiers.records import RolloutOutput as RolloutOutput
+from assay.compat.verifiers.records import RolloutScore as RolloutScore
+from assay.compat.verifiers.records import RolloutScores as RolloutScores
+from assay.compat.verifiers.records import RolloutTiming as RolloutTiming
+from assay.compat.verifiers.records import SamplingArgs as SamplingArgs
+from assay.types import GroupRewardFunc as GroupRewardFunc
+from assay.types import IndividualRewardFunc as IndividualRewardFunc
+from assay.types import Info as Info
+from assay.types import Message as Message
+from assay.types import Messages as Messages
+from assay.types import RewardFunc as RewardFunc
+from assay.types import State as State
