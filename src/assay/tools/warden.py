@@ -46,9 +46,10 @@ class Warden:
         os.set_inheritable(self._report, False)
         heard, bell = os.pipe()
         os.set_blocking(bell, False)
-        signal.signal(signal.SIGCHLD, _heard)
+        # Nothing to do: that a signal came in is known by its ring of the bell.
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(bell)
-        holds(adopt_orphans)
+        holds(lambda: _prctl(_ADOPT_ORPHANS, 1))
         standing = leave_others(self._orders["fences"])
         self._alone = bool(standing)
         gate, theirs = socket.socketpair()
@@ -59,43 +60,36 @@ class Warden:
         self._wait(child, heard, gate)
         self._end(child)
         if self._told_to_stop:
-            self._tidy()
+            import shutil  # which takes longer to load than all else, and is hardly ever needed
+
+            # The process that should remove the folder may be dead.
+            with suppress(RecursionError):
+                shutil.rmtree(self._orders["folder"], ignore_errors=True)
 
     def _begin(self, standing: list[str], gate: socket.socket) -> None:
         """Be the first process of a namespace, or the program itself."""
         try:
             signal.set_wakeup_fd(-1)
-            holds(die_with_parent)
-            if self._alone:
-                program = os.fork()
-                if program:
-                    self._be_first(program)
+            holds(lambda: _prctl(_DIE_WITH_PARENT, signal.SIGKILL))
+            program = os.fork() if self._alone else 0
+            while program:  # the first process there buries orphans until the program ends
+                ended, status = os.wait()
+                if ended == program:
+                    self.tell(status=os.waitstatus_to_exitcode(status))
+                    os._exit(0)
             self._become(standing, gate)
         except BaseException as error:  # noqa: BLE001 - only the report reaches the caller
             self.tell(failed=f"{type(error).__name__}: {error}")
         finally:
             os._exit(1)
 
-    def _be_first(self, program: int) -> None:
-        """Bury orphaned processes until the program ends."""
-        while True:
-            ended, status = os.wait()
-            if ended == program:
-                self.tell(status=os.waitstatus_to_exitcode(status))
-                os._exit(0)
-
     def _become(self, standing: list[str], gate: socket.socket) -> None:
-        holds(die_with_parent)
+        holds(lambda: _prctl(_DIE_WITH_PARENT, signal.SIGKILL))
         if not self._alone:
             os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         os.chdir(self._orders["folder"])
-
-        def hand_over(listener: int) -> None:
-            socket.send_fds(gate, [b"!"], [listener])
-
-        inside = close_in(self._orders["fences"], self._orders, hand_over)
+        inside = close_in(self._orders, lambda listener: socket.send_fds(gate, [b"!"], [listener]))
         self.tell(fences=sorted({*standing, *inside}))
         command = self._orders["command"]
         os.execve(command[0], command, self._orders["environment"])
@@ -122,12 +116,8 @@ class Warden:
                     if not received:
                         waiting.unregister(file)
                 else:
-                    answer(file, may_fork=self._has_room())
-
-    def _has_room(self) -> bool:
-        """Whether one process more would not be too many."""
-        most = self._orders["processes"] + self._alone
-        return len(descendants(os.getpid(), most)) < most
+                    most = self._orders["processes"] + self._alone
+                    answer(file, may_fork=len(descendants(os.getpid(), most)) < most)
 
     def _see_off(self, child: int) -> bool:
         """Take note of what has ended; returns whether a process is left."""
@@ -153,13 +143,6 @@ class Warden:
                 _kill(left)
             time.sleep(0.001)
 
-    def _tidy(self) -> None:
-        """Remove the folder: the process that should do so may be dead."""
-        import shutil  # which takes longer to load than all else, and is hardly ever needed
-
-        with suppress(RecursionError):
-            shutil.rmtree(self._orders["folder"], ignore_errors=True)
-
     def tell(self, **news: Any) -> None:
         """Send news to the process that gave the orders."""
         os.write(self._report, json.dumps(news).encode() + b"\n")
@@ -170,33 +153,20 @@ def descendants(process: int, most: int = sys.maxsize) -> list[int]:
     found: list[int] = []
     waiting = [process]
     while waiting and len(found) < most:
-        children = _children(waiting.pop())
+        tasks = f"/proc/{waiting.pop()}/task"
+        children: list[int] = []
+        with suppress(OSError):  # it has ended, or there is no such file here
+            for task in os.listdir(tasks):  # noqa: PTH208 - pathlib takes long to load
+                with open(f"{tasks}/{task}/children") as file:  # noqa: PTH123
+                    children += map(int, file.read().split())
         found += children
         waiting += children
     return found
 
 
-def _children(process: int) -> list[int]:
-    try:
-        tasks = os.listdir(f"/proc/{process}/task")  # noqa: PTH208 - pathlib takes long to load
-        found: list[int] = []
-        for task in tasks:
-            with open(f"/proc/{process}/task/{task}/children") as file:  # noqa: PTH123
-                found += map(int, file.read().split())
-    except OSError:  # it has ended, or there is no such file here
-        return []
-    return found
-
-
-def _heard(_number: int, _frame: object) -> None:
-    """Nothing: that a signal came in is known by its ring of the bell."""
-
-
 def _kill(process: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(process, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def main() -> None:
@@ -216,38 +186,35 @@ def leave_others(wanted: Iterable[str]) -> list[str]:
     """
     if "others" not in wanted:
         return []
-    apart = PROCESSES | (NETWORK if "network" in wanted else 0)
-    for namespaces in (apart | USERS, apart):
-        if _tried(namespaces):
+    apart = _PROCESSES | (_NETWORK if "network" in wanted else 0)
+    for namespaces in (apart | _USERS, apart):
+        # Tried out by a child, for there would be no way back.
+        child = os.fork()
+        if not child:
+            os._exit(0 if holds(lambda tried=namespaces: unshare(tried)) else 1)
+        if os.waitpid(child, 0)[1] == 0:
             unshare(namespaces)
             return ["others", "network"] if "network" in wanted else ["others"]
     return []
 
 
-def _tried(namespaces: int) -> bool:
-    """Whether it works, tried out by a child, for there would be no way back."""
-    child = os.fork()
-    if not child:
-        os._exit(0 if holds(lambda: unshare(namespaces)) else 1)
-    return os.waitpid(child, 0)[1] == 0
-
-
-def close_in(wanted: Iterable[str], limits: dict[str, Any], hand_over: Callable[[int], None]) -> list[str]:
+def close_in(orders: dict[str, Any], hand_over: Callable[[int], object]) -> list[str]:
     """Put up the fences around this very process; returns those that now stand.
 
     The process that the file is handed to decides on every process that is started.
     """
     _limit("RLIMIT_CORE", 0)
-    _limit("RLIMIT_CPU", ceil(limits["seconds"]), grace=1)
-    _limit("RLIMIT_FSIZE", limits["file_size"])
-    holds(gain_nothing)
-    ways: dict[str, Callable[[], None]] = {
-        "memory": lambda: _limit("RLIMIT_AS", limits["memory"]),
-        "files": lambda: write_only_in(limits["folder"]),
+    _limit("RLIMIT_CPU", ceil(orders["seconds"]), grace=1)
+    _limit("RLIMIT_FSIZE", orders["file_size"])
+    # No program that is started from now on brings rights of its own, as `sudo` does.
+    holds(lambda: _prctl(_NO_NEW_PRIVILEGES, 1))
+    ways: dict[str, Callable[[], object]] = {
+        "memory": lambda: _limit("RLIMIT_AS", orders["memory"]),
+        "files": lambda: write_only_in(orders["folder"]),
         "network": refuse_sockets,
         "processes": lambda: hand_over(ask_before_forks()),
     }
-    return [fence for fence, put_up in ways.items() if fence in wanted and holds(put_up)]
+    return [fence for fence, put_up in ways.items() if fence in orders["fences"] and holds(put_up)]
 
 
 def _limit(name: str, most: int, grace: int = 0) -> None:
@@ -260,7 +227,7 @@ def _limit(name: str, most: int, grace: int = 0) -> None:
     resource.setrlimit(kind, (soft, hard))
 
 
-def holds(put_up: Callable[[], None]) -> bool:
+def holds(put_up: Callable[[], object]) -> bool:
     """Put up one fence, and say whether it stands."""
     try:
         put_up()
@@ -269,12 +236,11 @@ def holds(put_up: Callable[[], None]) -> bool:
     return True
 
 
-PROCESSES: Final = 0x20000000 | 0x08000000
+_PROCESSES: Final = 0x20000000 | 0x08000000
 """New namespaces for process ids and for shared memory and queues."""
-NETWORK: Final = 0x40000000
-USERS: Final = 0x10000000
-
-_SET_PARENT_DEATH_SIGNAL, _SET_SUBREAPER, _SET_NO_NEW_PRIVILEGES = 1, 36, 38
+_NETWORK, _USERS = 0x40000000, 0x10000000
+_DIE_WITH_PARENT, _ADOPT_ORPHANS, _NO_NEW_PRIVILEGES = 1, 36, 38
+"""What `prctl` is asked for: a signal when the parent dies, the descendants of processes that die, and no new rights."""
 
 
 def unshare(namespaces: int) -> None:
@@ -284,26 +250,16 @@ def unshare(namespaces: int) -> None:
     """
     user, group = os.geteuid(), os.getegid()
     call_c("unshare", namespaces)
-    if namespaces & USERS:
-        with suppress(FileNotFoundError):  # on kernels that do not ask for it
-            _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{user} {user} 1")
-        _write("/proc/self/gid_map", f"{group} {group} 1")
+    if namespaces & _USERS:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            # Some kernels have no `setgroups`, and do not ask for it.
+            if name != "setgroups" or os.path.exists("/proc/self/setgroups"):  # noqa: PTH110 - pathlib takes long to load
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
+                    file.write(text)
 
 
-def die_with_parent() -> None:
-    """Be killed when the parent dies."""
-    call_c("prctl", _SET_PARENT_DEATH_SIGNAL, 9, 0, 0, 0)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent dies."""
-    call_c("prctl", _SET_SUBREAPER, 1, 0, 0, 0)
-
-
-def gain_nothing() -> None:
-    """Have no program that is started from now on bring rights of its own, as `sudo` does."""
-    call_c("prctl", _SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+def _prctl(option: int, value: int) -> None:
+    call_c("prctl", option, value, 0, 0, 0)
 
 
 def call_c(function: str, *arguments: int | bytes) -> int:
@@ -317,11 +273,6 @@ def call_c(function: str, *arguments: int | bytes) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{function}: {os.strerror(number)}")
     return found
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes long to load
-        file.write(text)
 
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
@@ -413,13 +364,11 @@ def ask_before_forks() -> int:
 def answer(listener: int, *, may_fork: bool) -> None:
     """Answer one process that asks. It may be gone before it hears."""
     question = bytearray(_QUESTION)
-    try:
+    with suppress(FileNotFoundError):
         fcntl.ioctl(listener, _RECEIVE, question)
         number = struct.unpack_from("Q", question)[0]
         said = (0, 0, _GO_ON) if may_fork else (0, -_TRY_AGAIN, 0)
         fcntl.ioctl(listener, _SEND, struct.pack("Qqii", number, *said))
-    except FileNotFoundError:
-        return
 
 
 _QUESTION: Final = 80
@@ -448,20 +397,16 @@ def _set(machine: Machine, rules: Sequence[Rule], flags: int = 0) -> int:
         (_RETURN, 0, 0, _FORBIDDEN),
     ]
     for call, outcome in rules:
-        inside = _steps(outcome)
+        inside: list[Step] = [(_RETURN, 0, 0, outcome)] if isinstance(outcome, int) else []
+        if not isinstance(outcome, int):
+            test, value, then, otherwise = outcome
+            inside = [(_LOAD, 0, 0, _ARGUMENT), (test, 0, 1, value), (_RETURN, 0, 0, then), (_RETURN, 0, 0, otherwise)]
         steps += [(_IS, 0, len(inside), call), *inside]
     steps.append((_RETURN, 0, 0, _ALLOW))
     filters = b"".join(struct.pack("HBBI", *step) for step in steps)
     kept = ctypes.create_string_buffer(filters, len(filters))
     program = struct.pack("HxxxxxxQ", len(steps), ctypes.addressof(kept))
     return call_c("syscall", machine.seccomp, 1, flags, program)
-
-
-def _steps(outcome: int | tuple[int, int, int, int]) -> list[Step]:
-    if isinstance(outcome, int):
-        return [(_RETURN, 0, 0, outcome)]
-    test, value, then, otherwise = outcome
-    return [(_LOAD, 0, 0, _ARGUMENT), (test, 0, 1, value), (_RETURN, 0, 0, then), (_RETURN, 0, 0, otherwise)]
 
 
 def _machine() -> Machine:
