@@ -10,11 +10,10 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
@@ -25,14 +24,10 @@ from assay.wording import described, short_repr
 
 logger = logger_of("assay")
 
-MEMORY: Final = 1 << 30
-"""Bytes that a worker may take, unless said otherwise: 1 GiB."""
-IDLE: Final = 60.0
-"""Seconds that a worker stays without work."""
-ATTEMPTS: Final = 2
-"""How many workers a task may lose that need not be its own fault."""
-STARTS: Final = 3
-"""How often in a row a worker or a template may fail to start before its task is lost."""
+MEMORY: Final = 1 << 30  # bytes that a worker may take, unless said otherwise: 1 GiB
+IDLE: Final = 60.0  # seconds that a worker stays without work
+ATTEMPTS: Final = 2  # how many workers a task may lose that need not be its own fault
+STARTS: Final = 3  # how often in a row a worker or a template may fail to start before its task is lost
 LOOK_UP: Final = 0.5
 """Seconds after which a caller that waits looks up: Python does not see a signal that comes just before it waits."""
 UNDONE: Final = "RuntimeError: the pool was closed before this was done"
@@ -94,8 +89,7 @@ class Pool:
                 raise ValueError(f"{name} is {short_repr(value)}: give 1 or more")
         self._settings = WorkerSettings(tuple(dict.fromkeys(preload)), memory, clock_kind())
         self._limits = most, recycle_after
-        self.closed = False
-        """Whether it takes no more calls."""
+        self.closed = False  # whether it takes no more calls
         self.begin_anew()
         _pools.add(self)
 
@@ -107,13 +101,10 @@ class Pool:
         weakref.finalize(self, self.crew.dismiss).atexit = False
 
     def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Future[Outcome]:
-        """The future outcome of a call.
+        """The future outcome of a call of a function, or of the one at `package.module:function`.
 
-        `function` is a function, or names one as `package.module:function`. A lambda, or what is
-        defined in `__main__`, needs the package cloudpickle. An async function is awaited in the
-        worker. `timeout` is how many seconds it may work; `hard_timeout` is when it ends in any
-        case, in seconds from its start; `keywords` are arguments by name. Raises `TypeError` for what
-        cannot be sent to a worker.
+        A lambda, or what is defined in `__main__`, needs the package cloudpickle. An async function is awaited in the
+        worker. Raises `TypeError` for what cannot be sent to a worker.
         """
         return self._begun(function, args, options)
 
@@ -129,10 +120,7 @@ class Pool:
             raise
 
     async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
-        """The outcome of a call, as `submit` makes it. The event loop goes on meanwhile.
-
-        When the caller is cancelled, the call is given up and its worker killed.
-        """
+        """The outcome of a call, as `submit` makes it. When the caller is cancelled, the worker is killed."""
         task = self._begun(function, args, options)
         try:
             return await asyncio.wrap_future(task)
@@ -167,16 +155,11 @@ class Pool:
 
     def stats(self) -> PoolStats:
         """How many workers and tasks there are, and what became of workers so far."""
-        threads, counts = [*self.crew.threads], self.crew.counts
+        threads = [*self.crew.threads]
+        workers = sum(thread.worker is not None for thread in threads)
         running = sum(thread.task is not None for thread in threads)
-        return PoolStats(
-            workers=sum(thread.worker is not None for thread in threads),
-            running=running,
-            queued=max(len(self.unfinished) - running, 0),
-            started=counts["started"],
-            killed=counts["killed"],
-            recycled=counts["recycled"],
-        )
+        counted = (self.crew.counts[name] for name in ("started", "killed", "recycled"))
+        return PoolStats(workers, running, max(len(self.unfinished) - running, 0), *counted)
 
     def close(self) -> None:
         """End all workers. What is not done comes back as lost."""
@@ -188,11 +171,9 @@ class Pool:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the pool: after all is done, or at once when something was raised."""
-        try:
+        with closing(self):
             if kind is None:
                 wait([*self.unfinished])
-        finally:
-            self.close()
 
 
 _shared_lock = threading.Lock()
@@ -219,19 +200,14 @@ class _Task(Future[Outcome]):
     def __init__(self, work: Work, pool: Pool) -> None:
         super().__init__()
         self.work = work
-        self.is_abandoned = False
-        """Whether its caller has given it up."""
-        self.thread: _WorkerThread | None = None
-        """What works on it."""
+        self.is_abandoned = False  # whether its caller has given it up
+        self.thread: _WorkerThread | None = None  # what works on it
         self._pool: Pool | None = pool  # which lives as long as this has no outcome
         pool.unfinished.add(self)
 
     def cancel(self) -> bool:
         """Give up what has not begun. What has begun goes on to its end or its deadline."""
-        is_cancelled = super().cancel()
-        if is_cancelled:
-            self._finish()
-        return is_cancelled
+        return super().cancel() and self._finished()
 
     def abandon(self) -> None:
         """Give it up; if it is being worked on, its worker is killed."""
@@ -242,14 +218,15 @@ class _Task(Future[Outcome]):
 
     def settle(self, outcome: Outcome) -> None:
         """Tell the caller."""
-        self._finish()
+        self._finished()
         with suppress(InvalidStateError):  # cancelled, or told already
             self.set_result(outcome)
 
-    def _finish(self) -> None:
-        if self._pool is not None:
-            self._pool.unfinished.discard(self)
-            self._pool = None
+    def _finished(self) -> bool:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.unfinished.discard(self)
+        return True
 
 
 class _LostError(Exception):
@@ -257,19 +234,16 @@ class _LostError(Exception):
 
 
 class _Crew:
-    """The threads of a pool with their workers, and the tasks that wait for them.
+    """The threads of a pool with their workers, and the tasks that wait for them."""
 
-    It does not know its pool, so that a pool which is used no more can be collected, and dismisses its crew.
-    """
+    # It does not know its pool, so that a pool which is used no more can be collected, and dismisses its crew.
 
     def __init__(self, settings: WorkerSettings, max_workers: int, recycle_after: int) -> None:
         self.owner = os.getpid()
         self.settings = settings
         self.recycle_after = recycle_after
-        self.is_ending = False
-        """Whether it takes no more tasks, and its threads end when there is nothing left to do."""
-        self.is_closed = False
-        """Whether what is not done is lost."""
+        self.is_ending = False  # whether it takes no more tasks, and its threads end when there is nothing left to do
+        self.is_closed = False  # whether what is not done is lost
         self.threads: set[_WorkerThread] = set()
         self.counts = Counter[str]()
         self.lock = threading.Lock()
@@ -278,10 +252,8 @@ class _Crew:
         self._max_workers = max_workers
         # Safe to put into from the garbage collector, whatever this thread is doing at that moment.
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
-        self._waiting = 0
-        """How many tasks in the queue no thread has taken."""
-        self._idle = 0
-        """How many threads have nothing to do."""
+        self._waiting = 0  # how many tasks in the queue no thread has taken
+        self.idle = 0  # how many threads have nothing to do
 
     # Tasks.
 
@@ -292,15 +264,15 @@ class _Crew:
                 raise RuntimeError("the pool is closed: make a new one")
             self._queue.put(task)
             self._waiting += 1
-            if self._waiting > self._idle and len(self.threads) < self._max_workers:
+            if self._waiting > self.idle and len(self.threads) < self._max_workers:
                 thread = _WorkerThread(self)
                 self.threads.add(thread)
-                self._idle += 1
+                self.idle += 1
                 try:
                     thread.start()
                 except RuntimeError:  # the system allows no more threads
                     self.threads.discard(thread)
-                    self._idle -= 1
+                    self.idle -= 1
                     if not self.threads:
                         raise
 
@@ -313,19 +285,13 @@ class _Crew:
             with self.lock:
                 if task is not None:
                     self._waiting -= 1
-                    self._idle -= 1
+                    self.idle -= 1
                     thread.task, task.thread = task, thread
                     return task
                 if not self._waiting:
-                    self._idle -= 1
+                    self.idle -= 1
                     self.threads.discard(thread)
                     return None
-
-    def rest(self, thread: "_WorkerThread") -> None:
-        """Count a thread as idle from now on."""
-        with self.lock:
-            thread.task = None
-            self._idle += 1
 
     # Workers.
 
@@ -338,7 +304,8 @@ class _Crew:
                 with self.lock:
                     template = self.template = self.template or Template(self.settings)
             except OSError as error:
-                raise _LostError(f"RuntimeError: no worker could be started ({described(error)})") from None
+                why = described(error)
+                break
             lost_template = True
             try:
                 template.await_loaded()
@@ -351,9 +318,8 @@ class _Crew:
                 return worker
             except EndedError as error:
                 lost_template = error.status is None
-                why = f"RuntimeError: workers end as they start, with status {error.status}"
-                if lost_template:
-                    why = "RuntimeError: the process that forks workers ended"
+                what = "the process that forks workers ended" if lost_template else "workers end as they start"
+                why = f"RuntimeError: {what}" + ("" if lost_template else f", with status {error.status}")
             except TimeoutError:
                 why = "TimeoutError: a worker was asked for, and never came"
             except OSError as error:
@@ -456,8 +422,9 @@ class _WorkerThread(threading.Thread):
         crew = self._crew
         while (task := crew.take(self)) is not None:
             outcome = self._outcome(task) if task.set_running_or_notify_cancel() else None
-            # Idle before the caller is told, who may call again at once.
-            crew.rest(self)
+            with crew.lock:  # idle before the caller is told, who may call again at once
+                self.task = None
+                crew.idle += 1
             if outcome is not None:
                 task.settle(outcome)
             del (task, outcome)  # or the pool would live as long as this thread has nothing else to do
@@ -480,19 +447,18 @@ class _WorkerThread(threading.Thread):
 
     def _outcome(self, task: _Task) -> Outcome:
         """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
-        crew, work = self._crew, task.work
+        attempt, outcome = 0, None
         try:
-            for attempt in count(1):
-                outcome = self._answer(work, is_last=attempt >= ATTEMPTS)
-                if outcome is not None:
-                    return outcome
-            raise AssertionError
+            while outcome is None:
+                attempt += 1
+                outcome = self._answer(task.work, is_last=attempt >= ATTEMPTS)
+            return outcome
         except _LostError as error:
-            crew.end_worker(self, "killed")
+            self._crew.end_worker(self, "killed")
             return Outcome(kind="lost", message=str(error))
         except Exception as error:
             logger.exception("a thread of the pool of workers failed; its task is lost")
-            crew.end_worker(self)
+            self._crew.end_worker(self)
             return Outcome(kind="lost", message=described(error))
 
     def _answer(self, work: Work, *, is_last: bool) -> Outcome | None:
@@ -535,12 +501,7 @@ class _WorkerThread(threading.Thread):
 
 def processors() -> int:
     """How many processors this process may use."""
-    count: Callable[[], int | None] | None = getattr(os, "process_cpu_count", None)
-    if count is not None:  # since Python 3.13
-        return count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def clock_kind() -> ClockKind:

@@ -29,16 +29,12 @@ FORKS = all(hasattr(os, name) for name in ("fork", "waitid")) and hasattr(socket
 """Whether workers can be forked from a template here."""
 LOADING: Final = 300.0
 """Seconds that a template may take to load what is preloaded, a worker to be there, and a function to be loaded."""
-SLACK: Final = 0.05
-"""Seconds past its deadline that a worker is left alone, so that its own clock decides close cases."""
-CEILING: Final = 4
-"""Where processor time is counted, nothing may take longer than so many times its deadline."""
+SLACK: Final = 0.05  # seconds past its deadline that a worker is left alone, so that its own clock decides close cases
+CEILING: Final = 4  # where processor time is counted, nothing may take longer than so many times its deadline
 OVERLOAD: Final = 60.0
 """A task without a hard deadline ends after so many seconds and so many times its deadline, whatever the load."""
-DELIVERY: Final = 10.0
-"""Seconds past the deadline for which an answer that has begun to arrive is awaited."""
-PATIENCE: Final = 1.0
-"""Seconds that a process which should end may take."""
+DELIVERY: Final = 10.0  # seconds past the deadline for which an answer that has begun to arrive is awaited
+PATIENCE: Final = 1.0  # seconds that a process which should end may take
 _CHUNK: Final = 1 << 18
 _QUIETLY: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)
 """A flag for sending: if the other end is gone, that is an error here and no SIGPIPE."""
@@ -80,8 +76,7 @@ class Work(NamedTuple):
 
     function: Packed
     arguments: bytes
-    timeout: float
-    """Seconds that it may work."""
+    timeout: float  # seconds that it may work
     hard_timeout: float | None
     """Seconds after which it ends in any case, counted from its start; None for a limit that only overload meets."""
 
@@ -130,18 +125,14 @@ class WorkerProcess:
     def __init__(self, template: "Template", pipe: socket.socket, leash: socket.socket) -> None:
         self.template = template
         self.process: subprocess.Popen[bytes] | None = None
-        self.tasks = 0
-        """How many tasks it has done."""
-        self.is_spent = False
-        """Whether it has asked to be replaced."""
-        self.is_busy = False
-        """Whether it was given a task that it has not answered."""
+        self.tasks = 0  # how many tasks it has done
+        self.is_spent = False  # whether it has asked to be replaced
+        self.is_busy = False  # whether it was given a task that it has not answered
         self._pid = 0
         self._pipe, self._leash = pipe, leash
         self._is_held = True
         self._known: set[int] = set()
-        self._inbox = bytearray()
-        self._token = b""
+        self._inbox, self._token = bytearray(), b""
 
     def await_birth(self) -> None:
         """Wait until it is there. Raises `TimeoutError`, or `EndedError` when it never will be."""
@@ -174,11 +165,7 @@ class WorkerProcess:
         self._pipe.sendall(protocol.message(protocol.TASK, call, token=self._token), _QUIETLY)
 
     def answer(self, work: Work) -> Outcome:
-        """What came of the task it was given.
-
-        At a deadline the outcome says so and the process is still busy: the caller ends it. Raises `EndedError`
-        and `MisbehavedError`.
-        """
+        """What came of its task. Raises `EndedError` and `MisbehavedError`; at a deadline it is left busy."""
         until, deadline = time.monotonic() + LOADING, None
         while True:
             received = self._received(until)
@@ -210,14 +197,12 @@ class WorkerProcess:
         (kind, seconds, spent), content = said
         self.is_spent = spent is not False
         self.tasks += 1
-        if seconds > work.timeout:
-            outcome = work.out_of_time(seconds)
-        elif kind == "value":
+        outcome = work.out_of_time(seconds)
+        if seconds <= work.timeout and kind == "value":
             outcome = Outcome(protocol.read_plain(content), seconds=seconds)
-        else:
+        elif seconds <= work.timeout:
             text, trace = (redacted(str(each)) for each in content)
-            failure: Kind = "memory" if kind == "memory" else "raised"
-            outcome = Outcome(kind=failure, message=text, seconds=seconds, trace=trace)
+            outcome = Outcome(None, "memory" if kind == "memory" else "raised", text, seconds, trace)
         self.is_busy = False
         return outcome
 
@@ -290,9 +275,9 @@ class WorkerProcess:
         self._leash.settimeout(seconds)
         try:
             said = self._leash.recv(protocol.NUMBER.size)
-        except TimeoutError:
-            raise
-        except OSError:
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise
             return None
         return protocol.NUMBER.unpack(said)[0] if said else None
 
@@ -307,8 +292,7 @@ class _Deadline:
         self._limit = work.timeout * (CEILING if clock == "processor" else 1) + SLACK
         hard = work.hard_timeout
         self._hard = OVERLOAD * (1 + self._limit) if hard is None else hard
-        self.look_at = self._began + min(self._limit, self._hard)
-        """When to look whether it has."""
+        self.look_at = self._began + min(self._limit, self._hard)  # when to look whether it has
 
     def passed(self) -> Outcome | None:
         """What becomes of the task when its time is up; else None, and a time to look again."""
@@ -347,15 +331,11 @@ class _Deadline:
 
 
 class Template:
-    """The pool's end of the template process, which forks workers in milliseconds.
-
-    Where there is no fork it has no process, and a fresh interpreter is started for every worker.
-    """
+    """The pool's end of the template process, which forks workers; without fork it starts interpreters itself."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
-        self.is_loaded = not FORKS
-        """Whether it has imported what is to be preloaded."""
+        self.is_loaded = not FORKS  # whether it has imported what is to be preloaded
         self._lock = threading.Lock()
         self._process = None
         if FORKS:
@@ -423,12 +403,9 @@ class Template:
 
 
 def _started(settings: WorkerSettings, main: str, end: socket.socket) -> "subprocess.Popen[bytes]":
-    """A fresh interpreter that runs a function of `worker` with one end of a socket, in a session of its own.
-
-    A Ctrl-C at the terminal does not reach it. What it prints goes to stderr: the output of this
-    program is what this program prints.
-    """
-    # Not `-m`: the interpreter might find this package only by the path we have now.
+    """A fresh interpreter that runs a function of `worker` with one end of a socket."""
+    # In a session of its own, where a Ctrl-C at the terminal does not reach it. What it prints goes to stderr: the
+    # output of this program is what this program prints. Not `-m`: the interpreter might find this package only by the path we have now.
     code = (
         "import json, sys; sys.path[:] = json.loads(sys.argv[2])['path']; "
         f"from assay.isolation.worker import {main}; {main}()"
@@ -438,9 +415,9 @@ def _started(settings: WorkerSettings, main: str, end: socket.socket) -> "subpro
     said = json.dumps({"settings": settings._asdict(), "path": path})
     fd = -1 if sys.platform == "win32" else end.fileno()
     command = [sys.executable, *flags(), "-c", code, str(fd), said]
+    stderr = 2
     try:
-        os.fstat(2)
-        stderr = 2
+        os.fstat(stderr)
     except OSError:
         stderr = subprocess.DEVNULL
     if sys.platform == "win32":

@@ -20,19 +20,16 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 from assay.errors import MissingExtraError
 from assay.wording import short_repr
 
-HEAD: Final = struct.Struct(">c16sQ")
-"""How every message begins: one letter, a token, and the length of what follows."""
+HEAD: Final = struct.Struct(">c16sQ")  # how every message begins: one letter, a token, and the length of what follows
 TOKEN_BYTES: Final = 16
 NO_TOKEN: Final = bytes(TOKEN_BYTES)
 TASK: Final = b"t"
 """To a worker: a call, with the token that every message about it must carry. Pickled, the number of the function, the
 function (None when the worker has it), the arguments, and the seconds it may work; function and arguments pickled too."""
-HELLO: Final = b"h"
-"""From a worker: it is there."""
+HELLO: Final = b"h"  # from a worker: it is there
 STARTED: Final = b"s"
 """From a worker: function and arguments are loaded, and work begins. A `worker.Reading` follows, as JSON."""
-ANSWER: Final = b"a"
-"""From a worker: what came of a task, as JSON."""
+ANSWER: Final = b"a"  # from a worker: what came of a task, as JSON
 LARGEST_VALUE: Final = 1 << 26
 """Characters of JSON that a result may have, so that no worker can fill the memory of this process."""
 NUMBER: Final = struct.Struct(">i")
@@ -40,8 +37,7 @@ NUMBER: Final = struct.Struct(">i")
 REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 ClockKind: TypeAlias = Literal["schedule", "processor", "wall"]
-Function: TypeAlias = Callable[..., Any] | str
-"""A function, or where it is: `package.module:function`."""
+Function: TypeAlias = Callable[..., Any] | str  # A function, or where it is: `package.module:function`
 
 _numbers = count(1)
 
@@ -49,12 +45,9 @@ _numbers = count(1)
 class WorkerSettings(NamedTuple):
     """What the template and every worker are told when they start."""
 
-    preload: tuple[str, ...] = ()
-    """Modules to import before any work."""
-    memory: int | None = None
-    """Bytes that a worker may take beyond what it has once its function is loaded."""
-    clock: ClockKind = "wall"
-    """How working time is counted: see `worker.Clock`."""
+    preload: tuple[str, ...] = ()  # modules to import before any work
+    memory: int | None = None  # bytes that a worker may take beyond what it has once its function is loaded
+    clock: ClockKind = "wall"  # how working time is counted: see `worker.Clock`
 
 
 def message(kind: bytes, content: bytes = b"", token: bytes = NO_TOKEN) -> bytes:
@@ -68,12 +61,9 @@ def message(kind: bytes, content: bytes = b"", token: bytes = NO_TOKEN) -> bytes
 class Packed(NamedTuple):
     """A function as it is sent to a worker, once."""
 
-    number: int
-    """What it is called by from then on."""
-    name: str
-    """What it is called in messages."""
-    home: str | None
-    """The module that a worker will import for it; None when it is sent by value."""
+    number: int  # what it is called by from then on
+    name: str  # what it is called in messages
+    home: str | None  # the module that a worker will import for it; None when it is sent by value
     data: bytes
 
 

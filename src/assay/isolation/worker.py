@@ -25,10 +25,8 @@ from assay.isolation import protocol
 from assay.isolation.protocol import ClockKind, WorkerSettings
 from assay.wording import described
 
-KEPT_SHARE: Final = 0.5
-"""The share of its memory limit at which a worker asks to be replaced."""
-TRACE: Final = 20_000
-"""Characters of a trace that are sent, the last ones."""
+KEPT_SHARE: Final = 0.5  # the share of its memory limit at which a worker asks to be replaced
+TRACE: Final = 20_000  # characters of a trace that are sent, the last ones
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -36,20 +34,15 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 class Reading(NamedTuple):
     """What Linux has counted of a process, all its life."""
 
-    used: float = 0.0
-    """Seconds it used a processor."""
-    waited: float = 0.0
-    """Seconds it waited for one."""
-    sleeps: int = 0
-    """How often it gave its processor away, to sleep or to wait for something."""
+    used: float = 0.0  # seconds it used a processor
+    waited: float = 0.0  # seconds it waited for one
+    sleeps: int = 0  # how often it gave its processor away, to sleep or to wait for something
 
 
 def worked(since: float, before: Reading, now: Reading, *, slept: bool) -> float:
-    """How many of the seconds since it began a process has worked.
-
-    Sleeping counts as work and waiting for a processor does not. A process that never slept has worked for as
-    long as it used a processor: a processor that the host of a virtual machine took away does not count either.
-    """
+    """How many of the seconds since it began a process has worked."""
+    # Sleeping counts as work and waiting for a processor does not. A process that never slept has worked for as
+    # long as it used a processor: a processor that the host of a virtual machine took away does not count either.
     return since - (now.waited - before.waited) if slept else now.used - before.used
 
 
@@ -112,14 +105,12 @@ class Memory:
 
     def limit(self) -> None:
         """Allow so much more than there is now."""
-        if self._resource is None:
-            return
-        taken = self._taken()
-        self._mark = taken + int(self.allowed * KEPT_SHARE)
-        most, (soft, hard) = taken + self.allowed, self._usual
-        if soft != self._resource.RLIM_INFINITY:
-            most = min(most, soft)
-        self._resource.setrlimit(self._resource.RLIMIT_AS, (most, hard))
+        if self._resource is not None:
+            taken, (soft, hard) = self._taken(), self._usual
+            self._mark = taken + int(self.allowed * KEPT_SHARE)
+            most = taken + self.allowed
+            usual = most if soft == self._resource.RLIM_INFINITY else soft
+            self._resource.setrlimit(self._resource.RLIMIT_AS, (min(most, usual), hard))
 
     def lift(self) -> None:
         """Allow what the system allows."""
@@ -333,10 +324,8 @@ class TemplateProcess:
     """Forks a worker for every pair of sockets it is sent, and ends workers whose leash is let go."""
 
     def __init__(self, control: socket.socket, settings: WorkerSettings) -> None:
-        self._control = control
-        self._settings = settings
-        self._leashes: dict[int, socket.socket] = {}
-        """The leash of each worker by its process id."""
+        self._control, self._settings = control, settings
+        self._leashes: dict[int, socket.socket] = {}  # the leash of each worker by its process id
         self._is_done = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ, self._obey)

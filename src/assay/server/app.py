@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from assay.concurrency import at_once
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
+from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.server.metrics import Metrics, ServerStatus
 from assay.server.openapi import PAGES, PageRoute, document
@@ -60,14 +61,10 @@ class RewardApp(Starlette):
     ) -> None:
         self.settings = settings = settings if settings is not None else Settings()
         self.metrics = metrics if metrics is not None else Metrics(status)
-        self.requests = self.bytes = 0
-        """Scoring requests under way, and their bytes."""
-        self.is_draining = False
-        """Whether requests that come in now are refused, since the server is about to stop."""
-        self.reload_error = ""
-        """Why this process could not take over a changed rubric."""
-        self.unscored = 0
-        """Rollouts that could not be scored; `last_error` says why the last of them could not."""
+        self.requests = self.bytes = 0  # scoring requests under way, and their bytes
+        self.is_draining = False  # whether requests that come in now are refused, since the server is about to stop
+        self.reload_error = ""  # why this process could not take over a changed rubric
+        self.unscored = 0  # rollouts that could not be scored; `last_error` says why the last of them could not
         self.last_error = ""
         self._status = status
         self._context = copy_context()
@@ -103,15 +100,15 @@ class RewardApp(Starlette):
         for limit in self._limits:
             limit.reschedule(asyncio.get_running_loop().time())
 
-    async def reports(self, service: RubricService, scored: Sequence[Any]) -> list[EvaluationReport]:
+    async def reports(self, service: RubricService, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
         """The reports on the rollouts of a request, unless the server stops before they are there."""
         if not service.waits:
-            return await service.reports(scored)
+            return await service.reports(rollouts)
         limit = asyncio.timeout(None)
         self._limits.add(limit)
         try:
             async with limit:
-                return await service.reports(scored)
+                return await service.reports(rollouts)
         except TimeoutError:
             raise _stopping() from None
         finally:
@@ -130,12 +127,9 @@ class RewardApp(Starlette):
         self.bytes += size
 
     def check_access(self, headers: Mapping[bytes, bytes], *, needs_key: bool = True) -> None:
-        """Refuse a request under another name, or without the key. One without a `Host` is from no browser.
-
-        A page in a browser can have its own name resolve to this machine and then ask as if it were the server's
-        own page (DNS rebinding). It cannot send another name than its own, so a name that is not the server's is
-        refused wherever no key does that.
-        """
+        """Refuse a request under another name, or without the key. One without a `Host` is from no browser."""
+        # A page in a browser can have its own name resolve to this machine and ask as if it were the server's own
+        # page (DNS rebinding). It cannot send another name than its own, so that is refused where no key does it.
         if self._checks_host and b"host" in headers:
             given = headers[b"host"].decode("latin-1")
             host = given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0]
@@ -170,33 +164,32 @@ class RewardApp(Starlette):
         self.metrics.bytes_under_way.set(self.bytes)
 
     def _page(self, page: PageRoute) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        content: Callable[[Request], Any] = getattr(self, f"_{page.name}")
+        contents: dict[str, Callable[[Request], Any]] = {
+            "health": lambda _: {"status": "ok"},
+            "ready": self._ready,
+            "metrics": self._metrics,
+            "rubric": self._rubric,
+            "openapi": lambda _: document(needs_key=bool(self.settings.key)),
+            "seed_session": lambda _: {},
+            "reverify_mode": lambda _: "stateless",
+        }
 
         async def answer(request: Request) -> Response:
             try:
                 self.check_access(dict(request.scope["headers"]), needs_key=page.needs_key)
             except HttpRefusal as refusal:
                 return _refused(refusal, {name.decode(): value.decode() for name, value in refusal.headers})
-            found = content(request)
+            found = contents[page.name](request)
             return found if isinstance(found, Response) else Response(encode(found), media_type="application/json")
 
         return answer
-
-    def _health(self, request: Request) -> Any:
-        return {"status": "ok"}
 
     def _ready(self, request: Request) -> Response:
         status = self._status()
         error = self.reload_error or status.reload_error
         is_ready = status.workers_ready >= status.workers and not self.is_draining
-        state: dict[str, Any] = {
-            "ready": is_ready,
-            "workers": status.workers,
-            "workers_ready": status.workers_ready,
-            "draining": self.is_draining,
-            "rubric": self.service.hash,
-            "reload_failed": bool(error),
-        }
+        state: dict[str, Any] = {"ready": is_ready, "workers": status.workers, "workers_ready": status.workers_ready}
+        state |= {"draining": self.is_draining, "rubric": self.service.hash, "reload_failed": bool(error)}
         # The error may quote files, which is not for everyone who may ask whether the server is ready.
         if error and self._knows_key(dict(request.scope["headers"])):
             state["reload_error"] = error
@@ -214,15 +207,6 @@ class RewardApp(Starlette):
         told = {"rubric": self.service.hash, "name": rubric.name, "criteria": criteria}
         limits = {"max_batch": bounds.max_batch, "max_bytes": bounds.max_bytes}
         return told | {"compares": list(self.service.compares)} | limits
-
-    def _openapi(self, request: Request) -> Any:
-        return document(needs_key=bool(self.settings.key))
-
-    def _seed_session(self, request: Request) -> Any:
-        return {}
-
-    def _reverify_mode(self, request: Request) -> Any:
-        return "stateless"
 
 
 class _Scoring:
@@ -257,9 +241,7 @@ class _Scoring:
         if self._app.is_draining:
             headers += CLOSE
         # Before the reply is sent, so that a client that has it finds it counted.
-        answered = self._answered
-        if status != 200:
-            answered = self._app.metrics.requests.labels(self._protocol.name, status)
+        answered = self._answered if status == 200 else self._app.metrics.requests.labels(self._protocol.name, status)
         answered.inc()
         self._seconds.observe(time.perf_counter() - started)
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -271,7 +253,10 @@ class _Scoring:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         app.check_access(headers)
         bounds = app.settings.bounds
-        size = _announced_size(headers, bounds)
+        announced = headers.get(b"content-length", b"%d" % bounds.max_bytes)
+        if not announced.isdigit():
+            raise HttpRefusal(400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE)
+        size = int(announced)
         held = min(size, bounds.max_bytes)
         app.admit(held)
         try:
@@ -336,16 +321,6 @@ def _refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
             f"{len(missing)} of {len(reports)} rollouts have no score, and this route takes numbers only (rollout "
             f"{missing[0]}: {listed}): ask again, or start the server with --unscored zero, group_mean or drop",
         )
-
-
-def _announced_size(headers: Mapping[bytes, bytes], bounds: Bounds) -> int:
-    """The bytes that a request announces; the most it may have where it announces nothing."""
-    announced = headers.get(b"content-length")
-    if announced is None:
-        return bounds.max_bytes
-    if not announced.isdigit():
-        raise HttpRefusal(400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE)
-    return int(announced)
 
 
 def _refuse_other_types(headers: Mapping[bytes, bytes]) -> None:

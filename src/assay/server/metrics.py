@@ -26,8 +26,7 @@ class ServerStatus:
     restarts: int = 0
     reloads: int = 0
     reload_failures: int = 0
-    reload_error: str = ""
-    """Why the rubric file as it is now is not the one that is served; empty when it is."""
+    reload_error: str = ""  # why the rubric file as it is now is not the one that is served; empty when it is
 
 
 class Metrics(Collector):

@@ -6,7 +6,7 @@ OpenAPI document.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -21,11 +21,9 @@ from assay.wording import short_repr
 
 Value = TypeVar("Value")
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-Chat: TypeAlias = list[dict[str, Any]]
-"""Messages, each with its role and content."""
+Chat: TypeAlias = list[dict[str, Any]]  # messages, each with its role and content
 Number: TypeAlias = float | None
-Asked: TypeAlias = tuple[list[Rollout], Any]
-"""The rollouts of a request, and what the reply needs of it besides."""
+Asked: TypeAlias = tuple[list[Rollout], Any]  # the rollouts of a request, and what the reply needs of it besides
 
 
 class HttpRefusal(Exception):  # noqa: N818 - the request is in error, the server is not
@@ -43,11 +41,8 @@ class HttpRefusal(Exception):  # noqa: N818 - the request is in error, the serve
 
 
 def decode(body: bytes) -> Any:
-    """The value in a body; refuses what is not JSON, or names a key twice in one object.
-
-    The standard library's reader is as strict as that, and takes the half surrogate pairs that models under
-    test write; msgspec would be faster, but keeps the last of two equal keys.
-    """
+    """The value in a body; refuses what is not JSON, or names a key twice in one object."""
+    # Not by msgspec, which would be faster, but keeps the last of two equal keys and no half of a surrogate pair.
     try:
         return _STRICT.decode(body.decode())
     except RecursionError:
@@ -115,18 +110,14 @@ class ScoredRequest(NamedTuple):
 class ScoringProtocol(NamedTuple):
     """One way to ask for scores."""
 
-    name: str
-    """The `route` in metrics."""
+    name: str  # the `route` in metrics
     path: str
     summary: str
     request: Any
     reply: Any
-    read: Callable[[Any], Asked]
-    """What a decoded body asks for; raises `HttpRefusal` when it is not as it should be."""
-    write: Callable[[ScoredRequest], Any]
-    """The reply; raises `HttpRefusal` when there can be none."""
-    numbers_only: bool = True
-    """Whether a reply has no place for a rollout without a score."""
+    read: Callable[[Any], Asked]  # what a decoded body asks for; raises `HttpRefusal` when it is not as it should be
+    write: Callable[[ScoredRequest], Any]  # the reply; raises `HttpRefusal` when there can be none
+    numbers_only: bool = True  # whether a reply has no place for a rollout without a score
 
 
 # POST /v1/score: our own protocol
@@ -239,22 +230,15 @@ def _read_openrlhf(value: Any) -> Asked:
 
 
 def _after(query: str, prompt: str) -> str | None:
-    """What follows the prompt; None when the query begins with something else.
-
-    A tokenizer may give other spaces back than it was given, so those do not count.
-    """
+    """What follows the prompt; None when the query begins with something else."""
     if query.startswith(prompt):
         return query[len(prompt) :]
-    place = 0
-    for sign in prompt:
-        if sign.isspace():
-            continue
-        while query[place : place + 1].isspace():
-            place += 1
-        if query[place : place + 1] != sign:
-            return None
-        place += 1
-    return query[place:]
+    # A tokenizer may give other spaces back than it was given, so those do not count.
+    wanted = "".join(prompt.split())
+    places = [place for place, sign in enumerate(query) if not sign.isspace()][: len(wanted)]
+    if "".join(query[place] for place in places) != wanted:
+        return None
+    return query[places[-1] + 1 :] if places else query
 
 
 def _write_openrlhf(scored: ScoredRequest) -> OpenRLHFReply:
@@ -347,21 +331,18 @@ def _read_verify(value: Any) -> Asked:
 
 def _chat(items: Chat) -> Chat:
     """Items of the Responses API as messages of a chat; reasoning is left out."""
-    return [message for item in items if (message := _message(item)) is not None]
-
-
-def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    match item.get("type", "message"):
-        case "function_call":
+    chat: Chat = []
+    for item in items:
+        kind = item.get("type", "message")
+        if kind == "function_call":
             call = {"name": item.get("name"), "arguments": item.get("arguments")}
             calls = [{"id": item.get("call_id"), "type": "function", "function": call}]
-            return {"role": "assistant", "content": None, "tool_calls": calls}
-        case "function_call_output":
-            return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
-        case "message":
-            return {"role": item.get("role", "assistant"), "content": item.get("content")}
-        case _:
-            return None
+            chat.append({"role": "assistant", "content": None, "tool_calls": calls})
+        elif kind == "function_call_output":
+            chat.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+        elif kind == "message":
+            chat.append({"role": item.get("role", "assistant"), "content": item.get("content")})
+    return chat
 
 
 def _write_verify(scored: ScoredRequest) -> dict[str, Any]:

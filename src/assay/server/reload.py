@@ -121,16 +121,11 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class ServerFolder:
-    """The folder by which the supervisor and the workers of one server know of each other.
-
-    The supervisor publishes the rubric in one file; each worker leaves a mark with its process id; and prometheus_client
-    keeps the counts of each worker there.
-    """
+    """The folder by which the supervisor and the workers of one server know of each other: the supervisor publishes the
+    rubric there, each worker leaves a mark with its process id, and prometheus_client keeps the counts of each."""
 
     def __init__(self, path: Path, workers: int) -> None:
-        self.path = path
-        self._workers = workers
-        self._file = path / "published.json"
+        self.path, self._workers, self._file = path, workers, path / "published.json"
 
     def publish(self, published: Published) -> None:
         """Let all workers know, at once: a file is replaced, so that no worker reads half of one."""
@@ -170,11 +165,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def follow_file(folder: ServerFolder, judge: Judge, stop: threading.Event) -> None:
-    """Publish the rubric file of a server whenever it changes, until told to stop.
-
-    A file that makes no rubric is not published: what is wrong with it is. It is loaded here first, so that workers
-    need not find that out one by one.
-    """
+    """Publish the rubric file of a server whenever it changes; what is wrong with it where it makes no rubric."""
     from watchfiles import watch
 
     source = folder.published().source

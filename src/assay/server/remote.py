@@ -27,8 +27,7 @@ TEMPORARY: Final = frozenset({None, 408, 429, 502, 503, 504})
 """Statuses that another try may change; None is a server that was never reached."""
 ANSWER_SECONDS: Final = 900.0
 """How long one answer may take. The server limits how long scoring takes; this is for one that is gone."""
-AROUND: Final = 64
-"""Bytes of a request around its rollouts."""
+AROUND: Final = 64  # bytes of a request around its rollouts
 _FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "info"})
 
 
@@ -49,11 +48,9 @@ class _Criterion(BaseModel):
 class Description(BaseModel):
     """A rubric as its server describes it."""
 
-    rubric: str
-    """Its hash."""
+    rubric: str  # its hash
     criteria: list[_Criterion]
-    compares: list[str]
-    """The criteria that weigh the rollouts of a request against each other."""
+    compares: list[str]  # the criteria that weigh the rollouts of a request against each other
     max_batch: int
     max_bytes: int
 
@@ -114,8 +111,7 @@ class RemoteRubric(BaseRubric):
         for name, value, least in (("batch_size", batch_size, 1), ("at_once", at_once, 1), ("patience", patience, 0)):
             if not value >= least:
                 raise ValueError(f"{name} is {value!r}: give {least} or more")
-        self.url = url.rstrip("/")
-        """The address of the server."""
+        self.url = url.rstrip("/")  # the address of the server
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._describing = HttpAddress(f"{self.url}/v1/rubric", headers, method="GET")
         self._scoring = HttpAddress(f"{self.url}/v1/score", headers)

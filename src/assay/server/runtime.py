@@ -35,17 +35,14 @@ from assay.wording import described
 
 logger = logger_of("assay.server")
 
-BEAT: Final = 0.5
-"""Seconds between two looks of a worker at its supervisor and at what was published."""
-GRACE: Final = 5.0
-"""Seconds beyond the deadline of a rollout for which the event loop of a worker may stand still."""
+BEAT: Final = 0.5  # seconds between two looks of a worker at its supervisor and at what was published
+GRACE: Final = 5.0  # seconds beyond the deadline of a rollout for which the event loop of a worker may stand still
 KEEP_ALIVE: Final = 120
 """Seconds that an idle connection is kept: longer than clients keep theirs, so that they close it first."""
 HEALTH_SECONDS: Final = 30
 """How long a worker may take to start, or to answer its supervisor. `_Worker` itself sees to an event loop that
 stands still: uvicorn has a thread answer, which goes on turning."""
-LONGEST_HEAD: Final = 64 << 10
-"""Bytes of the line and headers of a request."""
+LONGEST_HEAD: Final = 64 << 10  # bytes of the line and headers of a request
 
 
 class ServeError(AssayError):
@@ -126,8 +123,7 @@ class _Worker:
     """What a worker process does beside answering: it follows its supervisor, the rubric and its own event loop."""
 
     def __init__(self, settings: Settings, judge: Judge, folder: ServerFolder) -> None:
-        self._folder = folder
-        self._loader = RubricLoader(judge)
+        self._folder, self._loader = folder, RubricLoader(judge)
         self._source = folder.published().source
         self._supervisor = multiprocessing.parent_process()
         self._limit = settings.bounds.item_seconds + GRACE
@@ -162,10 +158,8 @@ class _Worker:
             self._loader.close()
 
     def _told_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """Finish what is under way before uvicorn ends; a second Ctrl-C ends at once.
-
-        The first comes twice where a terminal sends it to all processes: from there, and from the supervisor.
-        """
+        """Finish what is under way before uvicorn ends; a second Ctrl-C ends at once."""
+        # The first comes twice where a terminal sends it to all processes: from there, and from the supervisor.
         if number == signal.SIGINT and self._interrupted:
             for _ in range(2):  # the second time uvicorn waits for nothing
                 self._exit[number](number, frame)
@@ -181,11 +175,9 @@ class _Worker:
             self._draining = asyncio.create_task(stop())
 
     async def _beat(self) -> None:
-        """Twice a second, show that the event loop turns, and write down what changes slowly.
-
-        Where a check that never returns holds it up, the process ends with a traceback that names the check, and
-        the supervisor starts another.
-        """
+        """Twice a second, show that the event loop turns, and write down what changes slowly."""
+        # Where a check that never returns holds it up, the process ends with a traceback that names the check, and
+        # the supervisor starts another.
         app, told = self.app, 0
         while True:
             faulthandler.dump_traceback_later(self._limit, exit=True)
@@ -231,8 +223,7 @@ class RewardServer:
         self._listening = bound(given)
         self.settings = replace(given, port=self._listening.getsockname()[1])
         self.app = RewardApp(rubric, self.settings)
-        self.url = self.settings.url
-        """The address of the server."""
+        self.url = self.settings.url  # the address of the server
 
     def __enter__(self) -> Self:
         self._server = uvicorn.Server(_config(self.app, self.settings))
@@ -296,12 +287,10 @@ def _allow_connections() -> None:
 
 
 class _JoinedWrites:
-    """A transport that writes once a turn of the event loop.
+    """A transport that writes once a turn of the event loop."""
 
-    uvicorn writes the head of a reply and its body one by one, and those two system calls were the most costly part of
-    a request.
-    """
-
+    # uvicorn writes the head of a reply and its body one by one, and those two system calls were the most costly part
+    # of a request.
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
         self._held: list[bytes] = []
@@ -353,8 +342,8 @@ class _GuardedHttp(HttpToolsProtocol):
         self._expect_head()
 
     def _expect_head(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(self.app.settings.bounds.body_seconds, self.transport.close)
+        seconds = self.app.settings.bounds.body_seconds
+        self._timer = self._timer or self.loop.call_later(seconds, self.transport.close)
 
     def _have_head(self) -> None:
         self._head = 0

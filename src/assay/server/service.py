@@ -11,8 +11,7 @@ from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.wording import described
 
-LATE: Final = "DeadlineExceeded: not scored within"
-"""How the error of a rollout begins that was not scored in time."""
+LATE: Final = "DeadlineExceeded: not scored within"  # how the error of a rollout begins that was not scored in time
 
 Reports = list[EvaluationReport]
 
@@ -35,8 +34,7 @@ class RubricService:
         self.waits = traits.waits or traits.takes_many
         """Whether a criterion waits for a judge, another process or anything else, so that a deadline can hold."""
         steady = (c.name for c in rubric.criteria if c.counts and not c.when and not c.allow_na)
-        self.steady = tuple(dict.fromkeys(steady))
-        """The criteria that have a value whenever a rollout is scored."""
+        self.steady = tuple(dict.fromkeys(steady))  # the criteria that have a value whenever a rollout is scored
         self._takes_many = traits.takes_many
         self._seconds = seconds
         self._waiting: list[tuple[Sequence[Rollout], asyncio.Future[Reports]]] = []

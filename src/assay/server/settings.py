@@ -10,8 +10,7 @@ from assay.aggregation import POLICIES, Policy
 from assay.errors import AssayError
 from assay.wording import did_you_mean, short_repr
 
-KEY: Final = "ASSAY_SERVER_KEY"
-"""The environment variable that holds the key."""
+KEY: Final = "ASSAY_SERVER_KEY"  # the environment variable that holds the key
 
 
 class SettingsError(AssayError, ValueError):

@@ -19,8 +19,7 @@ FLAGS: Final = {
     "label": "labelled",
     "unscored": "NOT scored",
     "disagreement": "disagreement > 0",
-}
-"""Terms that may stand alone: rows that have one."""
+}  # terms that may stand alone: rows that have one
 _SEARCHED: Final = {
     # Texts are kept apart and in small letters: a table without them is read in a tenth of the time.
     "text": "(SELECT text FROM texts WHERE texts.place = rows.place)",
@@ -45,8 +44,7 @@ class Term(NamedTuple):
     """One condition."""
 
     name: str
-    operator: str
-    """`has` for a flag, `:` for equal words, `~` for a part of them, and those that compare numbers."""
+    operator: str  # `has` for a flag, `:` for equal words, `~` for a part of them, and those that compare numbers
     value: str
     negated: bool
 

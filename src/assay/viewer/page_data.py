@@ -91,10 +91,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
 
 
 def _parsed(text: str) -> str | None:
-    """The result that an answer marks: by answer tags, in a box, or after ####; None when it marks none.
-
-    A run does not keep the parser that its rubric read with.
-    """
+    """The result that an answer marks: a run does not keep the parser that its rubric read with."""
     if "</answer>" in text:
         return _TAGS.parse_answer(text)
     if "boxed" in text:

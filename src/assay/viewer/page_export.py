@@ -29,10 +29,8 @@ KINDS: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-BUNDLE: Final = "page.js"
-"""The name under which all scripts are had as one."""
-CHUNK: Final = 200
-"""Rows to a chunk."""
+BUNDLE: Final = "page.js"  # the name under which all scripts are had as one
+CHUNK: Final = 200  # rows to a chunk
 
 
 def write_report(paths: Sequence[str | Path], file: IO[str], on_progress: OnProgress | None = None) -> int:

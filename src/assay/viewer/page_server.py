@@ -42,18 +42,14 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-MOST_ROWS: Final = 1000
-"""Rows that one request may have."""
+MOST_ROWS: Final = 1000  # rows that one request may have
 LONGEST_LABEL: Final = 100_000
 
 
 def serve_page(
     paths: Sequence[str | Path], *, port: int = 0, browser: bool = False, told: Callable[[str], object] = print
 ) -> None:
-    """Serve the page of these runs; `told` gets its address once it can be opened.
-
-    `port` 0 takes one that is free. `browser` opens the address in the browser of this machine.
-    """
+    """Serve the page of these runs, on any free port by default; `told` gets its address once it can be opened."""
     try:
         listening = socket.create_server((HOST, port), backlog=128)
     except OSError as error:

@@ -23,8 +23,7 @@ from assay.runs.row import LARGEST_SAMPLE, own_rubric
 from assay.runs.summary import names_of
 from assay.viewer.filters import terms_of, where
 
-FORMAT: Final = 4
-"""Changes when the table does; an index of another format is built anew."""
+FORMAT: Final = 4  # changes when the table does; an index of another format is built anew
 COLUMNS: Final = {
     "number": "INTEGER PRIMARY KEY", "place": "INTEGER", "example": "TEXT", "sample": "INTEGER", "task": "TEXT",
     "score": "REAL", "reward": "REAL", "scored": "INTEGER", "errors": "TEXT", "seconds": "REAL", "cost": "REAL",
@@ -32,12 +31,9 @@ COLUMNS: Final = {
 }  # fmt: skip
 """And after these a column a criterion of the run's rubric, `v0`, `v1`, …, with its verdict. What rows bring for
 criteria of their own stands in `own`, a line a verdict."""
-BINS: Final = 20
-"""Bars of a histogram."""
-PREVIEW: Final = 160
-"""Characters of a completion that a table shows."""
-CHUNK: Final = 1000
-"""Rows that are taken in at a time."""
+BINS: Final = 20  # bars of a histogram
+PREVIEW: Final = 160  # characters of a completion that a table shows
+CHUNK: Final = 1000  # rows that are taken in at a time
 _SHOWN: Final = tuple(name for name in COLUMNS if name != "place")
 _SORTABLE: Final = frozenset(_SHOWN) - {"errors", "preview"}
 
@@ -248,10 +244,7 @@ class RowIndex:
             return [number for (number,) in self._base.execute(sql, (example,))]
 
     def histogram(self, column: str) -> dict[str, list[float]]:
-        """How `score` or `reward` is spread over the scored rows.
-
-        Bins of one width from the least to the most, at least from 0 to 1; and how many are in each.
-        """
+        """How `score` or `reward` is spread over bins of one width from the least to the most, at least from 0 to 1."""
         assert column in ("score", "reward")
         scored = f"FROM rows WHERE scored AND {column} IS NOT NULL"
         with self._lock:

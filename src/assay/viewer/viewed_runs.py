@@ -23,10 +23,8 @@ from assay.viewer.row_index import RowIndex, RowPage
 
 logger = logger_of(__name__)
 
-FRESH: Final = 1.0
-"""Seconds after which a run that grows is looked at again."""
-GLANCE: Final = 0.1
-"""Seconds that a request waits at most for the index of a large run; the rest is read meanwhile."""
+FRESH: Final = 1.0  # seconds after which a run that grows is looked at again
+GLANCE: Final = 0.1  # seconds that a request waits at most for the index of a large run; the rest is read meanwhile
 
 
 class NotFoundError(AssayError, LookupError):
