@@ -1,13 +1,16 @@
-"""A Criterion is one weighted question about a rollout, answered by code or by a model."""
+"""A Criterion is one weighted question about a rollout, answered by code or by a model; it has a name and a hash."""
 
+import hashlib
+import json
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from assay.errors import RubricError
-from assay.identity import hash_of, name_of, path_of, reference_of, slug
 from assay.wording import first_error
 
 BINARY = ("UNMET", "MET")
@@ -87,9 +90,7 @@ class Criterion(BaseModel):
                 f"{question!r} asks no question: give a function, a Criterion, a mapping with "
                 "'requirement' or 'check', or a Rubric"
             )
-        if weight is None:
-            return criterion
-        return criterion.with_fields(weight=weight)
+        return criterion if weight is None else criterion.with_fields(weight=weight)
 
     def with_fields(self, **changes: Any) -> "Criterion":
         """A copy with some fields changed, checked anew."""
@@ -113,8 +114,15 @@ class Criterion(BaseModel):
             value = (cast("object", value),)
         if not isinstance(value, list | tuple):
             return value
-        items = cast("Sequence[object]", value)
-        return tuple(condition for item in items for condition in _conditions(item))
+        conditions: list[object] = []
+        for item in cast("Sequence[object]", value):
+            if isinstance(item, Mapping):
+                conditions += [
+                    Condition(name, _verdicts(name, v)) for name, v in cast("Mapping[str, object]", item).items()
+                ]
+            else:
+                conditions.append(Condition(item) if isinstance(item, str) else item)
+        return tuple(conditions)
 
     @field_validator("weight")
     @classmethod
@@ -145,15 +153,17 @@ class Criterion(BaseModel):
     def _one_way_to_answer(self) -> "Criterion":
         if (self.check is None) == (self.requirement is None):
             both = self.check is not None
-            raise ValueError(
-                f"a criterion is answered in exactly one way, and this one has "
-                f"{'both check and requirement' if both else 'neither check nor requirement'}: "
-                f"{'drop one of them' if both else 'give one of them'}"
-            )
+            has = "both check and requirement: drop" if both else "neither check nor requirement: give"
+            raise ValueError(f"a criterion is answered in exactly one way, and this one has {has} one of them")
         if self.check is not None and not (callable(self.check) or is_scorer(self.check)):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
-        if self.isolate or self.timeout != TIMEOUT:
-            _refuse_isolation(self)
+        if not self.isolate and self.timeout != TIMEOUT:
+            raise ValueError(
+                f"timeout is {self.timeout:g}, and nothing can stop a check in this process: set isolate too"
+            )
+        if self.isolate and (self.check is None or is_scorer(self.check)):
+            told = "a model answers" if self.check is None else "a whole rubric answers"
+            raise ValueError(f"isolate is true, and {told}: only a function can be isolated, so leave it out")
         if not self.name:
             object.__setattr__(self, "name", _derived_name(self))
         return self
@@ -181,18 +191,16 @@ class Criterion(BaseModel):
         return hash_of({"format": "assay.question/1", **{key: said[key] for key in asked if key in said}})
 
     def _written(self, written_check: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        written: dict[str, Any] = {}
-        if self.name != _derived_name(self):
-            written["name"] = self.name
+        written: dict[str, Any] = {} if self.name == _derived_name(self) else {"name": self.name}
         if self.check is not None:
             written |= written_check(self.check)
         for key, field in type(self).model_fields.items():
-            if key not in ("name", "check", "when") and getattr(self, key) != field.default:
-                written[key] = getattr(self, key)
-        for key in written.keys() & {"choices", "tags"}:
-            written[key] = list(written[key])
+            value = getattr(self, key)
+            if key not in ("name", "check", "when") and value != field.default:
+                written[key] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
         if self.when:
-            written["when"] = _written_conditions(self.when)
+            when = [{n: v[0] if len(v) == 1 else list(v)} if v else n for n, v in self.when]
+            written["when"] = when[0] if len(when) == 1 else when
         return written
 
     @property
@@ -224,40 +232,12 @@ class Criterion(BaseModel):
         return (value >= self.pass_at) is (self.weight >= 0)
 
 
-def _conditions(item: object) -> Sequence[object]:
-    """The conditions that one entry of `when` stands for."""
-    if isinstance(item, str):
-        return [Condition(item)]
-    if not isinstance(item, Mapping):
-        return [item]
-    pairs = cast("Mapping[str, object]", item).items()
-    return [Condition(name, _verdicts(name, verdicts)) for name, verdicts in pairs]
-
-
 def _verdicts(name: str, verdicts: object) -> tuple[str, ...]:
     if isinstance(verdicts, str):
         return (verdicts,)
     if verdicts is None or isinstance(verdicts, list | tuple):
         return tuple(cast("Sequence[str]", verdicts or ()))
     raise ValueError(f"when {name!r} is {verdicts!r}: give a verdict in quotes, or a list of them")
-
-
-def _written_conditions(when: Sequence[Condition]) -> object:
-    written = [
-        {name: verdicts[0] if len(verdicts) == 1 else list(verdicts)} if verdicts else name for name, verdicts in when
-    ]
-    return written[0] if len(written) == 1 else written
-
-
-def _refuse_isolation(criterion: Criterion) -> None:
-    """Refuse to isolate what is no function, and a timeout that nothing could keep."""
-    if not criterion.isolate:
-        raise ValueError(
-            f"timeout is {criterion.timeout:g}, and nothing can stop a check in this process: set isolate too"
-        )
-    if criterion.check is None or is_scorer(criterion.check):
-        told = "a model answers" if criterion.check is None else "a whole rubric answers"
-        raise ValueError(f"isolate is true, and {told}: only a function can be isolated, so leave it out")
 
 
 def _derived_name(criterion: Criterion) -> str:
@@ -287,3 +267,76 @@ def _named_check(check: Any) -> dict[str, Any]:
         return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
     spec = getattr(check, "spec", None)
     return {"check": spec() if callable(spec) else path_of(check)}
+
+
+def name_of(check: object) -> str:
+    """The name a check goes by; empty for a lambda, which has none."""
+    while isinstance(check, partial):
+        check = cast("partial[Any]", check).func
+    own = getattr(check, "name", None)
+    if isinstance(own, str) and own:
+        return own
+    name = getattr(check, "__name__", None) or type(check).__name__
+    return "" if name == "<lambda>" else str(name)
+
+
+def slug(requirement: str, limit: int = 48) -> str:
+    """A requirement as a short key: lower-case words joined by underscores, cut between words.
+
+    >>> slug("States Q4 2023 base margin as 17.2%")
+    'states_q4_2023_base_margin_as_17_2'
+    """
+    words = re.findall(r"\w+", requirement[:1000].casefold())
+    kept = ""
+    for word in words:
+        longer = f"{kept}_{word}" if kept else word
+        if len(longer) > limit and kept:
+            break
+        kept = longer[:limit]
+    return kept
+
+
+def path_of(thing: object) -> str:
+    """The `module:name` of a function, or of the class of any other object."""
+    while isinstance(thing, partial):
+        thing = cast("partial[Any]", thing).func
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}:{getattr(named, '__qualname__', '')}"
+
+
+def reference_of(function: object) -> str:
+    """The `package.module:function` that a file can name a function by.
+
+    >>> from assay.messages import completion_text
+    >>> reference_of(completion_text)
+    'assay.messages:completion_text'
+    """
+    reference = path_of(function)
+    module, _, path = reference.partition(":")
+    found: object = sys.modules.get(module)
+    for step in path.split("."):
+        found = getattr(found, step, None)
+    # What is in `__main__` has that name in this program alone.
+    if module == "__main__" or found != function:
+        raise RubricError(
+            f"{function!r} cannot be written to a file: only built-in checks, and functions that "
+            "can be imported by name, can"
+        )
+    return reference
+
+
+def hash_of(value: object) -> str:
+    """The SHA-256 of a value of JSON, the same for every order of keys and spelling of numbers."""
+    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return {str(key): _canonical(inner) for key, inner in items}
+    if isinstance(value, list | tuple):
+        return [_canonical(inner) for inner in cast("Sequence[object]", value)]
+    return value

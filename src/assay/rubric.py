@@ -30,6 +30,8 @@ from assay.rollout import OUTPUTS, Batch, Rollout
 from assay.types import Messages, OnError, RewardFunc
 from assay.wording import described, short_repr
 
+logger = logger_of("assay")
+
 
 class BaseRubric(ABC):
     """Every way to score by a rubric. A subclass says how a batch is answered, and what it may refuse.
@@ -60,8 +62,7 @@ class BaseRubric(ABC):
         return self._own_methods()
 
     def _own_methods(self) -> frozenset[str]:
-        kind = type(self)
-        return frozenset(n for n in _METHODS if getattr(kind, n) is not getattr(BaseRubric, n))
+        return frozenset(n for n in _METHODS if getattr(type(self), n) is not getattr(BaseRubric, n))
 
     async def score_batch(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         """What is found about every rollout of a batch, by a method of a subclass if it has one."""
@@ -75,8 +76,10 @@ class BaseRubric(ABC):
             options = {} if autograder is None else {"autograder": autograder}
             with _calling(_Call(self, autograder)):
                 return BatchResult(list(await self.score(batch.rollouts(), **options)))
-        pairs = zip(batch.rows, batch.states, strict=True)
-        states = [_own_state(row, state) for row, state in pairs]
+        states: list[MutableMapping[str, Any]] = [
+            row if row is state and isinstance(row, MutableMapping) else {**state, **row}
+            for row, state in zip(batch.rows, batch.states, strict=True)
+        ]
         # What it writes is read from the states; the caller decides what is left there.
         earlier = [{n: state.pop(n) for n in OUTPUTS if n in state} for state in states]
         try:
@@ -111,7 +114,7 @@ class BaseRubric(ABC):
             reports += [None] * (len(some) - len(reports))
             name = f"{'score_group' if in_group else 'score_rollout'} of {type(self).__name__}"
             return [
-                own_report(name, state, report, call.found.get(id(state)), error)
+                _own_report(name, state, report, call.found.get(id(state)), error)
                 for state, report in zip(some, reports, strict=False)
             ]
 
@@ -182,7 +185,14 @@ class BaseRubric(ABC):
         row["info"] = dict(info or {})
         [report] = await self.score_batch(Batch([row], [row], [view]), autograder)
         if report.applies and not report.scored:
-            raise GradingError(_what_is_missing(report), report)
+            missing = [line for line in report.lines if line.counted and not line.answered]
+            listed = "; ".join(f"{line.name}: {line.error}" for line in missing[:3])
+            more = f"; and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise GradingError(
+                f"{report.asked - report.answered} of {report.asked} criteria have no answer "
+                f"({listed}{more}): the partial report is in .report",
+                report,
+            )
         return report
 
     def grade_sync(
@@ -216,7 +226,12 @@ class BaseRubric(ABC):
     async def _score_states(
         self, states: Sequence[MutableMapping[str, Any]], *, in_group: bool, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
-        _refuse_no_states(states)
+        if not hasattr(states, "__len__") or isinstance(states, Mapping):
+            raise TypeError(f"score_group takes a list of states, and this is {short_repr(states)}")
+        for kind in set(map(type, states)) - {dict}:
+            if not issubclass(kind, MutableMapping):
+                state = next(state for state in states if type(state) is kind)
+                raise TypeError(f"a state is {short_repr(state)}: give a dict")
         started = time.perf_counter()
         result = await self.score_batch(Batch(states, states), autograder)
         outcomes = result.outcomes()
@@ -225,8 +240,7 @@ class BaseRubric(ABC):
             await asyncio.sleep(0)
         elapsed_ms = (time.perf_counter() - started) * 1000
         call = _under_way(self)
-        alone = call is None or not call.quietly
-        _write_states(states, self._paid(outcomes), worth, elapsed_ms, alone=alone)
+        _write_states(states, self._paid(outcomes), worth, elapsed_ms, alone=call is None or not call.quietly)
         if call is not None:
             call.found.update(zip(map(id, states), result, strict=True))
         return result
@@ -276,11 +290,12 @@ class BaseRubric(ABC):
             "task": ["default"] * size if tasks is None else tasks,
             "info": [{} for _ in prompts] if infos is None else infos,
         }
-        _refuse_uneven({**columns, "state": given})
-        fields = zip(*columns.values(), strict=True)
-        rows = [
-            {**state, **dict(zip(columns, values, strict=True))} for state, values in zip(given, fields, strict=True)
-        ]
+        sizes = {name: len(column) for name, column in {**columns, "state": given}.items()}
+        if len(set(sizes.values())) > 1:
+            listed = ", ".join(f"{size} {name}s" for name, size in sizes.items())
+            raise ValueError(f"the columns differ in length ({listed}): give one of each a rollout")
+        fields = zip(given, zip(*columns.values(), strict=True), strict=True)
+        rows = [{**state, **dict(zip(columns, values, strict=True))} for state, values in fields]
         outcomes = self._paid(run_sync(self.score_batch(Batch(rows, given))).outcomes())
         names = dict.fromkeys(self._get_reward_func_names())
         if self.own_methods:
@@ -325,25 +340,20 @@ def _write_states(
             timing["scoring_ms"] = elapsed_ms
             timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
         trajectory: list[Any] | None = state.get("trajectory")
-        if trajectory.__class__ is list and trajectory:
-            _write_steps(trajectory, reward, advantage)
+        # Steps of a trajectory that have no reward or advantage of their own get the rollout's.
+        for step in trajectory if trajectory.__class__ is list and trajectory else ():
+            if isinstance(step, MutableMapping):
+                own = cast("MutableMapping[str, Any]", step)
+                if own.get("reward") is None:
+                    own["reward"] = reward
+                if advantage is not None and own.get("advantage") is None:
+                    own["advantage"] = advantage
     for state, problems in zip(states, outcomes.problems or (), strict=False):
         state["errors"] = problems
     if None in outcomes.rewards:
         for state, partial in zip(states, outcomes.partial, strict=True):
             if state["reward"] is None:
                 state["partial_reward"] = partial
-
-
-def _write_steps(steps: list[Any], reward: float | None, advantage: float | None) -> None:
-    """Steps of a trajectory that have no reward or advantage of their own get the rollout's."""
-    for step in steps:
-        if isinstance(step, MutableMapping):
-            own = cast("MutableMapping[str, Any]", step)
-            if own.get("reward") is None:
-                own["reward"] = reward
-            if advantage is not None and own.get("advantage") is None:
-                own["advantage"] = advantage
 
 
 @dataclass
@@ -389,14 +399,7 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def _own_state(row: Mapping[str, Any], state: Mapping[str, Any]) -> MutableMapping[str, Any]:
-    """What a subclass's own method is given: the state, or one made of a rollout's fields."""
-    if row is state and isinstance(row, MutableMapping):
-        return row
-    return {**state, **row}
-
-
-def own_report(
+def _own_report(
     name: str, state: Mapping[str, Any], returned: object, base: EvaluationReport | None, error: str | None
 ) -> EvaluationReport:
     """The report on a state that a subclass's own method has scored.
@@ -437,32 +440,6 @@ def own_report(
     return given.model_copy(update=update)
 
 
-def _what_is_missing(report: EvaluationReport) -> str:
-    missing = [line for line in report.lines if line.counted and not line.answered]
-    listed = "; ".join(f"{line.name}: {line.error}" for line in missing[:3])
-    more = f"; and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return (
-        f"{report.asked - report.answered} of {report.asked} criteria have no answer "
-        f"({listed}{more}): the partial report is in .report"
-    )
-
-
-def _refuse_no_states(states: Sequence[object]) -> None:
-    if not hasattr(states, "__len__") or isinstance(states, Mapping):
-        raise TypeError(f"score_group takes a list of states, and this is {short_repr(states)}")
-    for kind in set(map(type, states)) - {dict}:
-        if not issubclass(kind, MutableMapping):
-            state = next(state for state in states if type(state) is kind)
-            raise TypeError(f"a state is {short_repr(state)}: give a dict")
-
-
-def _refuse_uneven(columns: Mapping[str, Sequence[Any]]) -> None:
-    sizes = {name: len(column) for name, column in columns.items()}
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{size} {name}s" for name, size in sizes.items())
-        raise ValueError(f"the columns differ in length ({listed}): give one of each a rollout")
-
-
 class Rubric(BaseRubric, Loadable):
     """Weighted criteria whose answers add up. The same rubric evaluates, rewards and filters.
 
@@ -499,8 +476,7 @@ class Rubric(BaseRubric, Loadable):
         self.autograder = autograder
         self.on_error: OnError = on_error
         self.aggregation = aggregation_of(aggregation)
-        criteria = self._bound(_weighed(_listed(funcs), weights))
-        self._plan = Plan(named_apart(criteria), self.aggregation)
+        self._plan = Plan(named_apart(self._criteria_of(funcs, weights)), self.aggregation)
 
     @property
     def parser(self) -> Parser:
@@ -565,8 +541,8 @@ class Rubric(BaseRubric, Loadable):
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""
-        added = named_apart(self._bound(_weighed([func], [weight])), self._plan.names)
-        refuse_ring(self, [criterion.check for criterion in added])
+        added = named_apart(self._criteria_of([func], [weight]), self._plan.names)
+        _refuse_ring(self, [criterion.check for criterion in added])
         criteria = (*self._plan.criteria, *added)
         self._plan = Plan(criteria, self.aggregation, known=self._plan)
 
@@ -612,14 +588,27 @@ class Rubric(BaseRubric, Loadable):
             if one.call is not None and one.call.compares:
                 raise RubricError(f"check {one.criterion.name!r} scores a whole group: use score_group")
 
-    def _bound(self, criteria: Sequence[Criterion]) -> list[Criterion]:
-        """The criteria, with methods of this very class bound to this rubric."""
-        bound: list[Criterion] = []
-        for criterion in criteria:
+    def _criteria_of(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
+        """The criteria that are given, with methods of this very class bound to this rubric."""
+        funcs = () if funcs is None else funcs
+        if isinstance(funcs, (str, bytes, Mapping, Criterion)) or not hasattr(funcs, "__iter__"):
+            given = short_repr(cast("object", funcs))
+            raise RubricError(f"a rubric takes a list of criteria, and this is {given}: put it in brackets")
+        if weights is not None and not hasattr(weights, "__iter__"):
+            raise RubricError(f"weights is {short_repr(weights)}: give a list, one a function")
+        questions = list(funcs)
+        each = [] if weights is None else list(weights)
+        each = each or [None] * len(questions)
+        if len(each) != len(questions):
+            raise RubricError(f"Number of weights ({len(each)}) must match number of functions ({len(questions)})")
+        criteria: list[Criterion] = []
+        for index, (question, weight) in enumerate(zip(questions, each, strict=True)):
+            is_data = isinstance(question, Mapping)
+            read = criterion_of(cast("Mapping[str, Any]", question), index, Rubric) if is_data else question
+            criterion = Criterion.of(read, weight)
             check = bound_to(self, criterion.check)
-            same = check is criterion.check
-            bound.append(criterion if same else criterion.with_fields(check=check))
-        return bound
+            criteria.append(criterion if check is criterion.check else criterion.with_fields(check=check))
+        return criteria
 
     def _inside(self) -> Sequence[object]:
         """The rubrics that this one asks."""
@@ -630,70 +619,26 @@ class Rubric(BaseRubric, Loadable):
     def _get_reward_func_names(self) -> list[str]:
         return [criterion.name for criterion in self.criteria]
 
-    def _get_reward_funcs(self) -> list[Any]:
-        return self.funcs
-
-    def _get_reward_weights(self) -> list[float]:
-        return self.weights
-
     def get_reward_funcs(self) -> list[Any]:
         """The same as `funcs`."""
-        return self._get_reward_funcs()
+        return self.funcs
 
     def get_reward_weights(self) -> list[float]:
         """The same as `weights`."""
-        return self._get_reward_weights()
+        return self.weights
 
-    @property
-    def reward_funcs(self) -> list[Any]:
-        """The same as `funcs`."""
-        return self._get_reward_funcs()
-
-    @property
-    def reward_weights(self) -> list[float]:
-        """The same as `weights`."""
-        return self._get_reward_weights()
+    _get_reward_funcs, _get_reward_weights = get_reward_funcs, get_reward_weights
+    reward_funcs, reward_weights = property(get_reward_funcs), property(get_reward_weights)
 
 
-def _listed(funcs: Any) -> list[Any]:
-    if funcs is None:
-        return []
-    if isinstance(funcs, (str, bytes, Mapping, Criterion)) or not hasattr(funcs, "__iter__"):
-        raise RubricError(
-            f"a rubric takes a list of criteria, and this is {short_repr(cast('object', funcs))}: put it in brackets"
-        )
-    return list(funcs)
-
-
-def _weighed(questions: list[Any], weights: Iterable[float | None] | None) -> list[Criterion]:
-    if weights is not None and not hasattr(weights, "__iter__"):
-        raise RubricError(f"weights is {short_repr(weights)}: give a list, one a function")
-    given = [] if weights is None else list(weights)
-    given = given or [None] * len(questions)
-    if len(given) != len(questions):
-        raise RubricError(f"Number of weights ({len(given)}) must match number of functions ({len(questions)})")
-    pairs = enumerate(zip(questions, given, strict=True))
-    return [Criterion.of(_read(index, question), weight) for index, (question, weight) in pairs]
-
-
-def _read(index: int, question: Any) -> Any:
-    """A mapping as a rubric file would have it; anything else as it is."""
-    if not isinstance(question, Mapping):
-        return question
-    return criterion_of(cast("Mapping[str, Any]", question), index, Rubric)
-
-
-def refuse_ring(rubric: Rubric, inside: Sequence[object], above: tuple[int, ...] = ()) -> None:
+def _refuse_ring(rubric: Rubric, inside: Sequence[object], above: tuple[int, ...] = ()) -> None:
     """Raise when a rubric is somewhere inside itself, since it could never be scored."""
     above = (*above, id(rubric))
     for inner in inside:
         if id(inner) in above:
             raise RubricError("a rubric cannot be inside itself: take it out of its own criteria or .rubrics")
         if isinstance(inner, Rubric):
-            refuse_ring(inner, inner._inside(), above)  # pyright: ignore[reportPrivateUsage]
-
-
-logger = logger_of("assay")
+            _refuse_ring(inner, inner._inside(), above)  # pyright: ignore[reportPrivateUsage]
 
 
 class RubricGroup(Rubric):
@@ -776,7 +721,7 @@ class RubricGroup(Rubric):
 
     def _children(self) -> list[Rubric]:
         # Looked at each time, since `rubrics` is the caller's to change.
-        refuse_ring(self, self.rubrics)
+        _refuse_ring(self, self.rubrics)
         return self.rubrics
 
     def _inside(self) -> Sequence[object]:

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from assay.backends.shards import Shard, fingerprint
 from assay.backends.worker import Done, ShardResult
-from assay.identity import hash_of
+from assay.criterion import hash_of
 from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, whole_lines
 from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout

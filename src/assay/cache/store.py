@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from assay.criterion import hash_of
 from assay.errors import CacheError
-from assay.identity import hash_of
 
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 1000
 _COLUMNS = "key, question, text, judge, prompt, sample, created, cost, value"

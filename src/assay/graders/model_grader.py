@@ -12,13 +12,12 @@ from pydantic import BaseModel
 
 from assay.aggregation import normalise, share_of
 from assay.concurrency import FAILURES, is_stop, walk_together
-from assay.criterion import BINARY, Criterion
+from assay.criterion import BINARY, Criterion, name_of
 from assay.errors import JudgeError
 from assay.graders import judge_input, verdicts
 from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_whole
 from assay.graders.judge_input import Degenerate
 from assay.graders.length import LengthPenalty
-from assay.identity import name_of
 from assay.models.model import Model, Request, announce, ask_judge
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
 from assay.report import UNASKED, EvaluationReport, Score

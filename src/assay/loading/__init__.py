@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
 from assay.aggregation import AGGREGATIONS, Aggregation
-from assay.criterion import Criterion
+from assay.criterion import Criterion, hash_of, path_of, reference_of
 from assay.errors import RubricError
-from assay.identity import hash_of, path_of, reference_of
 from assay.loading.document import Node, dump_yaml, read_file, read_text
 from assay.loading.golden_examples import Golden
 from assay.loading.rubric_reader import CriterionEntry, RubricReader

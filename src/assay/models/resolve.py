@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from assay.criterion import path_of
 from assay.errors import Refused
-from assay.identity import path_of
 from assay.models.anthropic import AnthropicFormat
 from assay.models.budgets import Ledger
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload

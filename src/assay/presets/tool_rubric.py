@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.checks.expected import exact, required
-from assay.criterion import Criterion
+from assay.criterion import Criterion, name_of
 from assay.errors import RubricError
 from assay.graders.verdicts import field_of
-from assay.identity import name_of
 from assay.messages import chat_of, message_text, role_of, tool_calls
 from assay.parsers import Parser, XMLParser
 from assay.parsers.xml import every_span

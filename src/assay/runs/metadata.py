@@ -13,11 +13,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from assay.criterion import BINARY, Criterion, is_scorer
+from assay.criterion import BINARY, Criterion, hash_of, is_scorer, path_of
 from assay.engine import Traits
 from assay.errors import RubricError
 from assay.graders.autograder import Autograder, JudgeOptions
-from assay.identity import hash_of, path_of
 from assay.redaction import redacted_settings
 from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import to_jsonable

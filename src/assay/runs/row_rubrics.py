@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from assay.concurrency import side_by_side
+from assay.criterion import hash_of
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
 from assay.graders.autograder import Autograder
-from assay.identity import hash_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric

@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
-from assay.identity import hash_of, slug
+from assay.criterion import BINARY, NOT_APPLICABLE, Criterion, hash_of, slug
 from assay.report import CriterionReport, EvaluationReport, Lines, Score
 from assay.runs.folder import write_json
 from assay.runs.row import Row, own_rubric

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
+from assay.criterion import hash_of
 from assay.errors import TrustError
-from assay.identity import hash_of
 from assay.runs import Run
 from assay.trust.estimate import DEFAULT_RESAMPLING, MEAN, Estimate, Record, Resampling, clustered_values, np, undefined
 from assay.trust.significance import holm, mcnemar, minimum_detectable_effect, sign_flip

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from assay.criterion import BINARY, NOT_APPLICABLE
+from assay.criterion import BINARY, NOT_APPLICABLE, hash_of
 from assay.errors import RubricError, TrustError
-from assay.identity import hash_of
 from assay.report import CriterionReport, Lines, Score
 from assay.runs import Run
 from assay.runs.metadata import CriterionAbout
