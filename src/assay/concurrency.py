@@ -3,9 +3,10 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from contextvars import copy_context
 from operator import length_hint
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -147,22 +148,17 @@ def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    return _run_in_thread(coroutine)
-
-
-def _run_in_thread(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    outcome: dict[str, Any] = {}
+    # A loop is running here, so another one runs in a thread.
+    outcome: Future[Result] = Future()
     context = copy_context()
 
     def target() -> None:
         try:
-            outcome["result"] = context.run(asyncio.run, coroutine)
+            outcome.set_result(context.run(asyncio.run, coroutine))
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
-            outcome["error"] = error
+            outcome.set_exception(error)
 
     thread = threading.Thread(target=target, name="assay-run-sync")
     thread.start()
     thread.join()
-    if "error" in outcome:
-        raise outcome["error"]
-    return cast("Result", outcome["result"])
+    return outcome.result()

@@ -8,7 +8,7 @@ repeats of the credentials it was sent is struck out where its answer comes in (
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -51,7 +51,12 @@ def redacted(value: Any) -> Any:
     >>> redacted("https://me:pw@host/v1?token=abc&n=2 refuses Bearer 0123456789")
     'https://***@host/v1?token=***&n=2 refuses Bearer ***'
     """
-    return _redacted(value, _known())
+    named = (value for name, value in os.environ.items() if is_secret_name(name))
+    # A path is no secret: PWD, GOOGLE_APPLICATION_CREDENTIALS.
+    keys = {key for key in named if len(key) >= SHORTEST_KEY and not key.startswith(("/", "~"))}
+    # The longest first, since one may begin another.
+    known = sorted(keys | _kept, key=len, reverse=True)
+    return _in_texts(value, lambda text: _without_patterns(_struck(text, known)))
 
 
 def redacted_settings(value: Any, name: str = "") -> Any:
@@ -78,7 +83,8 @@ def without(secrets: Iterable[str], value: Any) -> Any:
     >>> without(["s3cret-key"], {"text": "You sent s3cret-key.", "n": 1})
     {'text': 'You sent ***.', 'n': 1}
     """
-    return _replaced(value, tuple(secrets))
+    known = tuple(secrets)
+    return _in_texts(value, lambda text: _struck(text, known))
 
 
 def telltale(*secrets: str | None) -> tuple[str, ...]:
@@ -114,12 +120,8 @@ def parted_from_login(url: str) -> tuple[str, str, str]:
 @lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
     """Whether a field of that name holds a secret: `OPENAI_API_KEY`, `authToken`; not `max_tokens`."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words:
-        return False
-    if words[-1] in _ALWAYS:
-        return True
-    return words[-1] in _HARMLESS and not _HARMLESS[words[-1]].intersection(words[-2:-1])
+    *before, last = ["", *(word.lower() for word in _WORDS.findall(name))]
+    return last in _ALWAYS or (last in _HARMLESS and not _HARMLESS[last].intersection(before[-1:]))
 
 
 def logger_of(name: str) -> "logging.Logger":
@@ -132,10 +134,10 @@ def logger_of(name: str) -> "logging.Logger":
 
 
 def _redact_record(record: "logging.LogRecord") -> bool:
+    import logging
+
     record.msg, record.args = _printable(redacted(record.getMessage())), None
     if record.exc_info and not record.exc_text:
-        import logging
-
         record.exc_text = logging.Formatter().formatException(record.exc_info)
     if record.exc_text:
         record.exc_text = _printable(redacted(record.exc_text))
@@ -147,39 +149,24 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _known() -> list[str]:
-    """Every secret that is known for certain, the longest first, since one may begin another."""
-    named = (value for name, value in os.environ.items() if is_secret_name(name))
-    # A path is no secret: PWD, GOOGLE_APPLICATION_CREDENTIALS.
-    keys = {key for key in named if len(key) >= SHORTEST_KEY and not key.startswith(("/", "~"))}
-    return sorted(keys | _kept, key=len, reverse=True)
-
-
-def _redacted(value: Any, keys: Sequence[str]) -> Any:
+def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A value of JSON with its texts changed; tuples become lists."""
     if isinstance(value, str):
-        return _in_text(_replaced(value, keys))
+        return change(value)
     if isinstance(value, Mapping):
-        items = cast("Mapping[str, Any]", value).items()
-        return {name: _redacted(inner, keys) for name, inner in items}
+        return {name: _in_texts(inner, change) for name, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_redacted(inner, keys) for inner in cast("Sequence[Any]", value)]
+        return [_in_texts(inner, change) for inner in cast("Sequence[Any]", value)]
     return value
 
 
-def _replaced(value: Any, keys: Sequence[str]) -> Any:
-    if isinstance(value, str):
-        for key in keys:
-            value = value.replace(key, STRUCK)
-        return value
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, Any]", value).items()
-        return {name: _replaced(inner, keys) for name, inner in items}
-    if isinstance(value, list | tuple):
-        return [_replaced(inner, keys) for inner in cast("Sequence[Any]", value)]
-    return value
+def _struck(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, STRUCK)
+    return text
 
 
-def _in_text(text: str) -> str:
+def _without_patterns(text: str) -> str:
     value, login, query = _patterns()
     text = value.sub(STRUCK, text)
     if "://" in text:

@@ -3,7 +3,7 @@
 import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.redaction import redacted
 
@@ -52,17 +52,11 @@ def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
     name = str(path[0]) if path else ""
     if first["type"] == "value_error":
         return name, str(first.get("ctx", {}).get("error", first["msg"]))
-    verb = "holds" if isinstance(path[-1], int) else "is"
-    return name, f"{name} {verb} {short_repr(first['input'])}: {_advice(first)}"
-
-
-def _advice(first: Any) -> str:
-    for kind, advice in _ADVICE:
-        if first["type"].startswith(kind):
-            return advice.format(**first.get("ctx", {}))
+    advice = next((said.format(**first.get("ctx", {})) for kind, said in _ADVICE if first["type"].startswith(kind)), "")
     if first["type"] == "literal_error":
-        return f"give {first['ctx']['expected']}"
-    return str(first["msg"])
+        advice = f"give {first.get('ctx', {})['expected']}"
+    verb = "holds" if isinstance(path[-1], int) else "is"
+    return name, f"{name} {verb} {short_repr(first['input'])}: {advice or first['msg']}"
 
 
 def did_you_mean(word: object, words: Iterable[str]) -> str:
