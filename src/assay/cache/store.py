@@ -29,11 +29,7 @@ Result = TypeVar("Result")
 
 
 def text_hash(text: str) -> str:
-    """The SHA-256 of a text. Take it once a response and share it over that response's keys.
-
-    >>> text_hash("Paris.")[:12]
-    'bdff8c417ab5'
-    """
+    """The SHA-256 of a text. Take it once a response and share it over that response's keys."""
     # Half of a surrogate pair is no text, but models under test write it.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -66,11 +62,7 @@ class VerdictKey:
 
 @dataclass(frozen=True)
 class CachedVerdict:
-    """A verdict, and what it took to get it.
-
-    >>> CachedVerdict("MET", reason="It names Paris.", usage={"prompt_tokens": 310}, cost=0.0002).verdict
-    'MET'
-    """
+    """A verdict, and what it took to get it."""
 
     verdict: str | float  # the choice, number or whole reply the judge gave. Failures and cut-off replies are none
     reason: str = ""

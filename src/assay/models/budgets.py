@@ -128,19 +128,16 @@ class Ledger:
             rollout.calls += 1
             rollout.cost += cost or 0.0
         for ledger in self.chain():
-            ledger._add(usage, cost, model)
-            ledger.most_calls += most_calls
-            ledger.most_cost += most_cost
-
-    def _add(self, usage: Usage, cost: float | None, model: str) -> None:
-        with self._lock:
-            self.calls += 1
-            self.usage += usage
-            self.cost += cost or 0.0
-            self.unpriced += cost is None
-            if model:
-                self.models[model] += 1
-            self._changed()
+            with ledger._lock:
+                ledger.calls += 1
+                ledger.usage += usage
+                ledger.cost += cost or 0.0
+                ledger.unpriced += cost is None
+                ledger.most_calls += most_calls
+                ledger.most_cost += most_cost
+                if model:
+                    ledger.models[model] += 1
+                ledger._changed()
 
     def _changed(self) -> None:
         if self.on_change is not None:
@@ -159,24 +156,34 @@ class Ledger:
                     ledger.errors[error] += 1
 
     async def _take(self, estimate: float, rollout: "RolloutSpending | None") -> None:
+        def taken() -> bool:
+            may_begin = rollout is None or self not in rollout.too_dear_for
+            if may_begin and estimate <= self.left + _SLACK:
+                self.reserved += estimate
+                self._changed()
+                self._calls_line.serve()
+                return True
+            if self.reserved > 0 and may_begin:
+                return False
+            self._calls_line.serve()
+            before = self.spent_before
+            earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
+            raise BudgetExceeded(
+                f"${before + self.cost:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} and the next call "
+                f"may cost ${estimate:.4f}: give the run more money, or let what is answered do"
+            )
+
+        await self._until(taken, self._calls_line)
+
+    async def _until(self, ready: Callable[[], bool], line: WaitQueue, rank: int = 0) -> None:
+        """Wait in a line until something is ready, which is looked at whenever the first in it is woken."""
         while True:
             with self._lock:
-                may_begin = rollout is None or self not in rollout.too_dear_for
-                if may_begin and estimate <= self.left + _SLACK:
-                    self.reserved += estimate
-                    self._changed()
-                    self._calls_line.serve()
+                if ready():
                     return
-                if self.reserved <= 0 or not may_begin:
-                    self._calls_line.serve()
-                    before = self.spent_before
-                    earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
-                    raise BudgetExceeded(
-                        f"${before + self.cost:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} and the next call "
-                        f"may cost ${estimate:.4f}: give the run more money, or let what is answered do"
-                    )
-                place = self._calls_line.join()
-            await self._calls_line.wait(place)
+                # One that was woken too early goes back to its rank.
+                place = line.join(rank=rank)
+            await line.wait(place)
 
     def _put_back(self, estimate: float) -> None:
         with self._lock:
@@ -197,13 +204,9 @@ class Ledger:
             rank = next(self._ranks)
             self._waiting[rank] = None
         try:
-            while True:
-                with self._lock:
-                    if rank == next(iter(self._waiting)) and self._begins(rollout):
-                        return
-                    # One that was woken too early goes back to where it was.
-                    place = self._rollouts_line.join(rank=rank)
-                await self._rollouts_line.wait(place)
+            await self._until(
+                lambda: rank == next(iter(self._waiting)) and self._begins(rollout), self._rollouts_line, rank
+            )
         finally:
             with self._lock:
                 del self._waiting[rank]
@@ -245,16 +248,9 @@ class RolloutSpending:
     def __init__(self) -> None:
         self.calls = 0
         self.cost = self.reserved = 0.0
-        self.needed = 0.0
-        """The most that was spent and set aside for it at once, which is what has to be there for another."""
-        self.too_dear_for: set[Ledger] = set()
-        """The ledgers without the money for a rollout; its calls are refused, and only a cache answers."""
+        self.needed = 0.0  # the most that was spent and set aside for it at once, which another will need too
+        self.too_dear_for: set[Ledger] = set()  # ledgers without the money for it, where only a cache answers
         self._begun: list[Ledger] = []
-
-    @classmethod
-    def current(cls) -> "RolloutSpending | None":
-        """The rollout that calls are made for here; None where that is no question."""
-        return _ROLLOUT.get()
 
     @classmethod
     async def begun(cls) -> "RolloutSpending | None":

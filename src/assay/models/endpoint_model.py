@@ -46,10 +46,8 @@ class EndpointModel:
         self.endpoint = endpoint
         self.price = price  # None when it is not known
         self.tokens = TokenEstimate()
-        self.left_out: Set[str] = refused_by_name(name)
-        """What this model does not take, as far as is known by its name or from what it said."""
-        self._suspected: Set[str] = frozenset()
-        """What it has just complained about; left out of calls until that is known to help or not."""
+        self.left_out: Set[str] = refused_by_name(name)  # what it does not take, by its name or what it said
+        self._suspected: Set[str] = frozenset()  # what it has just complained about: left out until that helps or not
         self._format = provider_format
         self._send = send
 
@@ -168,19 +166,7 @@ class EndpointModel:
 
 
 class TokenEstimate:
-    """Guesses by the number of characters, and learns from what an endpoint counts.
-
-    >>> tokens = TokenEstimate()
-    >>> request = Request.of("s" * 100, "u" * 300)
-    >>> tokens.expected(request)
-    Usage(prompt=100, cached=0, completion=150, stored=0)
-    >>> for _ in range(200):
-    ...     tokens.learn(request, Usage(prompt=200, completion=10))
-    >>> tokens.expected(request).prompt
-    200
-    """
-
-    _MEMORY = 0.05
+    """Guesses by the number of characters, and learns from what an endpoint counts."""
 
     def __init__(self) -> None:
         self.characters = 4.0  # in a token, by and large; as in English prose before one was counted
@@ -194,8 +180,8 @@ class TokenEstimate:
     def learn(self, request: Request, usage: Usage) -> None:
         """Take into account what was counted."""
         if usage.prompt > 0:
-            self.characters += self._MEMORY * (_length(request) / usage.prompt - self.characters)
-        self.reply += self._MEMORY * (usage.completion - self.reply)
+            self.characters += 0.05 * (_length(request) / usage.prompt - self.characters)
+        self.reply += 0.05 * (usage.completion - self.reply)
 
 
 def _length(request: Request) -> int:
@@ -214,10 +200,7 @@ def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:
 
 
 class Deduplicated:
-    """A model around another: a caller who asks what is being asked already gets that reply too.
-
-    Within one event loop. Samples of one question differ in their number and are asked each.
-    """
+    """A model around another: a caller in the same event loop who asks what is being asked gets that reply too."""
 
     def __init__(self, model: Model) -> None:
         self.inner = model

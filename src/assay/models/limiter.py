@@ -32,8 +32,7 @@ class Limits:
     10
     """
 
-    concurrency: int | None = None
-    """Calls under way at once, at most; fewer while the endpoint refuses. None finds it out."""
+    concurrency: int | None = None  # calls at once, at most; fewer while the endpoint refuses. None finds it out
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None  # input and output tokens together
     timeout: float = 180.0  # seconds for one attempt. A call that hangs is given up then, and tried again
@@ -201,12 +200,7 @@ class Limiter:
 
 
 class RateLimit:
-    """An allowance that fills up evenly. What it lacks is waited for; one call may overdraw it.
-
-    >>> requests = RateLimit(60, clock=lambda: 0.0)
-    >>> [requests.take(1) for _ in range(9)]
-    [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0]
-    """
+    """An allowance that fills up evenly. What it lacks is waited for; one call may overdraw it."""
 
     def __init__(self, per_minute: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()

@@ -109,18 +109,10 @@ class Request:
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of a reply model, in the strict form that providers ask for.
 
-    Every field is required, no other is allowed, and the order is that of the class. Descriptions of
-    fields go along; docstrings of classes do not, for they are written for programmers.
-
-    >>> from pydantic import BaseModel
-    >>> class Answer(BaseModel):
-    ...     reason: str
-    ...     verdict: str = "MET"
-    >>> schema = json_schema(Answer)
-    >>> schema["required"], schema["additionalProperties"]
-    (['reason', 'verdict'], False)
+    Every field is required, no other is allowed, and the order is that of the class.
     """
     schema = model.model_json_schema()
+    # Descriptions of fields go along; docstrings of classes do not, for they are written for programmers.
     for node in (schema, *schema.get("$defs", {}).values()):
         node.pop("description", None)
     return _strict(schema)
@@ -154,11 +146,7 @@ def _strict(node: Any) -> Any:
 
 
 class Usage(NamedTuple):
-    """Tokens of one or more calls.
-
-    >>> Usage(prompt=100, cached=80, completion=5) + Usage(prompt=1)
-    Usage(prompt=101, cached=80, completion=5, stored=0)
-    """
+    """Tokens of one or more calls. They add up."""
 
     prompt: int = 0  # tokens read, those from the provider's cache included
     cached: int = 0  # of these, the tokens that came from the provider's cache
@@ -208,11 +196,7 @@ class Token(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a model said. There is always one whole answer in it; anything else was an error.
-
-    >>> Reply("MET").finish_reason
-    'stop'
-    """
+    """What a model said. There is always one whole answer in it; anything else was an error."""
 
     text: str  # as it was written, thoughts included
     value: Any = None  # the text read as the request's schema; None when it has none

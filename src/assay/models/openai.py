@@ -113,8 +113,8 @@ class OpenAIFormat:
         )
 
 
+# How a reply ends at the limit of tokens, in the words of various endpoints.
 _CUT = frozenset({"length", "max_tokens", "model_length", "max_length", "model_context_window_exceeded"})
-"""How a reply ends at the limit of tokens, in the words of various endpoints."""
 
 
 @cache
@@ -172,12 +172,10 @@ def prompt(name: str) -> str:
 
 
 def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
-    """The messages, with the schema said in the system prompt where the endpoint takes none.
-
-    There it is the same for every request of a kind, so what they share stays shared.
-    """
+    """The messages, with the schema said in the system prompt where the endpoint takes none."""
     if request.schema is None or SCHEMA not in left_out:
         return request.messages
+    # There it is the same for every request of a kind, so what they share stays shared.
     said = prompt("json").replace("{schema}", schema_text(request.schema))
     last = max((n for n, message in enumerate(request.messages) if message["role"] == "system"), default=-1)
     before, after = request.messages[: last + 1], request.messages[last + 1 :]
@@ -257,11 +255,7 @@ _REASONING = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNOREC
 
 
 def refused_by_name(name: str) -> frozenset[str]:
-    """The parameters that a model of this name refuses: OpenAI's reasoning models take no temperature.
-
-    >>> sorted(refused_by_name("gpt-5-mini")), sorted(refused_by_name("gpt-4.1"))
-    (['max_tokens', 'temperature'], [])
-    """
+    """The parameters that a model of this name refuses: OpenAI's reasoning models take no temperature."""
     # They know the limit of tokens by its newer name, `max_completion_tokens`.
     return frozenset({TEMPERATURE, MAX_TOKENS} if _REASONING.match(name.rpartition("/")[2]) else ())
 
@@ -272,13 +266,7 @@ def is_named(parameter: str, complaint: str) -> bool:
 
 
 def unsupported_parameter(status: int | None, complaint: str, used: Set[str]) -> str | None:
-    """The parameter to try without, after such a complaint; None when there is none.
-
-    >>> unsupported_parameter(400, "Unsupported value: 'temperature' must be 1", {"schema", "temperature"})
-    'temperature'
-    >>> unsupported_parameter(400, "Bad Request", {"schema"}), unsupported_parameter(401, "No", {"schema"})
-    ('schema', None)
-    """
+    """The parameter to try without, after such a complaint; None when there is none."""
     if status != 500 and status not in _VAGUE:
         return None
     named = (parameter for parameter in _NAMED if parameter in used and is_named(parameter, complaint))

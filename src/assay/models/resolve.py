@@ -42,15 +42,11 @@ class Provider(NamedTuple):
     path: str = ""
 
 
+_GOOGLE, _BETA = "https://generativelanguage.googleapis.com", "/v1beta/openai"
 PROVIDERS = {
     "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
     "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "/v1"),
-    "gemini": Provider(
-        "https://generativelanguage.googleapis.com/v1beta/openai",
-        "GEMINI_API_KEY",
-        "GOOGLE_GEMINI_BASE_URL",
-        "/v1beta/openai",
-    ),
+    "gemini": Provider(_GOOGLE + _BETA, "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", _BETA),
     "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
@@ -63,16 +59,11 @@ PROVIDERS = {
 _FORGETFUL = ("together", "mistral")
 _CLOUDS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # which sell the models of others
 _MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}  # of the models that a protocol is for
-_CLIENTS = {
-    "azure": "openai.AzureOpenAI", "bedrock": "anthropic.AnthropicBedrock", "vertex": "google.genai.Client",
-    "vertex_ai": "google.genai.Client",
-}  # fmt: skip
-"""Clients that know how to sign in to a cloud."""
-_PORTS = {
-    "vllm": 8000, "hosted_vllm": 8000, "sglang": 30000, "tgi": 8080, "lmstudio": 1234, "llamacpp": 8080,
-    "llama.cpp": 8080, "llama_cpp": 8080,
-}  # fmt: skip
-"""Servers of one's own, and the port that each listens on unless it is told otherwise."""
+# Clients that know how to sign in to a cloud, and the ports that servers of one's own listen on.
+_CLIENTS = {"azure": "openai.AzureOpenAI", "bedrock": "anthropic.AnthropicBedrock"} | dict.fromkeys(
+    ("vertex", "vertexai"), "google.genai.Client"
+)
+_PORTS = {"vllm": 8000, "hostedvllm": 8000, "sglang": 30000, "tgi": 8080, "lmstudio": 1234, "llamacpp": 8080}
 _HERE = ("127.0.0.1", "localhost", "::1")
 _WAYS = (
     "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
@@ -81,13 +72,7 @@ _WAYS = (
 
 
 def url_of(provider: str) -> str:
-    """A provider's address, or the one that the variable of its SDK gives.
-
-    >>> os.environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:8000"
-    >>> url_of("anthropic")
-    'http://127.0.0.1:8000/v1'
-    >>> del os.environ["ANTHROPIC_BASE_URL"]
-    """
+    """A provider's address, or the one that the variable of its SDK gives."""
     known = PROVIDERS[provider]
     elsewhere = os.environ.get(known.base_url, "").rstrip("/")
     return elsewhere.removesuffix(known.path) + known.path if elsewhere else known.url
@@ -101,14 +86,9 @@ def provider_at(url: str) -> str | None:
 
 
 def keeps_prefixes(model: str) -> bool:
-    """Whether the endpoint of a model's id remembers how prompts began, and reads that part faster.
-
-    Inference servers at an address of your own do. The local engine orders its requests itself.
-
-    >>> keeps_prefixes("anthropic/claude-sonnet-5"), keeps_prefixes("mistral/mistral-small")
-    (True, False)
-    """
+    """Whether the endpoint of a model's id remembers how prompts began, and reads that part faster."""
     provider = model.partition("/")[0]
+    # Inference servers at an address of one's own do. The local engine orders its requests itself.
     return (provider in PROVIDERS and provider not in _FORGETFUL) or model.startswith(("http://", "https://"))
 
 
@@ -242,7 +222,7 @@ def _over_http(source: str, options: _Options) -> Model:
 
 def _instead(provider: str, name: str) -> str:
     """How to name what was meant by a provider that is none of ours."""
-    kind = provider.lower()
+    kind = re.sub(r"\W|_", "", provider.lower())
     if kind in _PORTS:
         return f"a server of your own goes by its address, such as http://127.0.0.1:{_PORTS[kind]}/v1#{name}"
     if kind in _CLIENTS:
@@ -302,13 +282,7 @@ def _model(
 class FunctionModel:
     """Asks a function of `(system_prompt, user_prompt)`, async or plain; a plain one must not wait.
 
-    It returns a reply model, a mapping with its fields, or a text to read. Its limits, retries and
-    money are its own affair.
-
-    >>> import asyncio
-    >>> model = FunctionModel(lambda system_prompt, user_prompt: user_prompt.upper())
-    >>> asyncio.run(model(Request.of("Shout.", "hey"))).text
-    'HEY'
+    It returns a reply model, a mapping with its fields, or a text to read. Its limits and money are its own affair.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -382,10 +356,7 @@ def configured_model() -> Model | None:
 
 
 def model_by_key() -> Model | None:
-    """A model of the first provider whose key is in the environment; None when there is no key.
-
-    It is asked only on behalf of programs that were written for a library which does so itself.
-    """
+    """A model of the first provider whose key is in the environment, for programs of libraries that do so; or None."""
     name = next((name for variable, name in BY_KEY.items() if os.environ.get(variable)), None)
     return None if name is None else _by_name(name, os.environ.get("ASSAY_CACHE", ""))
 

@@ -62,8 +62,7 @@ class Endpoint:
     _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
     _all: ClassVar["WeakSet[Endpoint]"] = WeakSet()
     _lock: ClassVar[threading.Lock] = threading.Lock()
-    _share: ClassVar[tuple[int, int]] = (0, 1)
-    """Which part of the limits this process has, and of how many."""
+    _share: ClassVar[tuple[int, int]] = (0, 1)  # which part of the limits this process has, and of how many
 
     def __init__(self, where: str, limits: Limits | None = None) -> None:
         self.where = where
@@ -131,29 +130,24 @@ class Endpoint:
         ends = run_ends = ledger.deadline() if ledger is not None else float("inf")
         attempt, call = 1, CallRecord()
         while True:
-            turns = self.limiter
             try:
                 async with asyncio.timeout(None if run_ends == float("inf") else run_ends - time.monotonic()):
-                    probes = await self._turn(turns, tokens, model, call, again=attempt > 1)
+                    probes = await self._turn(tokens, model, call, again=attempt > 1)
             except TimeoutError:
-                raise DeadlineExceeded(
-                    f"the run's time was up before {self.where} could be asked: give it more, or let more calls "
-                    "go at once"
-                ) from None
+                why = "give it more, or let more calls go at once"
+                raise DeadlineExceeded(f"the run's time was up before {self.where} could be asked: {why}") from None
             start = time.monotonic()
             # From the first attempt on: how long a call has to wait for its turn is not its doing.
             ends = min(ends, start + self.limits.deadline)
-            result = await self._attempt(send, turns, min(self.limits.timeout, ends - start), call, probes=probes)
+            result = await self._attempt(send, min(self.limits.timeout, ends - start), call, probes=probes)
             if isinstance(result, RawReply):
                 self._answering.add(model)
                 for name in (model, "") if self._shut else ():
                     self._shut.pop(name, None)
                 return result, time.monotonic() - start
             if result.hopeless and not self._answering:
-                why = (
-                    f"{self.where} cannot be reached ({result.what}): see that it is up, and that the address is right"
-                )
-                raise self._shut_down("", Overloaded(why))
+                why = "see that it is up, and that the address is right"
+                raise self._shut_down("", Overloaded(f"{self.where} cannot be reached ({result.what}): {why}"))
             # Others are answered, so that a call which is to blame itself need not spare the endpoint.
             health = 1.0 if call.to_blame else self._health
             wait = backoff(attempt, self._typical, health) if result.wait is None else result.wait
@@ -186,24 +180,24 @@ class Endpoint:
                 # Another error of the same words: one object would gather the tracebacks of all calls.
                 raise copy(error)
 
-    async def _turn(self, turns: Limiter, tokens: int, model: str, call: "CallRecord", *, again: bool) -> bool:
+    async def _turn(self, tokens: int, model: str, call: "CallRecord", *, again: bool) -> bool:
         """Wait until this endpoint may be asked; whether to probe if it is back."""
         while True:
             self._refuse_if_shut(model)
             probes = self.breaker.is_open and await self.breaker.admit(call)
-            await turns.enter(tokens, again=again)
+            await self.limiter.enter(tokens, again=again)
             try:
                 self._refuse_if_shut(model)
             except ModelError:
-                turns.leave(None)
+                self.limiter.leave(None)
                 raise
             if probes or not self.breaker.is_open:
                 return probes
             # It went down while this call waited for its place.
-            turns.leave(None)
+            self.limiter.leave(None)
 
     async def _attempt(
-        self, send: SendAttempt, turns: Limiter, allowed: float, call: "CallRecord", *, probes: bool
+        self, send: SendAttempt, allowed: float, call: "CallRecord", *, probes: bool
     ) -> RawReply | _Failure:
         """What came of one attempt. A turn is held, and given back here."""
         start = time.monotonic()
@@ -218,7 +212,7 @@ class Endpoint:
         finally:
             # Also when it was cancelled.
             seconds = time.monotonic() - start
-            turns.leave(outcome, seconds)
+            self.limiter.leave(outcome, seconds)
         self._health += MEMORY * (isinstance(result, RawReply) - self._health)
         if isinstance(result, _Failure) and result.outcome == "failed":
             self.breaker.failed(call, result.what, probed=probes, answered=result.answered)
@@ -306,13 +300,7 @@ def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the endpoint asks to wait; None when it does not say, or not readably.
-
-    >>> retry_after({"retry-after-ms": "250"}), retry_after({"retry-after": "2"})
-    (0.25, 2.0)
-    >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"})
-    0.0
-    """
+    """The seconds that the endpoint asks to wait; None when it does not say, or not readably."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
             number = float(headers.get(name, ""))

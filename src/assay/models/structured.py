@@ -64,11 +64,7 @@ def _no_complaint(value: Any) -> None:
 
 
 def without_thoughts(text: str) -> str:
-    """What follows the last thought; nothing when one was never finished.
-
-    >>> without_thoughts("<think>MET? No.</think> UNMET"), without_thoughts("<think>Well, MET")
-    (' UNMET', '')
-    """
+    """What follows the last thought; nothing when one was never finished."""
     answer = text.rpartition("</think>")[2]
     return "" if "<think>" in answer else answer
 
