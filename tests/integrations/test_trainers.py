@@ -9,7 +9,7 @@ import pytest
 from assay import Rubric, RubricError
 from assay.aggregation import UnscoredError
 from assay.integrations import as_skyrl_env, compute_score_of, compute_scores_of, custom_rm_of, reward_func_of
-from assay.integrations.openrlhf import response_of
+from assay.integrations.reward_functions import response_of
 from assay.integrations.verl import compute_score
 
 

@@ -1,12 +1,12 @@
 from assay.integrations.grading import assert_grades as assert_grades
 from assay.integrations.monitor import Alarms as Alarms
 from assay.integrations.monitor import RewardMonitor as RewardMonitor
-from assay.integrations.openrlhf import reward_func_of as reward_func_of
-from assay.integrations.skyrl import as_skyrl_env as as_skyrl_env
-from assay.integrations.slime import custom_rm_of as custom_rm_of
+from assay.integrations.reward_functions import custom_rm_of as custom_rm_of
+from assay.integrations.reward_functions import reward_func_of as reward_func_of
+from assay.integrations.trainer_envs import as_skyrl_env as as_skyrl_env
+from assay.integrations.trainer_envs import as_verifiers_judge as as_verifiers_judge
+from assay.integrations.trainer_envs import as_verifiers_reward as as_verifiers_reward
 from assay.integrations.trl import as_trl_reward as as_trl_reward
 from assay.integrations.trl import as_trl_rewards as as_trl_rewards
-from assay.integrations.verifiers import as_verifiers_judge as as_verifiers_judge
-from assay.integrations.verifiers import as_verifiers_reward as as_verifiers_reward
 from assay.integrations.verl import compute_score_of as compute_score_of
 from assay.integrations.verl import compute_scores_of as compute_scores_of

@@ -1,4 +1,4 @@
-"""Grades: what some rollouts come to in a test, which fails by the rule of `assay.runs.stats`."""
+"""assert_grades scores rollouts in a test, which fails by the rule of `assay.runs.stats`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,25 +23,21 @@ class Grades:
 
     @property
     def unscored(self) -> int:
-        """Rollouts with a counted criterion that nobody could answer."""
+        """Rollouts with a counted criterion that has no answer."""
         return sum(not report.scored for report in self.reports)
 
     @property
     def errors(self) -> list[str]:
         """Why rollouts are unscored, each reason once."""
-        told = (f"{name}: {why}" for report in self.reports for name, why in report.errors.items())
-        return list(dict.fromkeys(told))
+        return list({f"{name}: {why}": None for report in self.reports for name, why in report.errors.items()})
 
     def failure(self, thresholds: Thresholds) -> str | None:
         """Why these grades fail by the rule of `Thresholds`; None when they pass."""
-        low = [n for n, report in enumerate(self.reports) if thresholds.is_low(report.score)]
-        failure = thresholds.failure(
-            self.score, rollouts=len(self.reports), unscored=self.unscored, low=[f"number {n}" for n in low]
-        )
+        low = [f"number {n}" for n, report in enumerate(self.reports) if thresholds.is_low(report.score)]
+        failure = thresholds.failure(self.score, rollouts=len(self.reports), unscored=self.unscored, low=low)
         if failure is None:
             return None
-        told = f"\n  {self.errors[0]}" if self.unscored and self.errors else ""
-        return f"{failure.reason}{told}"
+        return failure.reason + (f"\n  {self.errors[0]}" if self.unscored and self.errors else "")
 
     def __str__(self) -> str:
         low, mean, high = self.score.low, self.score.mean, self.score.high
@@ -61,15 +57,13 @@ def grades_of(
     places: dict[str, int] = {}
     mean = Mean()
     for rollout, report in zip(rollouts, reports, strict=True):
+        if isinstance(rollout, Rollout):
+            example = rollout.columns.get("example_id", rollout.prompt)
+        else:
+            example = rollout.get("example_id", rollout.get("prompt", id(rollout)))
         if report.scored and report.score is not None:
-            mean.add(report.score, places.setdefault(_example(rollout), len(places)))
+            mean.add(report.score, places.setdefault(repr(example), len(places)))
     return Grades(reports, mean.estimate())
-
-
-def _example(rollout: Rollout | Mapping[str, Any]) -> str:
-    if isinstance(rollout, Rollout):
-        return repr(rollout.columns.get("example_id", rollout.prompt))
-    return repr(rollout.get("example_id", rollout.get("prompt", id(rollout))))
 
 
 def assert_grades(

@@ -1,13 +1,15 @@
-"""RewardMonitor: signs that a model learns to please its reward and not to answer better.
+"""A RewardMonitor looks for signs that a model learns to please its reward and not to answer better.
 
 None of them is proof. Each is a number to plot over training steps, and a warning when it passes a
 limit for long enough that chance is a poor excuse.
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import correlation
 from typing import Any, Final, NamedTuple
 
 from assay.errors import RubricError
@@ -39,13 +41,14 @@ class Alarms:
 
 
 class _Step(NamedTuple):
-    lengths: list[int]
-    rewards: list[float]
+    """What is remembered of one training step."""
+
+    scored: list[tuple[int, float]]
+    """The length and the reward of each scored rollout."""
     groups: int
-    flat: int
-    """Groups whose rewards are all equal."""
-    tops: list[float]
-    """The reward of each flat group."""
+    """How many have several rollouts."""
+    flat: list[float]
+    """The reward of each group whose rewards are all equal."""
     rollouts: int
     degenerate: int
     repeated: int
@@ -100,12 +103,8 @@ class RewardMonitor:
         Ask about a sample of a step now and then: a policy that learns to please one judge alone
         pulls its reward away from the other's. Both have to be on the same scale.
         """
-        others = await second(rows)
-        gaps = [
-            ours - theirs
-            for ours, theirs in zip(rewards, others, strict=True)
-            if ours is not None and theirs is not None
-        ]
+        pairs = zip(rewards, await second(rows), strict=True)
+        gaps = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
         if not gaps:
             return None
         self._gaps.append(math.fsum(gaps) / len(gaps))
@@ -116,26 +115,24 @@ class RewardMonitor:
     def _signs(self) -> Iterator[tuple[str, float]]:
         seen = self._seen
         groups, rollouts = sum(step.groups for step in seen), sum(step.rollouts for step in seen)
-        lengths = [length for step in seen for length in step.lengths]
-        rewards = [reward for step in seen for reward in step.rewards]
+        lengths = [length for step in seen for length, _ in step.scored]
+        rewards = [reward for step in seen for _, reward in step.scored]
         if rollouts:
             yield "unscored", 1 - len(rewards) / rollouts
             yield "degenerate", sum(step.degenerate for step in seen) / rollouts
             yield "repeated", sum(step.repeated for step in seen) / rollouts
         if groups and rewards:
             top = max(rewards)
-            yield "zero_variance", sum(step.flat for step in seen) / groups
-            yield "saturated", sum(step.tops.count(top) for step in seen) / groups
-        correlation = rank_correlation(lengths, rewards)
-        if correlation is not None:
-            yield "length_correlation", correlation
-            yield "length_correlation_low", _low(correlation, len(rewards))
+            yield "zero_variance", sum(len(step.flat) for step in seen) / groups
+            yield "saturated", sum(step.flat.count(top) for step in seen) / groups
+        if (found := rank_correlation(lengths, rewards)) is not None:
+            yield "length_correlation", found
+            yield "length_correlation_low", _low(found, len(rewards))
 
     def _warn(self, signs: dict[str, float]) -> None:
-        for name in vars(self.alarms):
+        for name, limit in vars(self.alarms).items():
             if name not in signs:
                 continue
-            limit: float = getattr(self.alarms, name)
             # A correlation over few rollouts is chance, so its interval has to clear the limit.
             number = signs.get(f"{name}_low", signs[name])
             if number <= limit:
@@ -158,18 +155,16 @@ _MEANING: Final = {
 
 def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable]) -> _Step:
     members: dict[Hashable, list[float]] = {}
-    for reward, group in zip(rewards, groups, strict=True):
+    scored: list[tuple[int, float]] = []
+    for text, reward, group in zip(texts, rewards, groups, strict=True):
         if reward is not None:
             members.setdefault(group, []).append(reward)
+            scored.append((len(text), reward))
     several = [paid for paid in members.values() if len(paid) > 1]
-    flat = [paid[0] for paid in several if min(paid) == max(paid)]
-    scored = [(len(text), r) for text, r in zip(texts, rewards, strict=True) if r is not None]
     return _Step(
-        lengths=[length for length, _ in scored],
-        rewards=[reward for _, reward in scored],
-        groups=len(several),
-        flat=len(flat),
-        tops=flat,
+        scored,
+        len(several),
+        [paid[0] for paid in several if min(paid) == max(paid)],
         rollouts=len(texts),
         degenerate=sum(degenerate(text) is not None for text in texts),
         repeated=sum(count - 1 for count in Counter(texts).values()),
@@ -184,29 +179,16 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
     """
     if len(first) < 3 or min(first) == max(first) or min(second) == max(second):
         return None
-    one, other = _ranks(first), _ranks(second)
-    middle = (len(one) + 1) / 2
-    covariance = math.fsum((a - middle) * (b - middle) for a, b in zip(one, other, strict=True))
-    spread = math.fsum((a - middle) ** 2 for a in one) * math.fsum((b - middle) ** 2 for b in other)
-    return covariance / math.sqrt(spread)
+    return correlation(_ranks(first), _ranks(second))
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for place in order[start:end]:
-            ranks[place] = (start + end + 1) / 2
-        start = end
-    return ranks
+    ordered = sorted(values)
+    return [(bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2 for value in values]
 
 
-def _low(correlation: float, size: int) -> float:
+def _low(found: float, size: int) -> float:
     """The lower end of a correlation's 95 % interval, by Fisher's transformation."""
-    if size <= 3 or abs(correlation) == 1:
-        return correlation if size > 3 else -1.0
-    return math.tanh(math.atanh(correlation) - Z / math.sqrt(size - 3))
+    if size <= 3 or abs(found) >= 1:
+        return found if size > 3 else -1.0
+    return math.tanh(math.atanh(found) - Z / math.sqrt(size - 3))

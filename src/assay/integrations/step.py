@@ -1,12 +1,13 @@
-"""Step: the rollouts that a trainer wants rewarded at once, scored group by group within a time."""
+"""A Step scores the rollouts that a trainer wants rewarded at once, group by group and within a time."""
 
 import asyncio
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from assay.aggregation import Fallback
 from assay.criterion import Scorer
 from assay.errors import RubricError
 from assay.report import EvaluationReport
@@ -30,12 +31,17 @@ class Scored:
     error: str = ""
     """Why it is unscored."""
 
+    @property
+    def answered(self) -> dict[str, float]:
+        """The values of the criteria that have one."""
+        return {name: part for name, part in self.parts.items() if part is not None}
+
 
 @dataclass
 class Step:
     """A rubric as trainers ask it. `timeout` is in seconds, for all rollouts of one call."""
 
-    rubric: BaseRubric
+    source: RubricSource
     value: Value = "reward"
     timeout: float | None = None
     scorer: Scorer | None = None
@@ -46,6 +52,7 @@ class Step:
             raise RubricError(f"value is {self.value!r}: give 'reward' or 'score'")
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
+        self.rubric = rubric_of(self.source)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -65,9 +72,12 @@ class Step:
             return []
         if self.timeout is None and not self._compares:
             return [self._scored(report) for report in await self._ask(rows)]
-        answered: list[Scored] = [self._nothing(self._too_late())] * len(rows)
-        places = list(_places(range(len(rows)) if groups is None else groups))
-        tasks = {asyncio.ensure_future(self._ask([rows[place] for place in members])): members for members in places}
+        late = Scored(None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds")
+        answered = [late] * len(rows)
+        members: dict[Hashable, list[int]] = {}
+        for place, group in enumerate(range(len(rows)) if groups is None else groups):
+            members.setdefault(group, []).append(place)
+        tasks = {asyncio.ensure_future(self._ask([rows[place] for place in some])): some for some in members.values()}
         try:
             done, _ = await asyncio.wait(tasks, timeout=self.timeout)
             for task in done:
@@ -90,21 +100,12 @@ class Step:
             error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
         )
 
-    def _nothing(self, error: str) -> Scored:
-        return Scored(None, dict.fromkeys(self.names), error)
 
-    def _too_late(self) -> str:
-        return f"DeadlineExceeded: not scored within {self.timeout} seconds"
+def paid(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> list[float | None]:
+    """The rewards, with those of unscored rollouts filled in by the fallback."""
+    return fallback.fill([one.reward for one in found], groups, [one.error for one in found])
 
 
 def rubric_of(source: RubricSource) -> BaseRubric:
     """The rubric itself, or the one that a file holds."""
     return source if isinstance(source, BaseRubric) else Rubric.from_file(source)
-
-
-def _places(groups: Iterable[Hashable]) -> Iterable[list[int]]:
-    """The places of each group's members."""
-    members: dict[Hashable, list[int]] = {}
-    for place, group in enumerate(groups):
-        members.setdefault(group, []).append(place)
-    return members.values()

@@ -1,4 +1,4 @@
-"""TRL: a rubric as a reward function of GRPOTrainer, RLOOTrainer, and trainers that take TRL's.
+"""A rubric is a reward function of TRL's GRPOTrainer and RLOOTrainer, and of trainers that take TRL's.
 
 The whole rubric is one function. TRL sums several functions with the missing ones skipped, so a judge
 that failed would count as a judge that said 0; in a single function, None keeps the rollout out of the
@@ -6,7 +6,7 @@ group's baseline and gives it no advantage.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from assay.errors import RubricError
@@ -14,7 +14,7 @@ from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
 from assay.messages import completion_text
 from assay.redaction import logger_of
-from assay.rubric import BaseRubric, Rubric
+from assay.rubric import Rubric
 from assay.runs.row_rubrics import RowRubrics
 
 logger = logger_of("assay")
@@ -40,8 +40,9 @@ def as_trl_reward(
     is unscored.
     """
     asked = rubric_of(rubric)
-    step = Step(asked, value, timeout, RowRubrics(asked, autograder=_own(asked, "autograder")))
-    title = name or _own(asked, "name") or "assay"
+    # A rubric behind a server keeps its grader and its name to itself.
+    step = Step(asked, value, timeout, RowRubrics(asked, autograder=getattr(asked, "autograder", None)))
+    title = name or getattr(asked, "name", None) or "assay"
 
     async def reward(
         prompts: Sequence[Any],
@@ -51,7 +52,7 @@ def as_trl_reward(
         **given: Any,
     ) -> list[float | None]:
         rows = _rows(prompts, completions, given, columns or {})
-        groups = [_group(prompt) for prompt in prompts]
+        groups = [p if isinstance(p, str) else json.dumps(p, default=str, sort_keys=True) for p in prompts]
         found = await step.score(rows, groups)
         _publish(title, found, log_extra, log_metric)
         if monitor is not None:
@@ -65,11 +66,6 @@ def as_trl_reward(
     # TRL logs under this name, so two rubrics in one run need two.
     reward.__name__ = reward.__qualname__ = title
     return reward
-
-
-def _own(rubric: BaseRubric, name: str) -> Any:
-    """What a rubric that is here has, and one behind a server keeps to itself."""
-    return getattr(rubric, name, None)
 
 
 def as_trl_rewards(
@@ -89,19 +85,11 @@ def as_trl_rewards(
                 f"criterion {criterion.name!r} depends on others or caps them, so it cannot be a "
                 "reward function by itself: use as_trl_reward"
             )
-    rewards = [
-        as_trl_reward(
-            Rubric(
-                [criterion.with_fields(weight=1.0)],
-                parser=asked.parser,
-                autograder=asked.autograder,
-                name=criterion.name,
-            ),
-            columns=columns,
-            timeout=timeout,
-        )
-        for criterion in counted
-    ]
+    rewards: list[TrlReward] = []
+    for criterion in counted:
+        alone = [criterion.with_fields(weight=1.0)]
+        single = Rubric(alone, parser=asked.parser, autograder=asked.autograder, name=criterion.name)
+        rewards.append(as_trl_reward(single, columns=columns, timeout=timeout))
     return rewards, [criterion.weight for criterion in counted]
 
 
@@ -126,10 +114,6 @@ def _rows(
         {"prompt": prompts[i], "completion": completions[i]} | {name: column[i] for name, column in listed.items()}
         for i in range(size)
     ]
-
-
-def _group(prompt: Any) -> Hashable:
-    return prompt if isinstance(prompt, str) else json.dumps(prompt, default=str, sort_keys=True)
 
 
 def _publish(

@@ -1,4 +1,4 @@
-"""verl: a rubric as `compute_score`, for the reward loop (one sample) and the batch manager (many).
+"""A rubric is verl's `compute_score`, for the reward loop (one sample) and the batch manager (many).
 
 Point `reward.custom_reward_function.path` at this module and name a rubric file in `reward_kwargs`, or
 write a file of your own around `compute_score_of`. verl tells async functions from others by looking at
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.errors import RubricError
-from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
+from assay.integrations.step import RubricSource, Scored, Step, Value, paid
 
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
 
@@ -87,7 +87,7 @@ def _from_file(path: str, unscored: Policy, value: Value) -> ComputeScore:
 
 
 def _step(rubric: RubricSource, value: Value) -> Step:
-    step = Step(rubric_of(rubric), value)
+    step = Step(rubric, value)
     taken = [name for name in step.names if name in OWN]
     if taken:
         raise RubricError(f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise")
@@ -101,14 +101,9 @@ def _row(source: str, solution: str, truth: Any, info: Mapping[str, Any] | None)
 
 
 def _told(found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None) -> list[dict[str, float]]:
-    paid = fallback.fill([one.reward for one in found], groups, [one.error for one in found])
-    return [
-        {"score": _number(reward), "unscored": float(one.reward is None)}
-        | {name: _number(part) for name, part in one.parts.items()}
-        for one, reward in zip(found, paid, strict=True)
-    ]
-
-
-def _number(value: float | None) -> float:
-    # verl makes columns of numbers, and a 0 would be an answer.
-    return math.nan if value is None else value
+    told: list[dict[str, float]] = []
+    for one, reward in zip(found, paid(found, fallback, groups), strict=True):
+        values = {"score": reward, "unscored": float(one.reward is None), **one.parts}
+        # verl makes columns of numbers, and a 0 would be an answer.
+        told.append({name: math.nan if value is None else value for name, value in values.items()})
+    return told

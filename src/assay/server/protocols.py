@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.aggregation import Fallback, Policy, UnscoredError
-from assay.integrations.openrlhf import response_of
+from assay.integrations.reward_functions import response_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.service import RubricService
