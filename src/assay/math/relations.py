@@ -11,7 +11,7 @@ from typing import Final
 from flint import acb, fmpq
 
 from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
-from assay.math.exact import ONE, Form, Ratio, TooComplexError, constant, divided, scaled, times
+from assay.math.exact import NO_PROOF, ONE, Form, Ratio, TooComplexError, constant, divided, scaled, times
 from assay.math.tree import (
     Builder,
     Constant,
@@ -69,7 +69,7 @@ def _compare_solved(gold: Node, answer: Node) -> Equality:
         return different("only one is an equation")
     form = Form()
     try:
-        asked = form.field.atom("symbol", names.pop())
+        asked = form.atom("symbol", names.pop())
         whole = form.value(Sum((gold.sides[0], negated(gold.sides[1]))))
         ((atom, _),) = next(iter(asked.top))
         slope = {m: c for m, c in whole.top.items() if any(pair[0] == atom for pair in m)}
@@ -77,12 +77,12 @@ def _compare_solved(gold: Node, answer: Node) -> Equality:
             return undecided("the equation is not linear in what is asked")
         rest = {m: c for m, c in whole.top.items() if m not in slope}
         factor = Ratio(divided(slope, ((atom, 1),)), ONE)
-        solved = form.field.multiply(factor, form.value(answer))
-        if form.field.assumed_positive:
+        solved = form.multiply(factor, form.value(answer))
+        if form.assumed_positive:
             return undecided("the equation holds for some signs only")
-        if form.field.equal(solved, Ratio(scaled(rest, fmpq(-1)), ONE)):
+        if form.equal(solved, Ratio(scaled(rest, fmpq(-1)), ONE)):
             return Equality(True, "equal as the equation solved")
-    except (TooComplexError, TooLargeError, UndefinedError, RecursionError) as error:
+    except NO_PROOF as error:
         return undecided(str(error))
     return different("the equation solved gives something else")
 
@@ -96,12 +96,11 @@ def _same_chain(gold: Relation, answer: Relation) -> bool:
     form = Form()
     try:
         same = all(
-            form.field.equal(form.value(one), form.value(two))
-            for one, two in zip(gold.sides, answer.sides, strict=True)
+            form.equal(form.value(one), form.value(two)) for one, two in zip(gold.sides, answer.sides, strict=True)
         )
-    except (TooComplexError, TooLargeError, UndefinedError, RecursionError):
+    except NO_PROOF:
         return False
-    return same and not form.field.assumed_positive
+    return same and not form.assumed_positive
 
 
 def _same_line(gold: Relation, answer: Relation) -> Equality:
@@ -111,9 +110,9 @@ def _same_line(gold: Relation, answer: Relation) -> Equality:
         one = form.value(Sum((gold.sides[0], negated(gold.sides[1]))))
         two = form.value(Sum((answer.sides[0], negated(answer.sides[1]))))
         factor = _factor(form, one, two)
-    except (TooComplexError, TooLargeError, UndefinedError, RecursionError) as error:
+    except NO_PROOF as error:
         return undecided(str(error))
-    if factor is None or form.field.assumed_positive:
+    if factor is None or form.assumed_positive:
         return undecided("no constant multiple of each other")
     if gold.operators[0] not in ("=", "!=") and factor < 0:
         return different("the inequality points the other way")
@@ -122,16 +121,15 @@ def _same_line(gold: Relation, answer: Relation) -> Equality:
 
 def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:
     """The number that makes the second the first, if there is one."""
-    field = form.field
     if not one.top or not two.top:
         return fmpq(1) if not one.top and not two.top else None
-    left = Ratio(field.reduced(times(one.top, two.bottom)), ONE)
-    right = Ratio(field.reduced(times(two.top, one.bottom)), ONE)
+    left = Ratio(form.reduced(times(one.top, two.bottom)), ONE)
+    right = Ratio(form.reduced(times(two.top, one.bottom)), ONE)
     if left.top.keys() != right.top.keys():
         return None
     key = min(left.top)
     factor = left.top[key] / right.top[key]
-    return factor if field.equal(left, field.multiply(right, constant(factor))) else None
+    return factor if form.equal(left, form.multiply(right, constant(factor))) else None
 
 
 _PRECISION = 128
@@ -283,13 +281,11 @@ def _isolated(left: Node, right: Node, operator: str) -> tuple[Node, Node, str]:
     for monomial, coefficient in ratio.top.items():
         if not monomial:
             shift = coefficient / bottom
-        elif (
-            len(monomial) == 1 and monomial[0][1] == 1 and form.field.keys[monomial[0][0]][0] == "symbol" and slope == 0
-        ):
+        elif len(monomial) == 1 and monomial[0][1] == 1 and form.keys[monomial[0][0]][0] == "symbol" and slope == 0:
             slope = coefficient / bottom
         else:
             raise NoSetError("the relation is not linear")
-    if slope == 0 or form.field.assumed_positive:
+    if slope == 0 or form.assumed_positive:
         raise NoSetError("the relation is not plainly linear")
     name = next(iter(symbols_of(left) | symbols_of(right)))
     return Symbol(name), Number(-shift / slope), operator if slope > 0 else _REVERSED[operator]
