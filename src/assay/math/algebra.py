@@ -10,9 +10,8 @@ from flint import fmpq
 
 from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unwrapped, without_markup
 from assay.math.equality import compare
-from assay.math.grammar import TOO_DEEP, parsed
+from assay.math.grammar import TOO_DEEP, UnreadableError, parsed
 from assay.math.normalization import settled, shortened
-from assay.math.primaries import UnreadableError
 from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Quantity, Words
 from assay.math.units import AMBIGUOUS
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open

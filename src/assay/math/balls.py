@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Final, NamedTuple
 
 from flint import acb, arb, ctx, fmpq, fmpz
@@ -46,15 +47,9 @@ def _value(node: Node, point: Point) -> acb:
             place = point[name]
             return place if isinstance(place, acb) else acb(arb(place))
         case Sum(terms):
-            total = _value(terms[0], point)
-            for term in terms[1:]:
-                total += _value(term, point)
-            return total
+            return sum((_value(term, point) for term in terms[1:]), start=_value(terms[0], point))
         case Product(factors):
-            product = _value(factors[0], point)
-            for factor in factors[1:]:
-                product *= _value(factor, point)
-            return product
+            return math.prod((_value(factor, point) for factor in factors[1:]), start=_value(factors[0], point))
         case Quotient(top, bottom):
             return _value(top, point) / _value(bottom, point)
         case Power(base, exponent):
@@ -66,22 +61,16 @@ def _value(node: Node, point: Point) -> acb:
         case Quantity(value, unit):
             inside = _value(value, point)
             return inside * arb.pi() / 180 if unit == "degree" else inside
-        case Constant(name):
-            return _constant(name)
+        case Constant("pi"):
+            return acb(arb.pi())
+        case Constant("e"):
+            return acb(arb(1).exp())
+        case Constant("i"):
+            return acb(0, 1)
+        case Constant():
+            raise UndefinedError("infinity is no number")
         case _:
             raise UndefinedError(f"{type(node).__name__} is no number")
-
-
-def _constant(name: str) -> acb:
-    match name:
-        case "pi":
-            return acb(arb.pi())
-        case "e":
-            return acb(arb(1).exp())
-        case "i":
-            return acb(0, 1)
-        case _:
-            raise UndefinedError("infinity is no number")
 
 
 def _power(base: Node, exponent: Node, point: Point) -> acb:
@@ -94,17 +83,18 @@ def _power(base: Node, exponent: Node, point: Point) -> acb:
         _bounded(above, arb(abs(below)).log() if whole > 64 or whole < -64 else arb(1))
         return below ** fmpz(whole)
     if below == 0:
-        return acb(0) if above.real > 0 and is_real(above) else _undefined()
-    rational = _exact(exponent)
+        if above.real > 0 and is_real(above):
+            return acb(0)
+        raise UndefinedError("0 to a power that is not positive")
+    try:
+        rational = _rational(exponent)
+    except NotAlgebraicError:
+        rational = None
     if rational is not None and rational.q % 2 and is_real(below) and below.real < 0:
         size = (-below) ** acb(arb(rational))
         return size if rational.p % 2 == 0 else -size
     _bounded(above, arb(abs(below)).log())
     return below**above
-
-
-def _undefined() -> acb:
-    raise UndefinedError("0 to a power that is not positive")
 
 
 def _bounded(exponent: acb, logarithm: arb) -> acb:
@@ -121,32 +111,13 @@ def _integer(value: acb) -> int | None:
     return int(found) if found is not None and value.real.is_exact() else None
 
 
-def _exact(node: Node) -> fmpq | None:
-    """The rational number that a literal, or a quotient of literals, is."""
-    if isinstance(node, Number):
-        return node.value
-    if isinstance(node, Quotient):
-        top, bottom = _exact(node.top), _exact(node.bottom)
-        return top / bottom if top is not None and bottom is not None and bottom != 0 else None
-    if isinstance(node, Product):
-        product = fmpq(1)
-        for factor in node.factors:
-            exact = _exact(factor)
-            if exact is None:
-                return None
-            product *= exact
-        return product
-    return None
-
-
 def _applied(function: str, arguments: tuple[Node, ...], point: Point) -> acb:
     values = [_value(argument, point) for argument in arguments]
     if function in _SIMPLE:
         return _SIMPLE[function](values[0])
-    special = _SPECIAL.get(function)
-    if special is None:
-        raise UndefinedError(f"{function} is not known")
-    return special(values)
+    if function in _SPECIAL:
+        return _SPECIAL[function](values)
+    raise UndefinedError(f"{function} is not known")
 
 
 def _root(values: list[acb]) -> acb:
@@ -212,9 +183,8 @@ def _sign(value: acb) -> acb:
 def _extreme(values: list[acb], *, largest: bool) -> acb:
     best = values[0]
     for value in values[1:]:
-        if not (
-            is_real(value) and is_real(best) and (value.real < best.real or value.real > best.real or value == best)
-        ):
+        is_ordered = value.real < best.real or value.real > best.real or value == best
+        if not (is_real(value) and is_real(best) and is_ordered):
             raise UndefinedError("the order is not certain")
         if (value.real > best.real) == largest:
             best = value
@@ -222,14 +192,11 @@ def _extreme(values: list[acb], *, largest: bool) -> acb:
 
 
 def _common(values: list[acb], *, divisor: bool) -> acb:
-    result: fmpz | None = None
-    for value in values:
-        number = _integer(value)
-        if number is None:
-            raise UndefinedError("gcd and lcm are of whole numbers")
-        whole = fmpz(number)
-        result = whole if result is None else result.gcd(whole) if divisor else result.lcm(whole)
-    return acb(result or fmpz(0))
+    numbers = list(map(_integer, values))
+    if None in numbers:
+        raise UndefinedError("gcd and lcm are of whole numbers")
+    wholes = [fmpz(number or 0) for number in numbers]
+    return acb(reduce(fmpz.gcd if divisor else fmpz.lcm, wholes))
 
 
 _SIMPLE: Final[dict[str, Callable[[acb], acb]]] = {
@@ -263,7 +230,6 @@ _SPECIAL: Final[dict[str, Callable[[list[acb]], acb]]] = {
 # proves that the number is 0.
 MOST_BITS: Final = 12_000
 _RATIOS: Final = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "sec": ("", "cos"), "csc": ("", "sin")}
-_CIRCULAR: Final = frozenset({"sin", "cos"})
 
 
 class NotAlgebraicError(ValueError):
@@ -280,8 +246,7 @@ class Size(NamedTuple):
 def bits_to_prove_zero(one: Node, two: Node) -> int:
     """The precision at which a ball around the difference of two numbers proves it to be 0."""
     degrees: dict[Node, int] = {}
-    left, right = _size(one, degrees), _size(two, degrees)
-    upper, lower = _added(left, right)
+    upper, lower = _added(_size(one, degrees), _size(two, degrees))
     degree = math.prod(degrees.values())
     needed = (degree - 1) * upper + lower + 8
     if not needed < MOST_BITS:
@@ -294,10 +259,7 @@ def _size(node: Node, degrees: dict[Node, int]) -> Size:
         case Number(value):
             return Size(_log(value.p), _log(value.q))
         case Sum(terms):
-            total = _size(terms[0], degrees)
-            for term in terms[1:]:
-                total = _added(total, _size(term, degrees))
-            return total
+            return reduce(_added, (_size(term, degrees) for term in terms))
         case Product(factors):
             sizes = [_size(factor, degrees) for factor in factors]
             return Size(sum(s.upper for s in sizes), sum(s.lower for s in sizes))
@@ -311,8 +273,10 @@ def _size(node: Node, degrees: dict[Node, int]) -> Size:
             return _power_size(node, _size(base, degrees), _rational(exponent), degrees)
         case Apply("root", (radicand, index)):
             return _power_size(node, _size(radicand, degrees), 1 / _rational(index), degrees)
-        case Apply(function, (argument,)) if function in _CIRCULAR:
-            return _turn(node, argument, degrees)
+        case Apply("sin" | "cos", (argument,)):
+            # 2cos and 2sin of a rational multiple of π are algebraic integers, at most 2 in size.
+            degrees[node] = max(1, 2 * int(fmpz(4 * _turns(argument).q).euler_phi()))
+            return Size(1.0, 1.0)
         case Apply(function, (argument,)) if function in _RATIOS:
             top, bottom = (Apply(name, (argument,)) if name else ONE for name in _RATIOS[function])
             return _size(Quotient(top, bottom), degrees)
@@ -344,13 +308,6 @@ def _power_size(node: Node, base: Size, exponent: fmpq, degrees: dict[Node, int]
             base = Size(base.upper, ((index - 1) * base.upper + base.lower) / index)
     size = Size(base.upper * abs(power), base.lower * abs(power))
     return size if power >= 0 else Size(size.lower, size.upper)
-
-
-def _turn(node: Node, argument: Node, degrees: dict[Node, int]) -> Size:
-    """2cos and 2sin of a rational multiple of π are algebraic integers, at most 2 in size."""
-    turn = _turns(argument)
-    degrees[node] = max(1, 2 * int(fmpz(4 * turn.q).euler_phi()))
-    return Size(1.0, 1.0)
 
 
 def _turns(node: Node) -> fmpq:

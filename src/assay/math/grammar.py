@@ -3,15 +3,21 @@ r"""Parse an answer into a tree: operators by precedence over tokens, in time li
 From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` · `· / ÷` · side by side · `^ ! %`.
 """
 
-from typing import Final
+import re
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
 
 from assay.math.answer_text import DEEPEST
-from assay.math.primaries import MathToken, Primaries, UnreadableError, literal, tokens_of
 from assay.math.tree import (
     Apply,
+    Based,
+    Builder,
+    Constant,
+    Grid,
     Listing,
+    NamedSet,
     Node,
     Number,
     Percent,
@@ -20,6 +26,7 @@ from assay.math.tree import (
     Product,
     Quantity,
     Quotient,
+    Range,
     Relation,
     SetOperation,
     Sum,
@@ -29,7 +36,115 @@ from assay.math.tree import (
     negated,
 )
 from assay.math.units import is_unit
-from assay.math.words import CONNECTIVES, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES
+from assay.math.words import CONNECTIVES, FUNCTIONS, GREEK, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES, SETS
+
+Kind = Literal["number", "word", "command", "text", "sign", "end"]
+
+
+class MathToken(NamedTuple):
+    kind: Kind
+    value: str
+    place: int
+    """Where it starts, for error messages."""
+    spaced: bool
+    """Whether a space stands before it."""
+
+
+class UnreadableError(ValueError):
+    """The text is not in the grammar; `args[0]` says what and where."""
+
+
+_TOKEN: Final = re.compile(
+    r"(?P<space>\s+)"
+    r"|(?P<number>(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d])|[1-9]\d{0,2}(?: \d{3})+(?![\d,])|\d+)(?:\.\d+|\.(?=\\overline|\s*\\overline))?(?:[eE][-+]?\d+)?|\.\d+)"
+    r"|\\(?:text|textbf|textit|textrm|textnormal|mbox|hbox|textsf|emph)\s*\{(?P<text>[^{}]*)\}"
+    r"|(?P<command>\\(?:[a-zA-Z]+|.))"
+    r"|(?P<word>[a-zA-Z]+)"
+    r"|(?P<sign>\*\*|<=|>=|!=|==|\.\.\.|[-+*/^_=<>!%(){}\[\]|,;:'&])",
+    re.DOTALL | re.ASCII,
+)
+_SEPARATE_COMMAS: Final = re.compile(
+    _TOKEN.pattern.replace(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d])|", "", 1), re.DOTALL | re.ASCII
+)
+_DROPPED: Final = frozenset({r"\$", r"\mathstrut", r"\relax"})
+
+
+def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
+    """The tokens of a text, with one `end` behind them. `grouped`: `1,234` is one number.
+
+    >>> [token.value for token in tokens_of(r"2\\pi x")]
+    ['2', '\\\\pi', 'x', '']
+    """
+    tokens: list[MathToken] = []
+    place, spaced = 0, False
+    match_at = (_TOKEN if grouped else _SEPARATE_COMMAS).match
+    while place < len(text):
+        match = match_at(text, place)
+        if match is None:
+            raise UnreadableError(f"{text[place]!r} at {place} is no mathematics")
+        kind: str = match.lastgroup or "space"
+        value = match[kind]
+        if kind == "space" or value in _DROPPED:
+            spaced = True
+        else:
+            tokens.append(MathToken(kind, value, place, spaced))  # pyright: ignore[reportArgumentType]
+            spaced = False
+        place = match.end()
+    tokens.append(MathToken("end", "", place, spaced))
+    return tokens
+
+
+_MOST_DIGITS: Final = 3000
+_RECURRING: Final = re.compile(r"(\d*?)(\d+?)\2+\Z")
+_LOOKED_AT: Final = 60
+
+
+def literal(text: str) -> Number:
+    """A literal as an exact number.
+
+    >>> literal("1,234.5")
+    Number(value=2469/2, decimal=True)
+    """
+    if len(text) > _MOST_DIGITS:
+        raise UnreadableError(f"a number of {len(text)} digits is too long")
+    mantissa, _, exponent = text.lower().replace(",", "").replace(" ", "").partition("e")
+    whole, point, decimals = mantissa.partition(".")
+    if len(exponent) > 6:
+        raise UnreadableError(f"the number {text} is too long to write out")
+    power = int(exponent or 0) - len(decimals)
+    if abs(power) > _MOST_DIGITS:
+        raise UnreadableError(f"the number {text} is too long to write out")
+    digits = int((whole + decimals) or "0")
+    value = fmpq(digits * 10**power) if power >= 0 else fmpq(digits, 10**-power)
+    return Number(value, bool(point) or bool(exponent))
+
+
+def repeating(whole: str, decimals: str, period: str) -> fmpq:
+    """The number whose last digits repeat for ever.
+
+    >>> repeating("0", "1", "6")
+    1/6
+    """
+    if len(decimals) + len(period) > _MOST_DIGITS:
+        raise UnreadableError("a recurring decimal is too long")
+    shift, cycle = 10 ** len(decimals), 10 ** len(period) - 1
+    return fmpq(int((whole or "0") + decimals), shift) + fmpq(int(period), shift * cycle)
+
+
+def recurring(text: str) -> Number:
+    """A decimal with an ellipsis behind it, where its digits have begun to repeat.
+
+    >>> recurring("0.1666")
+    Number(value=1/6, decimal=False)
+    """
+    whole, _, decimals = text.partition(".")
+    end = decimals[-_LOOKED_AT:]
+    match = _RECURRING.match(end)
+    if match is None or len(end) - len(match[1]) < max(3, 2 * len(match[2])):
+        raise UnreadableError(f"{text}… has no digits that repeat")
+    head = decimals[: len(decimals) - len(end)] + match[1]
+    return Number(repeating(whole, head, match[2]))
+
 
 RELATIONS: Final = {
     "=": "=", "==": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=",
@@ -60,15 +175,89 @@ _STOPS: Final = (
     | RELATIONS.keys() | SET_OPERATIONS.keys() | TIMES | DIVIDED | SIGNS | CONNECTIVES.keys()
 )  # fmt: skip
 """Commands that end a run of factors."""
+_FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
+_DECORATIONS: Final = frozenset(
+    {r"\vec", r"\hat", r"\bar", r"\tilde", r"\overrightarrow", r"\widehat", r"\dot", r"\mathcal",
+     r"\mathfrak", r"\mathscr", r"\underline", r"\overline", r"\widetilde"}
+)  # fmt: skip
+_FONTS: Final = frozenset({r"\mathrm", r"\mathbf", r"\mathit", r"\mathsf", r"\boldsymbol", r"\bm", r"\mathnormal"})
+_GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array"})
+_TWO: Final = Number(fmpq(2))
+_DIFFERENTIALS: Final = (Symbol("d"), Symbol("partial"), Power(Symbol("d"), _TWO))
+_BY_LENGTH: Final = sorted((f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True)
+_INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
 
 
-class Grammar(Primaries):
+CONSTANTS: Final[dict[str, Node]] = {
+    "pi": Constant("pi"),
+    **dict.fromkeys(("infty", "infinity", "inf", "oo"), Constant("infinity")),
+    "imath": Constant("i"),
+    **dict.fromkeys(("emptyset", "varnothing"), NamedSet("empty")),
+}
+
+
+def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Node, bool]:
+    """The tree of a text, and whether a looser reading would differ.
+
+    >>> parsed("2x+1")[0]
+    Sum(terms=(Product(factors=(Number(value=2, decimal=False), Symbol(name='x'))), Number(value=1, decimal=False)))
+    """
+    grammar = Grammar(tokens_of(text, grouped=grouped), loose=loose)
+    try:
+        tree = grammar.whole()
+    except RecursionError:
+        raise UnreadableError(TOO_DEEP) from None
+    # What compares trees goes down level by level, so a tree of thousands must not get that far.
+    if levels_of(tree) > DEEPEST_TREE:
+        raise UnreadableError(TOO_DEEP)
+    return tree, grammar.is_ambiguous
+
+
+class Grammar:
     """One reading of one text. `loose`: `1/2x` is (1/2)x, as people often mean; else 1/(2x)."""
 
     def __init__(self, tokens: list[MathToken], *, loose: bool = False) -> None:
-        super().__init__(tokens)
+        self.tokens = tokens
+        self.position = 0
+        self.in_bars: int = 0
+        self.in_braces: int = 0
         self.loose = loose
         self.is_ambiguous = False
+
+    @property
+    def token(self) -> MathToken:
+        return self.tokens[self.position]
+
+    @property
+    def before(self) -> MathToken:
+        return self.tokens[self.position - 1]
+
+    def peek(self, ahead: int) -> MathToken:
+        return self.tokens[min(self.position + ahead, len(self.tokens) - 1)]
+
+    def advance(self) -> MathToken:
+        token = self.tokens[self.position]
+        if token.kind == "end":
+            raise self.unexpected()
+        self.position += 1
+        return token
+
+    def take(self, value: str) -> bool:
+        """Whether this sign stands here; it is taken then."""
+        if self.token.value != value or self.token.kind == "text":
+            return False
+        self.position += 1
+        return True
+
+    def expect(self, value: str) -> None:
+        if not self.take(value):
+            raise UnreadableError(f"{value!r} is missing at {self.token.place}")
+
+    def unexpected(self) -> UnreadableError:
+        token = self.token
+        if token.kind == "end":
+            return UnreadableError("it ends too early")
+        return UnreadableError(f"{token.value!r} at {token.place} is not understood")
 
     def whole(self) -> Node:
         """The tree of the whole text."""
@@ -322,6 +511,374 @@ class Grammar(Primaries):
     def starts_percent(text: str) -> bool:
         return text.strip().lower() in PERCENT
 
+    # Primaries: what stands between operators.
+
+    def primary(self) -> Node:
+        token = self.advance()
+        match token.kind:
+            case "number":
+                return self.numeral(token.value)
+            case "word":
+                return self.word(token.value)
+            case "text":
+                return self.words(token.value)
+            case "command":
+                return self.command(token.value)
+            case _:
+                return self.sign(token.value)
+
+    def sign(self, value: str) -> Node:
+        if value in "([":
+            return self.bracket(value)
+        if value == "{":
+            node = self.answer()
+            self.expect("}")
+            return node
+        if value == "|":
+            return self.bars("|")
+        if value == "-":
+            return negated(self.power())
+        self.position -= 1
+        raise self.unexpected()
+
+    def bars(self, end: str) -> Node:
+        self.in_bars += 1
+        node = self.sum()
+        self.in_bars -= 1
+        self.expect(end)
+        return Apply("abs", (node,))
+
+    def bracket(self, opening: str) -> Node:
+        """A bracketed expression, a tuple, a list or an interval."""
+        if opening == "[" and self.take("]"):
+            return NamedSet("empty")
+        bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
+        inside = self.answer()
+        self.in_bars, self.in_braces = bars, braces
+        closing = self.advance().value
+        closing = {r"\rbrack": "]", r"\rparen": ")"}.get(closing, closing)
+        if closing not in (")", "]"):
+            self.position -= 1
+            raise self.unexpected()
+        if not (isinstance(inside, Listing) and inside.kind == "bare"):
+            if (opening, closing) == ("(", ")"):
+                return inside
+            if (opening, closing) == ("[", "]"):
+                return inside if isinstance(inside, Grid) else Listing("square", (inside,))
+            raise UnreadableError(f"the brackets {opening}…{closing} hold no interval")
+        if len(inside.items) == 2 and (opening == "[") != (closing == "]"):
+            return Range(*inside.items, opening == "(", closing == ")")
+        if (opening == "(") != (closing == ")"):
+            raise UnreadableError(f"the brackets {opening}…{closing} hold {len(inside.items)} parts")
+        return Listing("round" if opening == "(" else "square", inside.items)
+
+    def numeral(self, value: str) -> Node:
+        """A literal, with an ellipsis, a bar over recurring digits, or a base behind it."""
+        if self.token.value in ("...", r"\ldots", r"\dots", r"\cdots") and "." in value:
+            self.advance()
+            return recurring(value)
+        if self.token.value == r"\overline" and self.before.kind == "number":
+            return self.overlined(value)
+        if self.token.value == "_" and value.isdigit():
+            mark = self.position
+            self.advance()
+            base = self.script()
+            if isinstance(base, Number) and base.value.q == 1 and 1 < base.value.p <= 36:
+                return Based(value, int(base.value.p))
+            self.position = mark
+        return literal(value)
+
+    def overlined(self, value: str) -> Node:
+        mark = self.position
+        self.advance()
+        digits = self.peek(1).value
+        if not (self.token.value == "{" and digits.isdigit() and self.peek(2).value == "}"):
+            self.position = mark
+            return literal(value)
+        self.position += 3
+        whole, _, decimals = value.partition(".")
+        return Number(repeating(whole, decimals, digits))
+
+    def digit_or_group(self) -> Node:
+        r"""The argument of a command: a group in braces, or the one sign that follows (`\frac12`)."""
+        token = self.token
+        if token.kind == "number" and len(token.value) > 1 and token.value.isdigit():
+            self.tokens[self.position] = MathToken("number", token.value[1:], token.place + 1, False)
+            return Number(fmpq(int(token.value[0])))
+        if token.value == "{":
+            self.advance()
+            bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
+            node = self.answer()
+            self.in_bars, self.in_braces = bars, braces
+            self.expect("}")
+            return node
+        if token.kind == "word" and len(token.value) > 1 and token.value not in CONSTANTS:
+            self.tokens[self.position] = MathToken("word", token.value[1:], token.place + 1, False)
+            return letter(token.value[0])
+        return self.primary()
+
+    def script(self) -> Node:
+        """What stands above or below: a group, a number with its sign, or one primary."""
+        if self.token.value == "{":
+            return self.digit_or_group()
+        if self.take("-"):
+            return negated(self.script())
+        self.take("+")
+        if self.token.kind == "word" and self.token.value not in FUNCTIONS:
+            return self.digit_or_group()
+        return self.primary()
+
+    def word(self, value: str) -> Node:
+        """A run of letters: a constant, a function, a Greek letter, or letters side by side."""
+        if value in CONSTANTS:
+            return CONSTANTS[value]
+        if value in ("sqrt", "cbrt"):
+            index = Number(fmpq(2 if value == "sqrt" else 3))
+            return Apply("root", (self.digit_or_group(), index))
+        if value in FUNCTIONS:
+            return self.function(FUNCTIONS[value])
+        if len(value) == 1:
+            return self.subscripted(letter(value))
+        if value in GREEK:
+            return self.subscripted(Symbol(value))
+        if len(value) > 3:
+            if self.token.value in ("=", ":"):
+                return Words(value.casefold())
+            self.position -= 1
+            raise UnreadableError(f"the word {value!r} at {self.token.place} is no mathematics")
+        # The rest is read again: in `xy^2` only y is squared.
+        self.position -= 1
+        rest = self.token
+        self.tokens[self.position] = MathToken("word", rest.value[1:], rest.place + 1, False)
+        return letter(value[0])
+
+    def words(self, value: str) -> Node:
+        """What `\\text{…}` holds: a letter, or words."""
+        text = " ".join(value.split())
+        if len(text) == 1 and text.isalpha():
+            return self.subscripted(letter(text))
+        if text in FUNCTIONS:
+            return self.function(FUNCTIONS[text])
+        return Words(text.casefold())
+
+    def subscripted(self, node: Node) -> Node:
+        """A letter with its subscript and primes."""
+        if not isinstance(node, Symbol | Constant):
+            return node
+        name = node.name
+        applied = isinstance(node, Symbol)
+        while True:
+            if self.token.value == "_":
+                self.advance()
+                name = f"{name}_{self.label()}"
+            elif self.token.value in ("'", r"\prime"):
+                self.advance()
+                name += "'"
+            else:
+                break
+        if name == node.name:
+            return self.applied(node) if applied and name in ("f", "g", "h") else node
+        return Symbol(name)
+
+    def applied(self, node: Symbol | Constant) -> Node:
+        """`f(x)`: a function that the text does not define."""
+        if self.token.value != "(" or self.token.spaced:
+            return node
+        self.advance()
+        inside = self.answer()
+        self.expect(")")
+        arguments = inside.items if isinstance(inside, Listing) and inside.kind == "bare" else (inside,)
+        return Apply(f"{node.name}()", arguments)
+
+    def label(self) -> str:
+        """A subscript as written."""
+        if not self.take("{"):
+            token = self.advance()
+            if token.kind == "word" and len(token.value) > 1:
+                self.position -= 1
+                self.tokens[self.position] = MathToken("word", token.value[1:], token.place + 1, False)
+                return token.value[0]
+            return token.value.strip()
+        parts: list[str] = []
+        while not self.take("}"):
+            parts.append(self.advance().value.strip())
+        return "".join(parts)
+
+    def command(self, value: str) -> Node:
+        name = value[1:]
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        if name in GREEK:
+            return self.subscripted(Symbol(name))
+        if name in FUNCTIONS:
+            return self.function(FUNCTIONS[name])
+        if value in _FENCES:
+            end, function = _FENCES[value]
+            node = self.sum()
+            self.expect(end)
+            return Apply(function, (node,))
+        if value in _FONTS:
+            return self.in_font()
+        if value in _DECORATIONS:
+            return self.subscripted(Symbol(f"{name}({self.label()})"))
+        read = _COMMANDS.get(value)
+        return read(self) if read is not None else self.run_together(name)
+
+    def run_together(self, name: str) -> Node:
+        r"""A function and its argument with no space between them: `\cotx`."""
+        self.position -= 1
+        function = next((f for f in _BY_LENGTH if name.startswith(f)), None)
+        if function is None:
+            raise self.unexpected()
+        token = self.token
+        rest = name[len(function) :]
+        self.tokens[self.position] = MathToken("word", rest, token.place + len(function) + 1, False)
+        return self.function(FUNCTIONS[function])
+
+    def fraction(self) -> Node:
+        top = self.digit_or_group()
+        if top in _DIFFERENTIALS:
+            raise UnreadableError("a derivative")
+        return Quotient(top, self.digit_or_group())
+
+    def binomial(self) -> Node:
+        upper = self.digit_or_group()
+        return Apply("binomial", (upper, self.digit_or_group()))
+
+    def root(self) -> Node:
+        index: Node = _TWO
+        if self.take("["):
+            index = self.sum()
+            self.expect("]")
+        return Apply("root", (self.digit_or_group(), index))
+
+    def surd(self) -> Node:
+        """`√12`, written as a sign: the whole number stands under it."""
+        return Apply("root", (self.power() if self.token.kind == "number" else self.primary(), _TWO))
+
+    def braces(self) -> Node:
+        """A set by its members, or by a condition behind `|` or `:`."""
+        if self.take(r"\}") or self.take(r"\rbrace"):
+            return NamedSet("empty")
+        bars, self.in_bars = self.in_bars, 0
+        self.in_braces += 1
+        inside = self.answer()
+        if any(self.take(bar) for bar in ("|", ":", r"\mid", r"\vert")):
+            inside = Builder(inside, self.answer())
+        self.in_braces -= 1
+        self.in_bars = bars
+        if not self.take(r"\rbrace"):
+            self.expect(r"\}")
+        if isinstance(inside, Builder):
+            return inside
+        return Listing("set", _parts(inside))
+
+    def angles(self) -> Node:
+        inside = self.answer()
+        self.expect(r"\rangle")
+        parts = _parts(inside)
+        return inside if len(parts) == 1 else Listing("round", parts)
+
+    def blackboard(self) -> Node:
+        name = self.label()
+        if name not in SETS:
+            raise UnreadableError(f"the set {name!r} is not known")
+        if self.token.value in ("^", "_"):
+            raise UnreadableError(f"{name} with a script is not known")
+        return NamedSet(name)
+
+    def in_font(self) -> Node:
+        r"""`\mathrm{e}` and the like: a letter, a name, or an expression in another font."""
+        if self.token.value == "{" and self.peek(1).kind == "word" and self.peek(2).value == "}":
+            name = self.peek(1).value
+            self.position += 3
+            return self.named(name)
+        return self.digit_or_group()
+
+    def operator_name(self) -> Node:
+        return self.named(self.label())
+
+    def named(self, name: str) -> Node:
+        if len(name) == 1:
+            return self.subscripted(letter(name))
+        if name in FUNCTIONS:
+            return self.function(FUNCTIONS[name])
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        return self.subscripted(Symbol(name)) if name.isalpha() and len(name) < 4 else Words(name.casefold())
+
+    def environment(self) -> Node:
+        r"""A matrix between `\begin` and `\end`."""
+        name = self.label()
+        if name not in _GRIDS:
+            raise UnreadableError(f"the environment {name!r} is not known")
+        if name == "array" and self.token.value == "{":
+            self.label()
+        rows: list[tuple[Node, ...]] = []
+        while True:
+            row = [self.statement()]
+            while self.take("&"):
+                row.append(self.statement())
+            rows.append(tuple(row))
+            again = self.take(r"\\")
+            if self.take(r"\end"):
+                self.label()
+                break
+            if not again:
+                raise self.unexpected()
+        if len({len(row) for row in rows}) > 1:
+            raise UnreadableError("the rows of a matrix differ in length")
+        return Grid(tuple(rows))
+
+    def function(self, name: str) -> Node:
+        r"""A function with its base, its power and its argument: `\log_2 8`, `\sin^2 x`."""
+        base: Node | None = None
+        exponent: Node | None = None
+        while self.token.value in ("_", "^", "**"):
+            if self.advance().value == "_":
+                base = self.script()
+            else:
+                exponent = self.script()
+        arguments = self.arguments()
+        if exponent == Number(fmpq(-1)) and name in _INVERSES:
+            name, exponent = f"arc{name}", None
+        node = _called(name, arguments, base)
+        return node if exponent is None else Power(node, exponent)
+
+    def arguments(self) -> tuple[Node, ...]:
+        """What a function is applied to: a group, or the factors up to the next sign or function."""
+        if self.token.value in ("(", "["):
+            opening = self.advance().value
+            inside = self.bracket(opening)
+            if isinstance(inside, Listing) and inside.kind in ("round", "square"):
+                return inside.items
+            return (inside,)
+        if self.token.value == "{":
+            inside = self.digit_or_group()
+            return inside.items if isinstance(inside, Listing) else (inside,)
+        if self.token.value in ("|", r"\lvert"):
+            return (self.power(),)
+        return (self.run(),)
+
+    def run(self) -> Node:
+        if self.take("-"):
+            return Product((Number(fmpq(-1)), self.run()))
+        factors: list[Node] = [self.power()]
+        while True:
+            if self.token.value == "/":
+                self.advance()
+                top = factors[0] if len(factors) == 1 else Product(tuple(factors))
+                factors = [Quotient(top, self.power())]
+            elif self.starts_factor() and not self.starts_function() and self.token.value not in "([{|":
+                factors.append(self.power())
+            else:
+                return factors[0] if len(factors) == 1 else Product(tuple(factors))
+
+    def starts_function(self) -> bool:
+        token = self.token
+        name = token.value.lstrip("\\")
+        return token.kind in ("word", "command") and (name in FUNCTIONS or name == "operatorname")
+
 
 def _exact_part(sides: list[Node], operators: list[str]) -> Node:
     """A chain up to its first `≈`: what follows only says it again, less exactly."""
@@ -336,23 +893,6 @@ def _exact_part(sides: list[Node], operators: list[str]) -> Node:
 
 def _times(left: Node, right: Node) -> Node:
     return Product((*left.factors, right)) if isinstance(left, Product) else Product((left, right))
-
-
-def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Node, bool]:
-    """The tree of a text, and whether a looser reading would differ.
-
-    >>> parsed("2x+1")[0]
-    Sum(terms=(Product(factors=(Number(value=2, decimal=False), Symbol(name='x'))), Number(value=1, decimal=False)))
-    """
-    grammar = Grammar(tokens_of(text, grouped=grouped), loose=loose)
-    try:
-        tree = grammar.whole()
-    except RecursionError:
-        raise UnreadableError(TOO_DEEP) from None
-    # What compares trees goes down level by level, so a tree of thousands must not get that far.
-    if levels_of(tree) > DEEPEST_TREE:
-        raise UnreadableError(TOO_DEEP)
-    return tree, grammar.is_ambiguous
 
 
 def _scaled(node: Node, unit: str) -> Node:
@@ -378,3 +918,50 @@ def _is_proper(top: Node, bottom: Node) -> bool:
     if not (isinstance(top, Number) and isinstance(bottom, Number)):
         return False
     return not top.decimal and not bottom.decimal and fmpq(0) < top.value < bottom.value
+
+
+def letter(name: str) -> Node:
+    """What a single letter stands for."""
+    return Constant(name) if name in ("e", "i") else Symbol(name)
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    """What stands between commas."""
+    return node.items if isinstance(node, Listing) and node.kind == "bare" else (node,)
+
+
+def _called(name: str, arguments: tuple[Node, ...], base: Node | None) -> Node:
+    if name in ("ln", "log", "lg"):
+        if len(arguments) == 2 and base is None and name == "log":
+            return Apply("log", arguments)
+        default = Constant("e") if name == "ln" else Number(fmpq(10))
+        return Apply("log", (_only(name, arguments), base or default))
+    if base is not None:
+        raise UnreadableError(f"{name} takes no subscript")
+    if name == "exp":
+        return Power(Constant("e"), _only(name, arguments))
+    if name in ("max", "min", "gcd", "lcm"):
+        return Apply(name, arguments)
+    return Apply(name, (_only(name, arguments),))
+
+
+def _only(name: str, arguments: tuple[Node, ...]) -> Node:
+    if len(arguments) != 1:
+        raise UnreadableError(f"{name} takes one argument, not {len(arguments)}")
+    return arguments[0]
+
+
+_COMMANDS: Final[dict[str, Callable[[Grammar], Node]]] = {
+    r"\frac": Grammar.fraction,
+    r"\binom": Grammar.binomial,
+    r"\dbinom": Grammar.binomial,
+    r"\tbinom": Grammar.binomial,
+    r"\sqrt": Grammar.root,
+    r"\surd": Grammar.surd,
+    r"\{": Grammar.braces,
+    r"\lbrace": Grammar.braces,
+    r"\langle": Grammar.angles,
+    r"\mathbb": Grammar.blackboard,
+    r"\operatorname": Grammar.operator_name,
+    r"\begin": Grammar.environment,
+}

@@ -1,7 +1,7 @@
 """Define the tree that an answer is read into, and rewrite trees: one spelling for what people write in several ways."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, TypeGuard
 
 from flint import fmpq
@@ -172,27 +172,39 @@ def negated(node: Node) -> Node:
     return Product((MINUS_ONE, node))
 
 
+# What the nodes below are called: one field with all of them, or a field each.
+_MANY: Final[dict[type, str]] = {
+    Sum: "terms",
+    Product: "factors",
+    Apply: "arguments",
+    Listing: "items",
+    Relation: "sides",
+}
+_EACH: Final[dict[type, tuple[str, ...]]] = {
+    PlusMinus: ("value",), Percent: ("value",), Quantity: ("value",), Quotient: ("top", "bottom"),
+    Power: ("base", "exponent"), Range: ("low", "high"), SetOperation: ("left", "right"), Builder: ("variable", "condition"),
+}  # fmt: skip
+
+
 def children(node: Node) -> "tuple[Node, ...]":
     """The nodes directly below."""
-    match node:
-        case Number() | Symbol() | Constant() | Words() | NamedSet() | Based():
-            return ()
-        case Sum(terms):
-            return terms
-        case Product(factors):
-            return factors
-        case Apply(_, arguments):
-            return arguments
-        case Listing(_, items):
-            return items
-        case Relation(sides, _):
-            return sides
-        case Grid(rows):
-            return tuple(cell for row in rows for cell in row)
-        case PlusMinus(value) | Percent(value) | Quantity(value):
-            return (value,)
-        case Quotient(a, b) | Power(a, b) | Range(a, b) | SetOperation(_, a, b) | Builder(a, b):
-            return (a, b)
+    kind = type(node)
+    if kind in _MANY:
+        return getattr(node, _MANY[kind])
+    if isinstance(node, Grid):
+        return tuple(cell for row in node.rows for cell in row)
+    return tuple(getattr(node, name) for name in _EACH.get(kind, ()))
+
+
+def rebuilt(node: Node, parts: "tuple[Node, ...]") -> Node:
+    """The same node over other children."""
+    kind = type(node)
+    if kind in _MANY:
+        return replace(node, **{_MANY[kind]: parts})
+    if isinstance(node, Grid):
+        width = len(node.rows[0])
+        return Grid(tuple(parts[start : start + width] for start in range(0, len(parts), width)))
+    return replace(node, **dict(zip(_EACH[kind], parts, strict=True))) if parts else node
 
 
 def levels_of(node: Node) -> int:
@@ -208,10 +220,7 @@ def symbols_of(node: Node) -> set[str]:
     """The names of all variables in the tree."""
     if isinstance(node, Symbol):
         return {node.name}
-    found: set[str] = set()
-    for child in children(node):
-        found |= symbols_of(child)
-    return found
+    return set[str]().union(*map(symbols_of, children(node)))
 
 
 def holds(node: Node, leaf: Node) -> bool:
@@ -230,7 +239,12 @@ def rewritten(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Nod
     if options.rename_variables:
         answer = _with_names_of(gold, answer)
     gold, answer = both_signs(spread(gold)), both_signs(spread(answer))
-    return _without_names(gold, answer, options)
+    # `x = 3` is 3 where the other side gives no name; math-verify's rule.
+    if options.assignments and is_equation(answer) and not is_equation(gold) and not is_inequality(gold):
+        return gold, answer.sides[-1]
+    if options.assignments and is_assignment(gold) and not is_equation(answer) and not is_inequality(answer):
+        return gold.sides[-1], answer
+    return gold, answer
 
 
 def renamed(node: Node, rename: Callable[[str], str]) -> Node:
@@ -240,46 +254,13 @@ def renamed(node: Node, rename: Callable[[str], str]) -> Node:
     return rebuilt(node, tuple(renamed(child, rename) for child in children(node)))
 
 
-def rebuilt(node: Node, parts: tuple[Node, ...]) -> Node:
-    """The same node over other children."""
-    match node:
-        case Sum() | Product():
-            return type(node)(parts)
-        case Quotient() | Power() | Builder():
-            return type(node)(parts[0], parts[1])
-        case Percent():
-            return Percent(parts[0])
-        case Apply(function):
-            return Apply(function, parts)
-        case Listing(kind, _, joined):
-            return Listing(kind, parts, joined)
-        case Relation(_, operators):
-            return Relation(parts, operators)
-        case PlusMinus(_, upper):
-            return PlusMinus(parts[0], upper)
-        case Quantity(_, unit):
-            return Quantity(parts[0], unit)
-        case Range(_, _, low_open, high_open):
-            return Range(parts[0], parts[1], low_open, high_open)
-        case SetOperation(operator):
-            return SetOperation(operator, parts[0], parts[1])
-        case Grid(rows):
-            width = len(rows[0])
-            starts = range(0, len(parts), width)
-            return Grid(tuple(parts[start : start + width] for start in starts))
-        case _:
-            return node
-
-
 def _with_one_case(gold: Node, answer: Node) -> tuple[Node, Node]:
     """Variables that differ in case alone are the same, unless a letter is used in both cases."""
     one, two = symbols_of(gold), symbols_of(answer)
     if one == two:
         return gold, answer
-    lowered = [{name.lower() for name in names} for names in (one, two)]
-    if len(lowered[0]) != len(one) or len(lowered[1]) != len(two):
-        return gold, answer
-    if len(lowered[0] | lowered[1]) == len(one | two):
+    first, second = ({name.lower() for name in names} for names in (one, two))
+    if len(first) != len(one) or len(second) != len(two) or len(first | second) == len(one | two):
         return gold, answer
     return renamed(gold, str.lower), renamed(answer, str.lower)
 
@@ -316,8 +297,7 @@ def spread(node: Node) -> Node:
         return node
     if len(left.items) != len(right.items):
         return node
-    pairs = zip(left.items, right.items, strict=True)
-    return Listing("bare", tuple(Relation(pair, ("=",)) for pair in pairs))
+    return Listing("bare", tuple(Relation(pair, ("=",)) for pair in zip(left.items, right.items, strict=True)))
 
 
 def both_signs(node: Node) -> Node:
@@ -348,17 +328,6 @@ def _signed(node: Node, *, upper: bool) -> Node:
     if isinstance(node, PlusMinus):
         return parts[0] if node.upper == upper else negated(parts[0])
     return rebuilt(node, parts)
-
-
-def _without_names(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Node]:
-    """`x = 3` as 3 where the other side gives no name; math-verify's rule."""
-    if not options.assignments:
-        return gold, answer
-    if is_equation(answer) and not is_equation(gold) and not is_inequality(gold):
-        return gold, answer.sides[-1]
-    if is_assignment(gold) and not is_equation(answer) and not is_inequality(answer):
-        return gold.sides[-1], answer
-    return gold, answer
 
 
 def is_equation(node: Node) -> TypeGuard[Relation]:
