@@ -413,15 +413,12 @@ class Grammar:
             elif token.value == "!" and self.peek(1).value != "=":
                 self.advance()
                 node = Apply("factorial", (node,))
-            elif token.value in ("%", r"\%"):
+            elif token.value in ("%", r"\%") or (token.kind == "text" and token.value.strip().lower() in PERCENT):
                 self.advance()
                 node = Percent(node)
             elif token.value == r"\degree":
                 self.advance()
                 node = Quantity(node, "degree")
-            elif token.kind == "text" and self.starts_percent(token.value):
-                self.advance()
-                node = Percent(node)
             else:
                 return node
 
@@ -507,27 +504,19 @@ class Grammar:
         self.advance()
         return scale
 
-    @staticmethod
-    def starts_percent(text: str) -> bool:
-        return text.strip().lower() in PERCENT
-
     # Primaries: what stands between operators.
 
     def primary(self) -> Node:
         token = self.advance()
-        match token.kind:
-            case "number":
-                return self.numeral(token.value)
-            case "word":
-                return self.word(token.value)
-            case "text":
-                return self.words(token.value)
-            case "command":
-                return self.command(token.value)
-            case _:
-                return self.sign(token.value)
-
-    def sign(self, value: str) -> Node:
+        value = token.value
+        if token.kind == "number":
+            return self.numeral(value)
+        if token.kind == "word":
+            return self.word(value)
+        if token.kind == "text":
+            return self.words(value)
+        if token.kind == "command":
+            return self.command(value)
         if value in "([":
             return self.bracket(value)
         if value == "{":
@@ -535,26 +524,34 @@ class Grammar:
             self.expect("}")
             return node
         if value == "|":
-            return self.bars("|")
+            self.in_bars += 1
+            node = self.sum()
+            self.in_bars -= 1
+            self.expect("|")
+            return Apply("abs", (node,))
         if value == "-":
             return negated(self.power())
         self.position -= 1
         raise self.unexpected()
 
-    def bars(self, end: str) -> Node:
-        self.in_bars += 1
-        node = self.sum()
-        self.in_bars -= 1
-        self.expect(end)
-        return Apply("abs", (node,))
+    def nested(self) -> Node:
+        """An answer in brackets, whatever bars and braces stand around them."""
+        bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
+        node = self.answer()
+        self.in_bars, self.in_braces = bars, braces
+        return node
+
+    def split(self) -> str:
+        """The first character of the token that stands here; the rest is read again."""
+        token = self.token
+        self.tokens[self.position] = MathToken(token.kind, token.value[1:], token.place + 1, False)
+        return token.value[0]
 
     def bracket(self, opening: str) -> Node:
         """A bracketed expression, a tuple, a list or an interval."""
         if opening == "[" and self.take("]"):
             return NamedSet("empty")
-        bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
-        inside = self.answer()
-        self.in_bars, self.in_braces = bars, braces
+        inside = self.nested()
         closing = self.advance().value
         closing = {r"\rbrack": "]", r"\rparen": ")"}.get(closing, closing)
         if closing not in (")", "]"):
@@ -578,7 +575,12 @@ class Grammar:
             self.advance()
             return recurring(value)
         if self.token.value == r"\overline" and self.before.kind == "number":
-            return self.overlined(value)
+            digits = self.peek(2).value
+            if self.peek(1).value == "{" and digits.isdigit() and self.peek(3).value == "}":
+                self.position += 4
+                whole, _, decimals = value.partition(".")
+                return Number(repeating(whole, decimals, digits))
+            return literal(value)
         if self.token.value == "_" and value.isdigit():
             mark = self.position
             self.advance()
@@ -588,33 +590,18 @@ class Grammar:
             self.position = mark
         return literal(value)
 
-    def overlined(self, value: str) -> Node:
-        mark = self.position
-        self.advance()
-        digits = self.peek(1).value
-        if not (self.token.value == "{" and digits.isdigit() and self.peek(2).value == "}"):
-            self.position = mark
-            return literal(value)
-        self.position += 3
-        whole, _, decimals = value.partition(".")
-        return Number(repeating(whole, decimals, digits))
-
     def digit_or_group(self) -> Node:
         r"""The argument of a command: a group in braces, or the one sign that follows (`\frac12`)."""
         token = self.token
         if token.kind == "number" and len(token.value) > 1 and token.value.isdigit():
-            self.tokens[self.position] = MathToken("number", token.value[1:], token.place + 1, False)
-            return Number(fmpq(int(token.value[0])))
+            return Number(fmpq(int(self.split())))
         if token.value == "{":
             self.advance()
-            bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
-            node = self.answer()
-            self.in_bars, self.in_braces = bars, braces
+            node = self.nested()
             self.expect("}")
             return node
         if token.kind == "word" and len(token.value) > 1 and token.value not in CONSTANTS:
-            self.tokens[self.position] = MathToken("word", token.value[1:], token.place + 1, False)
-            return letter(token.value[0])
+            return letter(self.split())
         return self.primary()
 
     def script(self) -> Node:
@@ -648,9 +635,7 @@ class Grammar:
             raise UnreadableError(f"the word {value!r} at {self.token.place} is no mathematics")
         # The rest is read again: in `xy^2` only y is squared.
         self.position -= 1
-        rest = self.token
-        self.tokens[self.position] = MathToken("word", rest.value[1:], rest.place + 1, False)
-        return letter(value[0])
+        return letter(self.split())
 
     def words(self, value: str) -> Node:
         """What `\\text{…}` holds: a letter, or words."""
@@ -666,29 +651,17 @@ class Grammar:
         if not isinstance(node, Symbol | Constant):
             return node
         name = node.name
-        applied = isinstance(node, Symbol)
-        while True:
-            if self.token.value == "_":
-                self.advance()
-                name = f"{name}_{self.label()}"
-            elif self.token.value in ("'", r"\prime"):
-                self.advance()
-                name += "'"
-            else:
-                break
-        if name == node.name:
-            return self.applied(node) if applied and name in ("f", "g", "h") else node
-        return Symbol(name)
-
-    def applied(self, node: Symbol | Constant) -> Node:
-        """`f(x)`: a function that the text does not define."""
-        if self.token.value != "(" or self.token.spaced:
+        while self.token.value in ("_", "'", r"\prime"):
+            name += f"_{self.label()}" if self.advance().value == "_" else "'"
+        if name != node.name:
+            return Symbol(name)
+        if not isinstance(node, Symbol) or name not in ("f", "g", "h") or self.token.value != "(" or self.token.spaced:
             return node
+        # `f(x)`: a function that the text does not define.
         self.advance()
         inside = self.answer()
         self.expect(")")
-        arguments = inside.items if isinstance(inside, Listing) and inside.kind == "bare" else (inside,)
-        return Apply(f"{node.name}()", arguments)
+        return Apply(f"{name}()", _parts(inside))
 
     def label(self) -> str:
         """A subscript as written."""
@@ -696,8 +669,7 @@ class Grammar:
             token = self.advance()
             if token.kind == "word" and len(token.value) > 1:
                 self.position -= 1
-                self.tokens[self.position] = MathToken("word", token.value[1:], token.place + 1, False)
-                return token.value[0]
+                return self.split()
             return token.value.strip()
         parts: list[str] = []
         while not self.take("}"):
@@ -740,10 +712,6 @@ class Grammar:
         if top in _DIFFERENTIALS:
             raise UnreadableError("a derivative")
         return Quotient(top, self.digit_or_group())
-
-    def binomial(self) -> Node:
-        upper = self.digit_or_group()
-        return Apply("binomial", (upper, self.digit_or_group()))
 
     def root(self) -> Node:
         index: Node = _TWO
@@ -794,9 +762,6 @@ class Grammar:
             self.position += 3
             return self.named(name)
         return self.digit_or_group()
-
-    def operator_name(self) -> Node:
-        return self.named(self.label())
 
     def named(self, name: str) -> Node:
         if len(name) == 1:
@@ -953,15 +918,16 @@ def _only(name: str, arguments: tuple[Node, ...]) -> Node:
 
 _COMMANDS: Final[dict[str, Callable[[Grammar], Node]]] = {
     r"\frac": Grammar.fraction,
-    r"\binom": Grammar.binomial,
-    r"\dbinom": Grammar.binomial,
-    r"\tbinom": Grammar.binomial,
+    **dict.fromkeys(
+        (r"\binom", r"\dbinom", r"\tbinom"),
+        lambda grammar: Apply("binomial", (grammar.digit_or_group(), grammar.digit_or_group())),
+    ),
     r"\sqrt": Grammar.root,
     r"\surd": Grammar.surd,
     r"\{": Grammar.braces,
     r"\lbrace": Grammar.braces,
     r"\langle": Grammar.angles,
     r"\mathbb": Grammar.blackboard,
-    r"\operatorname": Grammar.operator_name,
+    r"\operatorname": lambda grammar: grammar.named(grammar.label()),
     r"\begin": Grammar.environment,
 }
