@@ -5,8 +5,7 @@ from flint import fmpq
 
 from assay.math.balls import NotAlgebraicError, TooLargeError, UndefinedError, ball, bits_to_prove_zero
 from assay.math.exact import proves_equal
-from assay.math.grammar import parsed
-from assay.math.grammar import UnreadableError
+from assay.math.grammar import UnreadableError, parsed
 from assay.math.tree import Node
 
 

@@ -88,7 +88,11 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
         if verdict is not None:
             return verdict
     if one.tree is None or two.tree is None:
-        return Open(gold, two.source, one.tree is not None) if options.symbolic else _unread(one, two)
+        if options.symbolic:
+            return Open(gold, two.source, one.tree is not None)
+        if one.tree is None:
+            return MathVerdict("gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra")
+        return MathVerdict("answer_unparsable", f"the answer: {two.problem}", "algebra")
     finding = _best(one, two, options)
     if finding.equal is not None:
         return MathVerdict("equal" if finding.equal else "different", finding.reason, "algebra")
@@ -105,20 +109,14 @@ def _found(answer: str) -> ParsedAnswer | None:
     None for a text of words in which nothing looks like an answer.
     """
     reading = read(answer)
-    if reading.tree is not None or not _is_longer_text(answer):
+    if reading.tree is not None:
+        return reading
+    words = [word for word in _WORD.findall(answer) if not is_mathematics(word)]
+    is_among_words = len(words) > 1 or (len(words) == 1 and answer.strip().startswith(words[0]))
+    if not is_among_words and not _FORMULA.search(answer.strip().strip("$")):
         return reading
     part = final_answer(answer)
-    if part is None:
-        return None
-    return read(part)
-
-
-def _is_longer_text(text: str) -> bool:
-    """Whether an answer stands somewhere among words or formulas."""
-    if _FORMULA.search(text.strip().strip("$")):
-        return True
-    words = [word for word in _WORD.findall(text) if not is_mathematics(word)]
-    return len(words) > 1 or (len(words) == 1 and text.strip().startswith(words[0]))
+    return None if part is None else read(part)
 
 
 def _best(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equality:
@@ -128,21 +126,14 @@ def _best(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equ
     finding = compare(gold.tree, answer.tree, options)
     if finding.equal:
         return finding
-    for one, two in product((gold.tree, *gold.others), (answer.tree, *answer.others)):
-        if one is gold.tree and two is answer.tree:
-            continue
+    _, *readings = product((gold.tree, *gold.others), (answer.tree, *answer.others))
+    for one, two in readings:
         other = compare(one, two, options)
-        if other.equal or (other.equal is None and finding.equal is False):
+        if other.equal:
+            return other
+        if other.equal is None and finding.equal is False:
             finding = other
-        if finding.equal:
-            break
     return finding
-
-
-def _unread(gold: ParsedAnswer, answer: ParsedAnswer) -> MathVerdict:
-    if gold.tree is None:
-        return MathVerdict("gold_unparsable", f"the gold {shortened(gold.text)!r}: {gold.problem}", "algebra")
-    return MathVerdict("answer_unparsable", f"the answer: {answer.problem}", "algebra")
 
 
 def _attempt(text: str, *, loose: bool = False, grouped: bool = True) -> list[Node]:
@@ -225,13 +216,10 @@ def _with_words_marked(text: str) -> str:
     if leading and leading.end() < len(text):
         text = text[leading.end() :]
     trailing = _TRAILING.search(text)
-    if trailing and _are_words(trailing[1]) and not _SENTENCE.search(text[: trailing.start()]):
+    words = [] if trailing is None else re.findall("[a-zA-Z'-]+", trailing[1])
+    are_words = any(len(word) > 3 for word in words)
+    if any(word.lower() in NO_LABELS or is_mathematics(word) for word in words):
+        are_words = False
+    if trailing and are_words and not _SENTENCE.search(text[: trailing.start()]):
         text = f"{text[: trailing.start()]}\\text{{{trailing[1]}}}"
     return text
-
-
-def _are_words(text: str) -> bool:
-    words = re.findall("[a-zA-Z'-]+", text)
-    if any(word.lower() in NO_LABELS or is_mathematics(word) for word in words):
-        return False
-    return any(len(word) > 3 for word in words)

@@ -91,20 +91,14 @@ def final_answer(text: str) -> str | None:
     for keyword in _KEYWORD.finditer(text):  # noqa: B007 - the last one counts
         pass
     if keyword is not None:
-        found = _first(text[keyword.end() : keyword.end() + 400])
-        if found is not None:
-            return found
-    return _last(text)
-
-
-def _first(text: str) -> str | None:
-    formula, number = _FORMULA.search(text), _NUMBER.search(text)
-    if formula and (not number or formula.start() <= number.start()):
-        return _inside(formula)
-    return number[0] if number else None
-
-
-def _last(text: str) -> str | None:
+        behind = text[keyword.end() : keyword.end() + 400]
+        formula, number = _FORMULA.search(behind), _NUMBER.search(behind)
+        if formula and (not number or formula.start() <= number.start()):
+            inside = next((part for part in formula.groups() if part), None)
+            if inside is not None:
+                return inside
+        elif number:
+            return number[0]
     formulas = _FORMULA.findall(text)
     if formulas:
         return next((part for part in formulas[-1] if part), None)
@@ -112,10 +106,6 @@ def _last(text: str) -> str | None:
     if not numbers or len(_WORD.findall(text, numbers[-1].end())) > 1:
         return None
     return numbers[-1][0]
-
-
-def _inside(match: re.Match[str]) -> str | None:
-    return next((part for part in match.groups() if part), None)
 
 
 LONGEST: Final = 4096
@@ -227,18 +217,10 @@ def _peeled(text: str) -> str:
 def closing(text: str, start: int) -> int:
     """Where the brace that opens at `start` closes; -1 when it never does."""
     depth = 0
-    place = start
-    while place < len(text):
-        character = text[place]
-        if character == "\\":
-            place += 1
-        elif character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth == 0:
-                return place
-        place += 1
+    for match in _BRACE.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if match[0] == "}" and depth == 0:
+            return match.start()
     return -1
 
 
@@ -263,16 +245,9 @@ def without_markup(text: str) -> str:
     if "quad" in text:
         text = _NEXT_STATEMENT.sub(", ", text)
     if "\\" in text or "~" in text:
-        text = _MARKUP.sub(_meant, text)
+        text = _MARKUP.sub(lambda m: r"\frac" if m[0].endswith("frac") else "" if m[0].startswith(r"\!") else " ", text)
         text = _UNIT_FONT.sub(_unit_or_letter, text)
     return _BREAK.sub(" ", text)
-
-
-def _meant(match: re.Match[str]) -> str:
-    found = match[0]
-    if found.endswith("frac"):
-        return r"\frac"
-    return "" if found.startswith(r"\!") else " "
 
 
 def depth_of(text: str) -> int:

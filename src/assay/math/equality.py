@@ -48,26 +48,26 @@ def compare(gold: Node, answer: Node, options: MathOptions) -> Equality:
         return _compare_as_sets(gold, answer, options)
     if isinstance(gold, Listing) or isinstance(answer, Listing):
         return compare_listings(gold, answer, options, parts)
+    if is_assignment(gold) and is_assignment(answer):
+        found = _compare_definitions(gold, answer, options)
+        if found is not None:
+            return found
     if isinstance(gold, Relation) or isinstance(answer, Relation):
-        return _compare_equations(gold, answer, options)
+        return compare_relations(gold, answer)
     return compare_quantities(gold, answer, options)
 
 
 def _compare_words(gold: Node, answer: Node) -> Equality:
     if isinstance(gold, Words) and isinstance(answer, Words):
-        if _bare(gold.text) == _bare(answer.text):
+        one, two = ("".join(filter(str.isalnum, side.text)) for side in (gold, answer))
+        if one == two:
             return Equality(True, f"equal as words: {gold.text}")
         return different(f"different words: {gold.text!r} and {answer.text!r}")
-    words, other = (gold.text, answer) if isinstance(gold, Words) else ("", gold)
-    if isinstance(answer, Words):
-        words = answer.text
-    if isinstance(other, Symbol) and other.name.lower() == words:
-        return Equality(True, f"equal as words: {words}")
-    return different(f"one is words ({words!r}), the other mathematics")
-
-
-def _bare(text: str) -> str:
-    return "".join(character for character in text if character.isalnum())
+    words, other = (gold, answer) if isinstance(gold, Words) else (answer, gold)
+    text = words.text if isinstance(words, Words) else ""
+    if isinstance(other, Symbol) and other.name.lower() == text:
+        return Equality(True, f"equal as words: {text}")
+    return different(f"one is words ({text!r}), the other mathematics")
 
 
 def _compare_as_sets(gold: Node, answer: Node, options: MathOptions) -> Equality:
@@ -81,9 +81,8 @@ def _compare_as_sets(gold: Node, answer: Node, options: MathOptions) -> Equality
             return different("one interval has an end that the other leaves out")
         ends = [compare(gold.low, answer.low, options), compare(gold.high, answer.high, options)]
         return all_of(ends, as_what="intervals")
-    for one, two in ((gold, answer), (answer, gold)):
-        if one == NamedSet("empty") and isinstance(two, Listing | Number):
-            return different("one set is empty")
+    if NamedSet("empty") in (gold, answer) and any(isinstance(side, Listing | Number) for side in (gold, answer)):
+        return different("one set is empty")
     found = compare_sets(gold, answer)
     if found.equal is None and isinstance(gold, Listing) and isinstance(answer, Listing):
         return compare_listings(gold, answer, options, lambda one, two: compare(one, two, options))
@@ -92,19 +91,11 @@ def _compare_as_sets(gold: Node, answer: Node, options: MathOptions) -> Equality
 
 def _as_interval(node: Node, other: Node) -> Node:
     """`(a, b)` beside an interval is one too."""
-    if isinstance(other, Range) and isinstance(node, Listing) and len(node.items) == 2:
-        is_open = node.kind == "round"
-        if is_open or node.kind == "square":
-            return Range(node.items[0], node.items[1], is_open, is_open)
-    return node
-
-
-def _compare_equations(gold: Node, answer: Node, options: MathOptions) -> Equality:
-    if is_assignment(gold) and is_assignment(answer):
-        found = _compare_definitions(gold, answer, options)
-        if found is not None:
-            return found
-    return compare_relations(gold, answer)
+    match node:
+        case Listing("round" | "square" as kind, (low, high)) if isinstance(other, Range):
+            return Range(low, high, kind == "round", kind == "round")
+        case _:
+            return node
 
 
 def _compare_definitions(gold: Relation, answer: Relation, options: MathOptions) -> Equality | None:
@@ -134,10 +125,10 @@ _ONE: Final = Number(fmpq(1))
 
 def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Compare) -> Equality:
     """Tuples in order, sets and bare lists in any order, ratios as ratios."""
-    kinds = {_kind(gold), _kind(answer)}
+    kind, kinds = _kind(gold), {_kind(gold), _kind(answer)}
     if "ratio" in kinds:
         return _compare_ratios(gold, answer, compare)
-    one, two = _items(gold), _items(answer)
+    one, two = (side.items if isinstance(side, Listing) else (side,) for side in (gold, answer))
     if len(one) != len(two):
         if kinds <= {"bare", "set", ""}:
             return _compare_repeated(one, two, compare)
@@ -148,28 +139,15 @@ def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Co
         return different("one interval has its ends, the other has not")
     if len(one) == 2 and kinds == {"square", "bare"} and not (_has_labels(gold) or _has_labels(answer)):
         return undecided("an interval or a list")
-    if _has_order(gold, answer, options):
+    # A tuple keeps its order, unless the gold, or a set, has none.
+    gold_has_none = "set" in kinds or kinds == {"bare"} or (kind == "bare" and not _has_labels(gold))
+    if options.ordered_tuples and not gold_has_none and not kinds.isdisjoint(("round", "square")):
         return all_of(list(map(compare, one, two)), as_what="lists")
     return _compare_unordered(one, two, compare)
 
 
 def _kind(node: Node) -> str:
     return node.kind if isinstance(node, Listing) else ""
-
-
-def _items(node: Node) -> tuple[Node, ...]:
-    """The parts of a list, or the one thing alone."""
-    return node.items if isinstance(node, Listing) else (node,)
-
-
-def _has_order(gold: Node, answer: Node, options: MathOptions) -> bool:
-    """A tuple keeps its order, unless the gold, or a set, has none."""
-    kinds = {_kind(gold), _kind(answer)}
-    if not options.ordered_tuples or "set" in kinds or kinds == {"bare"}:
-        return False
-    if _kind(gold) == "bare" and not _has_labels(gold):
-        return False
-    return "round" in kinds or "square" in kinds
 
 
 def _has_labels(node: Node) -> bool:

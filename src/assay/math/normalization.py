@@ -54,10 +54,6 @@ def plain_number(text: str) -> Plain | None:
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None
-    return _plain(match)
-
-
-def _plain(match: re.Match[str]) -> Plain | None:
     sign, top, bottom, one, two, whole, decimals, under, percent, unit = match.groups()
     if top or one:
         number, below, decimals = int(top or one), int(bottom or two), None
@@ -70,10 +66,9 @@ def _plain(match: re.Match[str]) -> Plain | None:
             below = int(under)
     else:
         return None
+    number = -number if sign == "-" else number
     if below == 0:
         return None
-    if sign == "-":
-        number = -number
     if unit and not SCALES.keys().isdisjoint(_WORDS.findall(unit.lower())):
         return None
     if unit and _PERCENT.search(unit):
@@ -108,13 +103,12 @@ def _numbers(gold: Plain, answer: Plain, options: MathOptions) -> MathVerdict | 
 
 def same_number(gold: Plain, answer: Plain, options: MathOptions) -> bool:
     """Whether two literals are the same number; a whole percentage also equals its bare number."""
-    one, two = (gold.top, gold.bottom), (answer.top, answer.bottom)
-    whole = [number.bottom == 1 and not number.is_decimal for number in (gold, answer)]
+    both = (gold, answer)
+    whole = [number.bottom == 1 and not number.is_decimal for number in both]
     if gold.is_percent != answer.is_percent and all(whole) and gold.top == answer.top:
         return True
-    one = (gold.top, gold.bottom * 100) if gold.is_percent else one
-    two = (answer.top, answer.bottom * 100) if answer.is_percent else two
-    bare = any(is_whole and not n.is_percent for is_whole, n in zip(whole, (gold, answer), strict=True))
+    one, two = ((number.top, number.bottom * (100 if number.is_percent else 1)) for number in both)
+    bare = any(is_whole and not number.is_percent for is_whole, number in zip(whole, both, strict=True))
     is_decimal = (gold.is_decimal or answer.is_decimal) and not bare
     return agree(one, two, is_decimal=is_decimal, options=options)
 
@@ -175,10 +169,8 @@ def rounded(number: tuple[int, int], places: int) -> int:
 def _zeros_behind_the_point(one: tuple[int, int], two: tuple[int, int]) -> int:
     """How many zeros the larger of the two has between its point and its first digit."""
     top, bottom = max((abs(one[0]), one[1]), (abs(two[0]), two[1]), key=lambda n: n[0] / n[1])
-    if top == 0:
-        return 0
     zeros = 0
-    while top * SMALLEST_SHOWN < bottom:
+    while 0 < top * SMALLEST_SHOWN < bottom:
         top *= 10
         zeros += 1
     return zeros

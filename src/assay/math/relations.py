@@ -5,7 +5,8 @@ the other tells two equations apart. Two sets are cut at the same places, the en
 between two places a set holds everything or nothing, so they are equal when they agree at and between all places.
 """
 
-from functools import cmp_to_key
+from functools import cmp_to_key, partial, reduce
+from itertools import groupby
 from typing import Final
 
 from flint import acb, fmpq
@@ -44,7 +45,10 @@ def compare_relations(gold: Node, answer: Node) -> Equality:
     if len(gold.operators) != len(answer.operators):
         return undecided("chains of different lengths")
     for turned in (False, True):
-        candidate = _turned(answer) if turned else answer
+        candidate = answer
+        if turned:
+            operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
+            candidate = Relation(tuple(reversed(answer.sides)), operators)
         if candidate.operators != gold.operators:
             continue
         if len(gold.operators) == 1:
@@ -70,7 +74,7 @@ def _compare_solved(gold: Node, answer: Node) -> Equality:
     form = Form()
     try:
         asked = form.atom("symbol", names.pop())
-        whole = form.value(Sum((gold.sides[0], negated(gold.sides[1]))))
+        whole = form.value(_residual(gold))
         ((atom, _),) = next(iter(asked.top))
         slope = {m: c for m, c in whole.top.items() if any(pair[0] == atom for pair in m)}
         if any((atom, 1) not in monomial for monomial in slope) or not slope:
@@ -87,17 +91,10 @@ def _compare_solved(gold: Node, answer: Node) -> Equality:
     return different("the equation solved gives something else")
 
 
-def _turned(relation: Relation) -> Relation:
-    operators = tuple(_TURNED.get(operator, operator) for operator in reversed(relation.operators))
-    return Relation(tuple(reversed(relation.sides)), operators)
-
-
 def _same_chain(gold: Relation, answer: Relation) -> bool:
-    form = Form()
+    form, sides = Form(), zip(gold.sides, answer.sides, strict=True)
     try:
-        same = all(
-            form.equal(form.value(one), form.value(two)) for one, two in zip(gold.sides, answer.sides, strict=True)
-        )
+        same = all(form.equal(form.value(one), form.value(two)) for one, two in sides)
     except NO_PROOF:
         return False
     return same and not form.assumed_positive
@@ -107,9 +104,7 @@ def _same_line(gold: Relation, answer: Relation) -> Equality:
     """Whether left minus right of one is a constant multiple of that of the other."""
     form = Form()
     try:
-        one = form.value(Sum((gold.sides[0], negated(gold.sides[1]))))
-        two = form.value(Sum((answer.sides[0], negated(answer.sides[1]))))
-        factor = _factor(form, one, two)
+        factor = _factor(form, form.value(_residual(gold)), form.value(_residual(answer)))
     except NO_PROOF as error:
         return undecided(str(error))
     if factor is None or form.assumed_positive:
@@ -171,8 +166,6 @@ def _zero_of(residual: Node, name: str, point: Point) -> acb | None:
 
 _INFINITY: Final = Constant("infinity")
 _MINUS_INFINITY: Final = negated(_INFINITY)
-_REVERSED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
-_ORDER: Final = frozenset(_REVERSED)
 
 
 class NoSetError(ValueError):
@@ -225,13 +218,10 @@ def as_set(node: Node) -> Node:
         case Listing("bare", items, joined):
             if not all(isinstance(item, Relation) for item in items):
                 return Listing("set", items)
-            sets = [as_set(item) for item in items]
-            result = sets[0]
-            for other in sets[1:]:
-                result = SetOperation("union" if joined == "or" else "intersection", result, other)
-            return result
-        case Relation():
-            return _chain(node)
+            operator = "union" if joined == "or" else "intersection"
+            return reduce(partial(SetOperation, operator), map(as_set, items))
+        case Relation(sides, operators):  # what satisfies every link of the chain
+            return reduce(partial(SetOperation, "intersection"), map(_solved, sides, operators, sides[1:]))
         case Sum((left, Product((Number(value), right)))) if value == -1 and is_set(left):
             return SetOperation("difference", as_set(left), as_set(right))
         case Number() | Sum() | Product():
@@ -240,23 +230,13 @@ def as_set(node: Node) -> Node:
             raise NoSetError(f"{type(node).__name__} is no set of real numbers")
 
 
-def _chain(relation: Relation) -> Node:
-    """A chain of relations in one variable, as what satisfies all of them."""
-    result: Node = NamedSet("R")
-    for place, operator in enumerate(relation.operators):
-        left, right = relation.sides[place], relation.sides[place + 1]
-        piece = _solved(left, operator, right)
-        result = piece if result == NamedSet("R") else SetOperation("intersection", result, piece)
-    return result
-
-
 def _solved(left: Node, operator: str, right: Node) -> Node:
     if operator == "in":
         return as_set(right)
-    if operator not in _ORDER:
+    if operator not in _TURNED:
         raise NoSetError(f"{operator} is no order")
     if symbols_of(right) and not symbols_of(left):
-        left, right, operator = right, left, _REVERSED[operator]
+        left, right, operator = right, left, _TURNED[operator]
     if not isinstance(left, Symbol) or symbols_of(right):
         left, right, operator = _isolated(left, right, operator)
     match operator:
@@ -288,7 +268,7 @@ def _isolated(left: Node, right: Node, operator: str) -> tuple[Node, Node, str]:
     if slope == 0 or form.assumed_positive:
         raise NoSetError("the relation is not plainly linear")
     name = next(iter(symbols_of(left) | symbols_of(right)))
-    return Symbol(name), Number(-shift / slope), operator if slope > 0 else _REVERSED[operator]
+    return Symbol(name), Number(-shift / slope), operator if slope > 0 else _TURNED[operator]
 
 
 def _ends(node: Node) -> list[Node]:
@@ -307,11 +287,7 @@ def _ordered(ends: list[Node]) -> list[Node]:
     """The ends in order, equal ones once."""
     if len(ends) > 60:
         raise NoSetError("too many pieces")
-    places: list[Node] = []
-    for end in sorted(ends, key=cmp_to_key(_order)):
-        if not places or _order(places[-1], end):
-            places.append(end)
-    return places
+    return [next(same) for _, same in groupby(sorted(ends, key=cmp_to_key(_order)), cmp_to_key(_order))]
 
 
 def _order(one: Node, two: Node) -> int:
@@ -322,10 +298,8 @@ def _order(one: Node, two: Node) -> int:
     first, second = ball(one, {}, 128), ball(two, {}, 128)
     if not (is_real(first) and is_real(second)):
         raise NoSetError("an end is no real number")
-    if first.real < second.real:
-        return -1
-    if first.real > second.real:
-        return 1
+    if first.real < second.real or first.real > second.real:
+        return -1 if first.real < second.real else 1
     if compare_constants(one, two, DEFAULT).equal:
         return 0
     raise NoSetError("two ends are too near to each other")
@@ -346,11 +320,8 @@ def _pieces(node: Node, places: list[Node]) -> tuple[bool, ...]:
             return tuple(start <= piece <= end for piece in range(size))
         case SetOperation(operator, left, right):
             pairs = zip(_pieces(left, places), _pieces(right, places), strict=True)
-            if operator == "union":
-                return tuple(a or b for a, b in pairs)
-            if operator == "intersection":
-                return tuple(a and b for a, b in pairs)
-            return tuple(a and not b for a, b in pairs)
+            joined = {"union": bool.__or__, "intersection": bool.__and__, "difference": bool.__gt__}[operator]
+            return tuple(joined(*pair) for pair in pairs)
         case _:
             raise NoSetError("no set")
 

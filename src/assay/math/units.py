@@ -80,26 +80,28 @@ def unit_of(text: str) -> Unit | None:
     powers: Counter[str] = Counter()
     factor, sign, pending = fmpq(1), 1, 1
     last: tuple[str, fmpq] | None = None
+
+    def measured(unit: tuple[str, fmpq], power: int) -> fmpq:
+        """Count a power of a unit, and give its factor."""
+        powers[unit[0]] += sign * power
+        return unit[1] ** (sign * power)
+
     for piece in _PIECE.findall(text.replace(" per ", "/")):
         if piece[0] == "^" and last is not None:
-            extra = int(piece.strip("^{}")) - 1
-            powers[last[0]] += sign * extra
-            factor *= last[1] ** (sign * extra)
+            factor *= measured(last, int(piece.strip("^{}")) - 1)
         elif piece == "/":
             sign = -1
         elif piece.lower() in _WORDS_OF_SHAPE:
             shape = _WORDS_OF_SHAPE[piece.lower()]
             if piece.lower().endswith("d") and last is not None:
-                powers[last[0]] += sign * (shape - 1)
-                factor *= last[1] ** (sign * (shape - 1))
+                factor *= measured(last, shape - 1)
             else:
                 pending = shape
         elif piece.isalpha() or piece == "¢":
             last = UNITS.get(piece) or UNITS.get(piece.lower())
             if last is None:
                 return None
-            powers[last[0]] += sign * pending
-            factor *= last[1] ** (sign * pending)
+            factor *= measured(last, pending)
             pending = 1
     if last is None:
         return None

@@ -98,12 +98,17 @@ def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Equalit
     one, two = rational_of(gold), rational_of(answer)
     is_decimal = _is_decimal(gold, answer)
     if one is not None and two is not None:
-        same = agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options)
-        if same:
+        if agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options):
             return Equality(True, f"equal as numbers: {_short(one)}")
         return different(f"different numbers: {_short(one)} and {_short(two)}")
     if holds(gold, _INFINITY) or holds(answer, _INFINITY):
-        return _infinite(gold, answer)
+        # Infinities are equal when their signs are; no number is infinite.
+        signs = [_sign_of_infinity(side) for side in (gold, answer)]
+        if None in signs:
+            return undecided("arithmetic with infinity")
+        if signs[0] == signs[1]:
+            return Equality(True, "equal: both infinite")
+        return different("one is infinite and the other is not, or with another sign")
     if _divides_by_zero(gold) != _divides_by_zero(answer):
         return different("only one has a value: the other divides by 0")
     try:
@@ -130,19 +135,14 @@ def _is_whole(node: Node) -> bool:
 
 
 def _by_value(gold: Node, answer: Node, options: MathOptions, *, is_decimal: bool) -> Equality:
-    one, two = ball(gold, {}, _PRECISIONS[0]), ball(answer, {}, _PRECISIONS[0])
-    if not one.overlaps(two):
-        if _near(one, two, options, is_decimal=is_decimal):
-            return Equality(True, f"equal as numbers: {shown(two)}")
-        return different(f"different numbers: {shown(one)} and {shown(two)}")
-    if proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer):
-        return Equality(True, f"equal as numbers: {shown(two)}")
-    for precision in _PRECISIONS[1:]:
+    for precision in _PRECISIONS:
         one, two = ball(gold, {}, precision), ball(answer, {}, precision)
         if not one.overlaps(two):
             if _near(one, two, options, is_decimal=is_decimal):
                 return Equality(True, f"equal as numbers: {shown(two)}")
             return different(f"different numbers: {shown(one)} and {shown(two)}")
+        if precision == _PRECISIONS[0] and (proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer)):
+            return Equality(True, f"equal as numbers: {shown(two)}")
     return undecided(f"equal to {_PRECISIONS[-1]} bits, and no proof")
 
 
@@ -160,8 +160,7 @@ def _near(one: acb, two: acb, options: MathOptions, *, is_decimal: bool) -> bool
     """Whether two values agree as far as a decimal, or the tolerance asked for, can tell."""
     if not (is_decimal or options.tolerance) or not (is_real(one) and is_real(two)):
         return False
-    first, second = _middle(one), _middle(two)
-    return agree(_pair(first), _pair(second), is_decimal=is_decimal, options=options)
+    return agree(_pair(_middle(one)), _pair(_middle(two)), is_decimal=is_decimal, options=options)
 
 
 def _middle(value: acb) -> fmpq:
@@ -175,9 +174,9 @@ def _middle(value: acb) -> fmpq:
 def _is_decimal(gold: Node, answer: Node) -> bool:
     """Whether the rule for decimals holds: one is written as a decimal, and none is a whole number."""
     sides = [side.value if isinstance(side, Percent) else side for side in (gold, answer)]
-    literals = [side for side in sides if isinstance(side, Number)]
-    bare = _is_whole(gold) or _is_whole(answer)
-    return any(literal.decimal for literal in literals) and not bare
+    return any(isinstance(side, Number) and side.decimal for side in sides) and not (
+        _is_whole(gold) or _is_whole(answer)
+    )
 
 
 def rational_of(node: Node) -> fmpq | None:
@@ -205,16 +204,6 @@ def rational_of(node: Node) -> fmpq | None:
             return below ** int(above.p)
         case _:
             return None
-
-
-def _infinite(gold: Node, answer: Node) -> Equality:
-    """Infinities are equal when their signs are; no number is infinite."""
-    signs = [_sign_of_infinity(side) for side in (gold, answer)]
-    if None in signs:
-        return undecided("arithmetic with infinity")
-    if signs[0] == signs[1]:
-        return Equality(True, "equal: both infinite")
-    return different("one is infinite and the other is not, or with another sign")
 
 
 def _sign_of_infinity(node: Node) -> int | None:
@@ -246,10 +235,10 @@ def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equali
     """Values with their units: converted where both are known, ignored where one has none."""
     if isinstance(gold, Based) or isinstance(answer, Based):
         return _compare_based(gold, answer, options)
-    one, two = _unit(gold), _unit(answer)
+    one, left = (gold.unit, gold.value) if isinstance(gold, Quantity) else (None, gold)
+    two, right = (answer.unit, answer.value) if isinstance(answer, Quantity) else (None, answer)
     if one is None and two is None:
         return compare_values(gold, answer, options)
-    left, right = _value(gold), _value(answer)
     if not options.units and one != two:
         return different("only one has a unit, or the units differ")
     if one is not None and two is not None and one != two:
@@ -261,14 +250,6 @@ def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equali
     return compare_values(left, right, options)
 
 
-def _unit(node: Node) -> str | None:
-    return node.unit if isinstance(node, Quantity) else None
-
-
-def _value(node: Node) -> Node:
-    return node.value if isinstance(node, Quantity) else node
-
-
 def _compare_converted(one: tuple[Node, str], two: tuple[Node, str], options: MathOptions) -> Equality:
     (left, unit), (right, other) = one, two
     first, second = unit_of(unit), unit_of(other)
@@ -278,9 +259,8 @@ def _compare_converted(one: tuple[Node, str], two: tuple[Node, str], options: Ma
         return compare_values(left, right, options)
     if first.dimensions != second.dimensions:
         return different(f"different units: {unit} and {other}")
-    if first.factor == second.factor:
-        return compare_values(left, right, options)
-    left, right = Product((left, Number(first.factor))), Product((right, Number(second.factor)))
+    if first.factor != second.factor:
+        left, right = Product((left, Number(first.factor))), Product((right, Number(second.factor)))
     return compare_values(left, right, options)
 
 
