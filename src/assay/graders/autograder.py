@@ -65,14 +65,14 @@ class Autograder(ABC):
     length_penalty: LengthPenalty | None = None
     judges_whole: bool = False
     """Whether it asks for one number for all criteria, and not for an answer to each."""
-    _own_steps: ClassVar[frozenset[str]] = frozenset()
-    """Which of `judge`, `aggregate` and `grade` the class has in place of the ones in this module."""
+    _own: ClassVar[frozenset[str]] = frozenset()
+    """Which steps the class has in place of the ones in this module; `formula` for one that adds up itself."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # Steps may be replaced in any class, a shipped grader's too; what a subclass wrote is used then.
-        steps = ("judge", "aggregate", "grade")
-        cls._own_steps = frozenset(s for s in steps if getattr(cls, s).__module__ != __name__)
+        own = {step for step in ("judge", "aggregate", "grade") if getattr(cls, step).__module__ != __name__}
+        cls._own = frozenset(own | {"formula"} if own & {"aggregate", "grade"} else own)
 
     def __init__(self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None) -> None:
         """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
@@ -97,7 +97,7 @@ class Autograder(ABC):
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
         _, text = view_of(to_grade)
         results = await self.judge(text, rubric, query)
-        if "aggregate" in self._own_steps:
+        if "aggregate" in self._own:
             report = await self.aggregate(results, normalize=self.normalize)
         else:
             report = self.report_of(read_answers(results, rubric, self.scale), rubric)
@@ -108,14 +108,13 @@ class Autograder(ABC):
     ) -> JudgeAnswer:
         """What a rubric calls: one `Score` a criterion, or one report for the whole.
 
-        With a formula of its own or a length penalty a grader adds up itself, so it answers with
-        a report. `on_error` is for graders that make several calls: whether one of them may fail
-        alone. Whatever is raised from here fails every criterion.
+        With a formula of its own or a length penalty a grader answers with a report. `on_error` says whether one
+        of several calls may fail alone. Whatever is raised from here fails every criterion.
         """
-        if self._has_formula:
+        if "formula" in self._own:
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
         # A subclass with a `judge` of its own gets whole results only, or an exception.
-        ask = Autograder.ask if "judge" in self._own_steps else type(self).ask
+        ask = Autograder.ask if "judge" in self._own else type(self).ask
         answer = await ask(self, to_grade, criteria, query, on_error)
         if self.length_penalty is None:
             return answer
@@ -145,13 +144,9 @@ class Autograder(ABC):
         return ()
 
     @property
-    def _has_formula(self) -> bool:
-        return not self._own_steps.isdisjoint(("aggregate", "grade"))
-
-    @property
     def gives_whole(self) -> bool:
         """Whether a rubric gets one number from it: it asks for one, or has a formula of its own."""
-        return self.judges_whole or self._has_formula
+        return self.judges_whole or "formula" in self._own
 
     @property
     def scale(self) -> Scale | None:

@@ -222,12 +222,12 @@ class _Questions:
         """Whether no open answer can change the result. Values outside of 0 to 1 decide nothing."""
         if any(not 0 <= (score.value or 0.0) <= 1 for score in known.values()):
             return False
-        reports = [self._aggregated(known, case) for case in self._cases]
-        if self._threshold is not None:
-            return len({(self._passes(report), report.scored) for report in reports}) == 1
-        numbers = {(_rounded(r.score), _rounded(r.raw_score), bool(r.vetoed_by)) for r in reports}
-        return len(numbers) == 1
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 9)
+        results: set[tuple[Any, ...]] = set()
+        for case in self._cases:
+            report = self._aggregated(known, case)
+            if self._threshold is None:
+                numbers = [None if number is None else round(number, 9) for number in (report.score, report.raw_score)]
+                results.add((*numbers, bool(report.vetoed_by)))
+            else:
+                results.add((self._passes(report), report.scored))
+        return len(results) == 1

@@ -149,13 +149,13 @@ _VERSION = re.compile(r"<!-- version (\d+) -->\s*")
 def _prompt_file(name: str, home: str) -> str:
     from importlib.resources import files  # slow to load, and only judged rubrics need it
 
-    return files(home).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
+    return files(home).joinpath("prompts", name).read_text(encoding="utf-8")
 
 
 @cache
 def system_prompt(name: str, home: str = "assay.graders") -> str:
     """The system prompt in `prompts/` of a package, as prose."""
-    return _VERSION.sub("", _prompt_file(name, home), count=1).strip()
+    return _VERSION.sub("", _prompt_file(f"{name}.md", home), count=1).strip()
 
 
 @cache
@@ -164,7 +164,7 @@ def prompt_version(name: str, home: str = "assay.graders") -> str:
 
     The number stands in the first line of the file, and goes up with every change of its words.
     """
-    version = _VERSION.match(_prompt_file(name, home))
+    version = _VERSION.match(_prompt_file(f"{name}.md", home))
     assert version is not None, f"prompts/{name}.md does not open with its version"
     return f"{name}/{version.group(1)}"
 
@@ -290,28 +290,11 @@ LONGEST = 100
 
 _SECTION_TAG = re.compile(rf"</?(?:{'|'.join(SECTIONS)})>", re.IGNORECASE)
 
-# As they stand once case, marks and blanks are taken off; each announces an answer and gives none.
-_ANNOUNCEMENTS = frozenset(
-    """
-    thought process|my thought process|thinking process|reasoning|my reasoning|reasoning process
-    solution|the solution|my solution|here is the solution|heres the solution|solution process
-    answer|the answer|my answer|final answer|the final answer|my final answer|the answer is
-    the final answer is|here is the answer|heres the answer|here is my answer|answer is
-    explanation|here is my explanation|analysis|here is my analysis|step by step|step 1|conclusion
-    lets solve this|lets solve this step by step|lets solve this problem step by step
-    lets solve the problem step by step|let us solve this problem step by step|lets think step by step
-    lets think about this step by step|let us think step by step|lets break this down
-    lets break it down step by step|let me think|let me think step by step|let me solve this step by step
-    to solve this problem|to solve this problem we need to|we need to solve this problem
-    解|解答|答案|回答|解説|解析|かいせつ|解题过程|思考过程|让我们一步一步思考|让我们一步步解决这个问题
-    풀이|정답|답|해설|ответ|решение|ход мыслей|давайте решим это шаг за шагом
-    respuesta|la respuesta|solución|la respuesta es|solucion|resolvamos este problema paso a paso
-    réponse|la réponse est|solution étape par étape|antwort|die antwort|die antwort ist|lösung
-    lösungsweg|gedankengang|schritt für schritt|risposta|la risposta è|soluzione|resposta|solução
-    """.replace("\n", "|")
-    .replace("  ", "")
-    .split("|")
-) - {""}
+
+@cache
+def _announcements() -> frozenset[str]:
+    """What announces an answer and gives none, as it stands once case, marks and blanks are taken off."""
+    return frozenset(_prompt_file("announcements.txt", "assay.graders").replace("\n", "|").split("|")) - {""}
 
 
 def degenerate(text: str) -> str | None:
@@ -334,6 +317,6 @@ def degenerate(text: str) -> str | None:
         return "no word or number in it"
     if len(bare) <= LONGEST:
         plain = unicodedata.normalize("NFKC", bare).casefold().replace("'", "").replace("’", "")
-        if " ".join(re.findall(r"\w+", plain.replace("_", " "))) in _ANNOUNCEMENTS:
+        if " ".join(re.findall(r"\w+", plain.replace("_", " "))) in _announcements():
             return "it announces an answer and gives none"
     return None

@@ -164,9 +164,6 @@ class ModelGrader(Grader, Generic[Generate]):
 
         return value_of(reply)
 
-    def _foregone(self, to_grade: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
-        return foregone(to_grade, criteria) if self.degenerate == "lowest" else {}
-
 
 class _BatchGrader(ModelGrader[Generate]):
     """Asks about `size` criteria a call, the calls side by side. A call that fails fails its batch."""
@@ -175,7 +172,7 @@ class _BatchGrader(ModelGrader[Generate]):
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
         """One score a criterion; the first failure is raised, and ends the rest, on request."""
-        known = self._foregone(to_grade, criteria)
+        known = foregone(to_grade, criteria) if self.degenerate == "lowest" else {}
         scores = [known.get(place, UNASKED) for place in range(len(criteria))]
         cut = [[place for place in batch if place not in known] for batch in _batches(len(criteria), self.size)]
         calls = [places for places in cut if places]
@@ -199,7 +196,11 @@ class _BatchGrader(ModelGrader[Generate]):
                     scores[place] = score
 
         ahead = 0
-        if self._warms(opened, len(calls)):
+        # One call goes ahead of the rest, so that the endpoint has read the response when those come.
+        warm = self.warm if self.size == 1 and self.generate_fn is None and len(calls) > 1 else False
+        if warm is None:
+            warm = len(opened[1]["content"]) >= WORTH and keeps_prefixes(self.model.id)
+        if warm:
             model, following = self.model, len(calls) - 1
             begins = _opening_key(model, opened)
             # Or so many texts would be begun meanwhile that those calls come all at once.
@@ -213,12 +214,6 @@ class _BatchGrader(ModelGrader[Generate]):
                 announce(model, -following)
         await walk_together(lambda numbers: walk(ahead + n for n in numbers), len(calls) - ahead)
         return scores
-
-    def _warms(self, opened: tuple[Message, Message], calls: int) -> bool:
-        """Whether one call goes ahead of the rest, so that the endpoint has read the response when those come."""
-        if self.size != 1 or self.generate_fn is not None or calls < 2 or self.warm is False:
-            return False
-        return self.warm or (len(opened[1]["content"]) >= WORTH and keeps_prefixes(self.model.id))
 
     async def _scores(self, opened: tuple[Message, Message], batch: Sequence[Criterion]) -> list[Score]:
         """What one call says about its criteria."""
@@ -336,7 +331,7 @@ class RubricAsJudgeGrader(ModelGrader[verdicts.RubricAsJudgeGenerateFn]):
         """One report for the whole; no call is made when there are no criteria."""
         if not criteria:
             return EvaluationReport(scale=self.scale or "unit")
-        known = self._foregone(to_grade, criteria)
+        known = foregone(to_grade, criteria) if self.degenerate == "lowest" else {}
         if len(known) == len(criteria):
             # One number weighs the faults against the rest, so it is foregone for all criteria or for none.
             return as_whole(EvaluationReport(0.0, reason=known[0].reason), criteria, self.scale)
