@@ -18,9 +18,9 @@ import sys
 import tempfile
 import threading
 import weakref
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
 
 from assay.errors import AssayError, MissingExtraError, Refused
 from assay.local.weights import weights_file
@@ -40,7 +40,7 @@ TOKENS_AT_ONCE = 128
 STOP_SECONDS = 10.0
 
 
-class LocalServer:
+class LocalServer(AbstractContextManager["LocalServer"]):
     """Starts when made; `url` is where to ask it. Threads and memory are freed by `close`."""
 
     def __init__(
@@ -97,9 +97,6 @@ class LocalServer:
         # The engine stops when its last reference is gone.
         self._server = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *raised: object) -> None:
         self.close()
 
@@ -140,13 +137,6 @@ class LocalProcess:
         """Where it answers; empty while it does not run."""
         return self._url if self.pid is not None else ""
 
-    def start(self) -> str:
-        """Where it answers, once it does. Waits while the model loads: call it off the loop."""
-        with self._lock:
-            if not self.url:
-                self._url = self._started()
-            return self._url
-
     def stop(self) -> None:
         """End it. A later `start` starts another."""
         with self._lock:
@@ -166,8 +156,15 @@ class LocalProcess:
             process.kill()
             process.wait()
 
+    def start(self) -> str:
+        """Where it answers, once it does. Waits while the model loads: call it off the loop."""
+        with self._lock:
+            if not self.url:
+                self._end()
+                self._url = self._started()
+            return self._url
+
     def _started(self) -> str:
-        self._end()
         command = [sys.executable, "-m", "assay.local.llama_server", "--until-eof", *self._arguments]
         # Threads that spin while they wait bring the engine to a crawl on a busy machine.
         environment = os.environ | {"ASSAY_LOCAL_KEY": self.key, "OMP_WAIT_POLICY": "passive"}

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,7 +100,10 @@ def weights_file(source: str) -> tuple[str, Path]:
         return pulled
     if wanted in KNOWN:
         weights = KNOWN[wanted]
-        for path in _places(weights):
+        # Looked for and not imported: the package wants others that are not installed.
+        spec = find_spec(weights.package.partition("==")[0].replace("-", "_")) if weights.package else None
+        folders = [models_folder(), *map(Path, (spec.submodule_search_locations if spec else None) or ())]
+        for path in [folder / weights.file for folder in folders]:
             if path.is_file() and path.stat().st_size == weights.size:
                 return wanted, path
         ways = f"assay models pull {weights.name}"
@@ -130,16 +133,6 @@ def fingerprint(path: Path) -> str:
         file.seek(max(0, size - _MEGABYTE))
         end = file.read()
     return hashlib.sha256(b"%d:" % size + start + end).hexdigest()[:12]
-
-
-def _places(weights: Weights) -> Iterator[Path]:
-    yield models_folder() / weights.file
-    if weights.package:
-        module = weights.package.partition("==")[0].replace("-", "_")
-        # Looked for and not imported: the package wants others that are not installed.
-        spec = find_spec(module)
-        for place in (spec.submodule_search_locations if spec else None) or ():
-            yield Path(place) / weights.file
 
 
 def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:

@@ -74,9 +74,7 @@ class MathRubric(Rubric):
             warn_from=self.HARD_TIMEOUT_SECONDS,
             **asdict(rules),
         )
-        self.max_workers = max_workers
-        self.timeout_seconds = timeout_seconds
-        self._strict = strict
+        self.max_workers, self.timeout_seconds, self._strict = max_workers, timeout_seconds, strict
         super().__init__(funcs, weights, parser, **rubric)
         # A subclass may have its own idea of a correct answer, and a file may hold ours already.
         own = type(self).correct_answer is MathRubric.correct_answer
@@ -90,10 +88,7 @@ class MathRubric(Rubric):
 
     @cached_property
     def executor(self) -> "WorkerExecutor":
-        """The worker processes that all rubrics share, for functions of your own.
-
-        At most `max_workers` of them run at once, each for `timeout_seconds` of work.
-        """
+        """The worker processes that all rubrics share, for functions of your own, within this rubric's limits."""
         return WorkerExecutor(self.max_workers, self._check.timeout_seconds)
 
     async def correct_answer(self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any) -> float:

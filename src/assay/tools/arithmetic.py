@@ -42,7 +42,7 @@ def calculator(expression: str) -> str:
             return str(_evaluated(tree))
         values = [_evaluated(side) for side in (tree.left, *tree.comparators)]
         pairs = zip(tree.ops, values, values[1:], strict=False)
-        return str(all(_COMPARISONS[type(sign)](left, right) for sign, left, right in pairs))
+        return str(all(_SIGNS[type(sign)](left, right) for sign, left, right in pairs))
     except ZeroDivisionError:
         return failure("division by zero")
     except OverflowError:
@@ -121,7 +121,7 @@ def _parts(node: ast.expr) -> Sequence[ast.expr]:
             return ()
         case ast.UnaryOp(operand=operand):
             return (operand,)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
             return left, right
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             _, fewest, most = _FUNCTIONS[name]
@@ -156,7 +156,7 @@ def _applied(node: ast.expr, values: Sequence[Number]) -> Any:
         case ast.UnaryOp(op=ast.USub()):
             return -values[0]
         case ast.BinOp(op=op):
-            return _OPERATORS[type(op)](*values)
+            return _SIGNS[type(op)](*values)
         case ast.Call(func=ast.Name(id=name)):
             try:
                 return _FUNCTIONS[name][0](*values)
@@ -213,7 +213,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int, int]]] = {
     )},
 }  # fmt: skip
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_SIGNS: dict[type[ast.operator] | type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -221,9 +221,6 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: lambda left, right: left // right,
     ast.Mod: operator.mod,
     ast.Pow: _power,
-}
-
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
