@@ -199,7 +199,7 @@ class ShardedRun:
             if path.suffix == ".jsonl" and int(name) not in done:
                 place = self._scratch / name
                 place.mkdir(exist_ok=True)
-                path.replace(Folder.of(place).rollouts)
+                path.replace(Folder(place).rollouts)
             else:
                 path.unlink()
 

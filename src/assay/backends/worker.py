@@ -184,7 +184,7 @@ async def _score(job: Job, task: Task) -> ShardResult:
         stack.enter_context(counting_in(ledger))
         if job.may_ask:
             stack.enter_context(closing(SpendingLog(part.with_suffix(".spending"), ledger)))
-        rows = Folder.of(scratch).rollouts
+        rows = Folder(scratch).rollouts
         rubric, grader = job.made()
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
         with logging_once(), PartSink(rows, RunAbout.from_dict(job.about).criteria, tally, watch) as sink:
@@ -259,11 +259,11 @@ def _scratch(folder: Path, name: str) -> Generator[Path]:
     place = folder / "scratch" / name
     place.mkdir(parents=True, exist_ok=True)
     try:
-        lock = Lock(Folder.of(place).lock)
+        lock = Lock(Folder(place).lock)
     except RunError:
         place = place.with_name(f"{name}-{secrets.token_hex(4)}")
         place.mkdir()
-        lock = Lock(Folder.of(place).lock)
+        lock = Lock(Folder(place).lock)
     with closing(lock):
         yield place
 

@@ -379,7 +379,7 @@ class Runner:
             self.printer.end(summary)
             low = self.printer.low
         if folder is not None and (self.printer is None or self.display.format in FOR_PEOPLE):
-            about = self.about if self.about and self.printer else RunAbout.saved(Folder.of(folder))
+            about = self.about if self.about and self.printer else RunAbout.saved(Folder(folder))
             format = saved_format(folder, about, self.display)
             format.begin(summary)
             if self.display.format not in FOR_PEOPLE:
@@ -411,7 +411,7 @@ def _resumes(output: OutputOptions) -> bool:
         return False
     if not output.folder:
         raise click.UsageError("--output is empty: name a folder")
-    folder = Folder.of(output.folder)
+    folder = Folder(output.folder)
     if not output.resume and folder.has_rows and folder.run_json.exists():
         raise click.UsageError(
             f"{output.folder} holds a run already: give --resume to go on with it, or name another folder"

@@ -112,7 +112,7 @@ def command(
         make = Making(rubrics, rubric if is_file else None, judging, rows.have_rubrics)
         return runner.run(_by_workers(given, make, workers, runner), None, by_workers=True)
     if output.folder is not None and output.resume:
-        run = Folder.of(output.folder)
+        run = Folder(output.folder)
         if (run.path / "manifest.jsonl").exists() and not run.has_rows:
             # One process would begin it anew.
             raise click.UsageError(f"{output.folder} is in shards: go on with it by --backend")
@@ -146,7 +146,7 @@ def _is_run(given: InputOptions) -> bool:
         return False
     folder = Path(given.data)
     # A folder without a table in it is a run that lacks something, or not what was meant.
-    return folder.is_dir() and (Folder.of(folder).run_json.exists() or not tables_in(folder))
+    return folder.is_dir() and (Folder(folder).run_json.exists() or not tables_in(folder))
 
 
 class Rows:

@@ -1,8 +1,8 @@
 from assay.envs.base_env import Environment as Environment
+from assay.envs.base_env import cleanup as cleanup
+from assay.envs.base_env import stop as stop
+from assay.envs.base_env import teardown as teardown
 from assay.envs.evaluate import Options as Options
-from assay.envs.hooks import cleanup as cleanup
-from assay.envs.hooks import stop as stop
-from assay.envs.hooks import teardown as teardown
 from assay.envs.multi_turn import MultiTurnEnv as MultiTurnEnv
 from assay.envs.multi_turn import SingleTurnEnv as SingleTurnEnv
 from assay.envs.results import Evaluation as Evaluation

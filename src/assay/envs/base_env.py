@@ -1,16 +1,28 @@
-"""Environment holds examples to ask a model about, and a rubric to score what it makes of them."""
+"""Environment holds examples to ask a model about, and a rubric to score what it makes of them.
 
+class Game(MultiTurnEnv):
+    @stop                       # ends the rollout when it is true
+    def solved(self, state): ...
+
+    @cleanup                    # after each rollout, whatever became of it
+    def close_board(self, state): ...
+
+    @teardown(priority=10)      # when the environment is closed; higher priorities go first
+    def stop_server(self): ...
+"""
+
+import atexit
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from assay.concurrency import FAILURES, is_stop, run_sync
-from assay.envs.dataset import Asking, DataSets, Example, copied, in_turn, messages_of, some, taken
+from assay.envs.dataset import Asking, Example, copied, examples_of, first_of, in_turn, messages_of
 from assay.envs.evaluate import Options, Settings, carry_out
-from assay.envs.hooks import Closing, awaited, hooks_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Evaluation, Results
 from assay.errors import RubricError
@@ -21,6 +33,43 @@ from assay.redaction import logger_of
 from assay.rubric import Rubric, RubricGroup
 from assay.types import Message, Messages, State
 from assay.wording import described, short_repr
+
+Moment: TypeAlias = Literal["stop", "cleanup", "teardown"]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+logger = logger_of("assay")
+
+
+class Marker(Protocol):
+    """A decorator that marks a method for one moment, with or without a priority."""
+
+    @overload
+    def __call__(self, method: Method, /) -> Method: ...
+    @overload
+    def __call__(self, method: None = None, /, *, priority: int = 0) -> Callable[[Method], Method]: ...
+
+
+def _marker(moment: Moment, purpose: str) -> Marker:
+    def mark(method: Any = None, /, *, priority: int = 0) -> Any:
+        def marked(method: Any) -> Any:
+            setattr(method, moment, True)
+            setattr(method, f"{moment}_priority", priority)
+            return method
+
+        return marked if method is None else marked(method)
+
+    mark.__name__, mark.__doc__ = moment, purpose
+    return cast("Marker", mark)
+
+
+stop = _marker("stop", "Mark a method of `state` that says whether a rollout is over.")
+cleanup = _marker("cleanup", "Mark a method of `state` that tidies up after a rollout.")
+teardown = _marker("teardown", "Mark a method that frees what the environment holds.")
+
+
+async def awaited(value: Any) -> Any:
+    """The value, waited for when it is not there yet."""
+    return await value if inspect.isawaitable(value) else value
 
 
 class Given(TypedDict, total=False):
@@ -40,40 +89,18 @@ class Given(TypedDict, total=False):
     """Its name, and the task of examples that name none."""
 
 
-def begun(example: Mapping[str, Any], under_test: ModelUnderTest) -> State:
-    """A state of its own for one rollout: nothing that happens to it reaches the example."""
-    return State(
-        input=copied(dict(example)),
-        client=under_test,
-        model=under_test.name,
-        sampling_args=under_test.sampling_args,
-        completion=None,
-        trajectory=[],
-        trajectory_id=uuid4().hex,
-        responses=[],
-        turn=0,
-        is_completed=False,
-        is_truncated=False,
-        stop_condition=None,
-        reward=None,
-        metrics=None,
-        error=None,
-        final_env_response=None,
-        timing={"start_time": time.time(), "generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
-    )
-
-
-logger = logger_of("assay")
-
-
-class Environment(Closing, ABC):
+class Environment(ABC):
     """Examples, how they are asked, and how the answers are scored.
 
-    A subclass says in `rollout` how one goes; `SingleTurnEnv`, `MultiTurnEnv` and `ToolEnv` do.
+    A subclass says in `rollout` how one goes; `SingleTurnEnv`, `MultiTurnEnv` and `ToolEnv` do. Its teardown hooks are
+    called once: use it in a `with` or `async with` block, or close it. What was used and never closed is closed
+    when the interpreter ends; nothing is arranged for before that, and no signal is ever touched.
     """
 
     keeps_text = False
     """Whether an example whose prompt is a plain text is asked and answered in plain text."""
+    _closed = False
+    _awaits_exit = False
 
     def __init__(
         self,
@@ -106,30 +133,31 @@ class Environment(Closing, ABC):
         self._parser = parser
         self._monitors: list[Rubric] = []
         self._asking = Asking(system_prompt, tuple(self.few_shot), env_id or "default", keeps_text=self.keeps_text)
-        self._sets = DataSets(self._asking, dataset=dataset, eval_dataset=eval_dataset)
+        self._sources = {"dataset": dataset, "eval_dataset": eval_dataset}
+        for name, source in self._sources.items():
+            if source is not None and not callable(source):
+                getattr(self, name)
         self._hand_down_parser()
 
     # The data.
 
-    @property
+    @cached_property
     def dataset(self) -> list[Example] | None:
         """The examples to train on, ready to be asked; None when there are none."""
-        return self._sets.examples("dataset")
+        return examples_of(self._sources["dataset"], "dataset", self._asking)
 
-    @property
+    @cached_property
     def eval_dataset(self) -> list[Example] | None:
         """The examples to evaluate on, ready to be asked; None when there are none."""
-        return self._sets.examples("eval_dataset")
+        return examples_of(self._sources["eval_dataset"], "eval_dataset", self._asking)
 
     def get_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
         """The first `n` examples to train on, shuffled before if there is a `seed`."""
-        found = self.eval_dataset if self.dataset is None else self.dataset
-        return some(found or [], n, seed)
+        return first_of((self.eval_dataset if self.dataset is None else self.dataset) or [], n, seed)
 
     def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
         """The first `n` examples to evaluate on; those to train on when there are no others."""
-        found = self.dataset if self.eval_dataset is None else self.eval_dataset
-        return some(found or [], n, seed)
+        return first_of((self.dataset if self.eval_dataset is None else self.eval_dataset) or [], n, seed)
 
     # The rubric.
 
@@ -215,13 +243,12 @@ class Environment(Closing, ABC):
 
     async def _evaluate(self, client: Any, model: Any, num_examples: int, options: Options) -> Results:
         data = self.get_eval_dataset()
-        return await self._carry_out(taken(data, num_examples), data, client, model, options)
+        return await self._carry_out(first_of(data, num_examples), data, client, model, options)
 
     async def _generate(self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options) -> Results:
         if inputs is not None and n_samples is not None:
             raise ValueError("n_samples are taken from the data set: give it, or inputs, not both")
-        given = inputs is not None
-        data = self._asking.examples(inputs, "inputs") if given else self.get_dataset()
+        data = self.get_dataset() if inputs is None else self._asking.examples(inputs, "inputs")
         examples = data if n_samples is None else in_turn(data, n_samples)
         return await self._carry_out(examples, data, client, model, options)
 
@@ -233,7 +260,9 @@ class Environment(Closing, ABC):
         under_test = ModelUnderTest(client, model, sampling_args, at_once=settings.max_concurrent)
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()
-        self._close_at_exit()
+        if not self._awaits_exit and self._hooks("teardown"):
+            self._awaits_exit = True
+            atexit.register(self.close)
         return await carry_out(self, examples, under_test, settings, data=data)
 
     # One rollout.
@@ -247,10 +276,28 @@ class Environment(Closing, ABC):
     async def init_state(
         self, input: Mapping[str, Any], client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
     ) -> State:
-        """The state that a rollout begins with."""
+        """The state that a rollout begins with, its own: nothing that happens to it reaches the example."""
         if not isinstance(client, ModelUnderTest):
             client = ModelUnderTest(client, model, sampling_args or self.sampling_args)
-        return begun(input, client)
+        return State(
+            input=copied(dict(input)),
+            client=client,
+            model=client.name,
+            sampling_args=client.sampling_args,
+            completion=None,
+            trajectory=[],
+            trajectory_id=uuid4().hex,
+            responses=[],
+            turn=0,
+            is_completed=False,
+            is_truncated=False,
+            stop_condition=None,
+            reward=None,
+            metrics=None,
+            error=None,
+            final_env_response=None,
+            timing={"start_time": time.time(), "generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
+        )
 
     async def get_model_response(self, state: State, prompt: Messages, *, tools: Sequence[Tool] = ()) -> Reply:
         """What the model under test says to a prompt; kept in the state's `responses`."""
@@ -261,20 +308,60 @@ class Environment(Closing, ABC):
         state.setdefault("responses", []).append(reply)
         return reply
 
+    # Hooks.
+
+    def _hooks(self, moment: Moment) -> list[Callable[..., Any]]:
+        """The marked methods, highest priority first, and by name where priorities are equal."""
+        methods: list[Callable[..., Any]] = []
+        for name in dir(self):
+            # Looked at without being fetched: a property is no hook, and may cost something.
+            found: Any = inspect.getattr_static(self, name, None)
+            function = getattr(found, "__func__", found)
+            if callable(function) and getattr(function, moment, False) is True:
+                methods.append(getattr(self, name))
+        return sorted(methods, key=lambda method: -getattr(method, f"{moment}_priority", 0))
+
     @cached_property
     def _stops(self) -> list[Callable[..., Any]]:
-        return hooks_of(self, "stop")
+        return self._hooks("stop")
 
     @cached_property
     def _cleanups(self) -> list[Callable[..., Any]]:
-        return hooks_of(self, "cleanup")
+        return self._hooks("cleanup")
 
-    async def _cleanup(self, state: State) -> None:
-        """Call every cleanup hook; one that fails does not keep the others from it."""
-        for hook in self._cleanups:
+    async def _call_all(self, hooks: Sequence[Callable[..., Any]], moment: Moment, *args: Any) -> None:
+        """Call every hook; one that fails does not keep the others from it."""
+        for hook in hooks:
             try:
-                await awaited(hook(state))
+                await awaited(hook(*args))
             except FAILURES as error:
                 if is_stop(error):
                     raise
-                logger.error("cleanup %s failed: %s", hook.__name__, described(error))
+                logger.error("%s %s failed: %s", moment, hook.__name__, described(error))
+
+    async def _cleanup(self, state: State) -> None:
+        await self._call_all(self._cleanups, "cleanup", state)
+
+    def close(self) -> None:
+        """Call the teardown hooks, from synchronous code."""
+        run_sync(self.aclose())
+
+    async def aclose(self) -> None:
+        """Call the teardown hooks; one that fails does not keep the others from it."""
+        if not self._closed:
+            self._closed = True
+            if self._awaits_exit:
+                atexit.unregister(self.close)
+            await self._call_all(self._hooks("teardown"), "teardown")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

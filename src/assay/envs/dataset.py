@@ -1,4 +1,4 @@
-"""Examples are the rows of a data set, ready to be asked; DataSets makes them when they are first needed."""
+"""Examples are the rows of a data set, ready to be asked."""
 
 import json
 import random
@@ -47,31 +47,21 @@ class Asking:
         return example
 
     def _prompt(self, row: Mapping[str, Any], where: str) -> Messages:
-        asked = row.get("prompt")
-        if asked is None:
-            asked = row.get("question")
+        asked = row.get("prompt") if row.get("prompt") is not None else row.get("question")
         if asked is None:
             found = ", ".join(map(str, row)) or "none"
             raise TableError(f"{where} has the columns {found}: {NEEDED}")
-        if isinstance(asked, str):
-            if self.keeps_text and "prompt" in row and not self.system_prompt and not self.few_shot:
-                return asked
-            return [*self._before(), {"role": "user", "content": asked}]
+        is_alone = self.keeps_text and not self.system_prompt and not self.few_shot
+        if is_alone and isinstance(asked, str) and "prompt" in row:
+            return asked
         messages = messages_of(asked, where)
-        return [*self._before(messages), *messages[_leading(messages) :]]
-
-    def _before(self, messages: Sequence[Message] = ()) -> list[Message]:
-        """What goes before the question; a system prompt that the row brings takes the place of ours."""
-        own = list(messages[: _leading(messages)])
-        if not own and self.system_prompt:
-            own = [{"role": "system", "content": self.system_prompt}]
-        return [*own, *self.few_shot]
-
-
-def _leading(messages: Sequence[Message]) -> int:
-    """How many system messages a chat begins with."""
-    others = (n for n, m in enumerate(messages) if role_of(m) not in ("system", "developer"))
-    return next(others, len(messages))
+        # A system prompt that the row brings takes the place of ours.
+        others = (n for n, message in enumerate(messages) if role_of(message) not in ("system", "developer"))
+        leading = next(others, len(messages))
+        system = messages[:leading]
+        if not system and self.system_prompt:
+            system = [{"role": "system", "content": self.system_prompt}]
+        return [*system, *self.few_shot, *messages[leading:]]
 
 
 def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -90,7 +80,7 @@ def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def messages_of(value: object, where: str) -> list[Message]:
     """A chat as plain messages; a text is what the user says. Raises `TableError` on anything else."""
-    if type(value) is list and all(map(_is_plain, cast("list[object]", value))):
+    if type(value) is list and all(map(_is_plain, cast("list[Any]", value))):
         # As nearly all are, and every turn looks at all that was said before.
         return list(cast("list[Message]", value))
     if isinstance(value, str):
@@ -102,10 +92,10 @@ def messages_of(value: object, where: str) -> list[Message]:
     return [_message(message, where) for message in cast("Sequence[object]", value)]
 
 
-def _is_plain(message: object) -> bool:
-    if type(message) is not dict or len(cast("dict[str, Any]", message)) != 2:
-        return False
+def _is_plain(message: Any) -> bool:
     fields = cast("dict[str, Any]", message)
+    if type(message) is not dict or len(fields) != 2:
+        return False
     return type(fields.get("content")) is str and type(fields.get("role")) is str
 
 
@@ -129,11 +119,21 @@ def copied(value: Any) -> Any:
     return list(map(copied, cast("list[Any]", value))) if type(value) is list else value
 
 
-def taken(examples: Sequence[Example], count: int) -> Sequence[Example]:
-    """The first so many of them; all for -1."""
+def examples_of(source: Any, name: str, asking: Asking) -> list[Example] | None:
+    """The examples of a source, or of the function that gives it; None when there is none."""
+    if source is None:
+        return None
+    given: Any = source() if callable(source) else source
+    return asking.examples(given, str(given) if isinstance(given, str | Path) else name)
+
+
+def first_of(examples: Sequence[Example], count: int, seed: int | None = None) -> list[Example]:
+    """The first so many, shuffled before if there is a seed; all for -1."""
     if count == 0 or count < -1:
         raise ValueError(f"num_examples is {count}: give 1 or more, or -1 for all")
-    return examples if count == -1 else examples[:count]
+    if seed is not None:
+        examples = random.Random(seed).sample(examples, len(examples))
+    return list(examples if count == -1 else examples[:count])
 
 
 def in_turn(examples: Sequence[Example], count: int) -> list[Example]:
@@ -141,31 +141,3 @@ def in_turn(examples: Sequence[Example], count: int) -> list[Example]:
     if count < 1:
         raise ValueError(f"n_samples is {count}: give 1 or more")
     return [examples[number % len(examples)] for number in range(count)] if examples else []
-
-
-class DataSets:
-    """Sets of examples by name, from sources that are read at once, or functions that are called later."""
-
-    def __init__(self, asking: Asking, **sources: Any) -> None:
-        self._asking = asking
-        self._sources = {name: source for name, source in sources.items() if source is not None}
-        self._made: dict[str, list[Example]] = {}
-        for name, source in self._sources.items():
-            if not callable(source):
-                self.examples(name)
-
-    def examples(self, name: str) -> list[Example] | None:
-        """The examples of one set; None when there is no such set."""
-        if name in self._sources and name not in self._made:
-            source = self._sources[name]
-            given: Any = source() if callable(source) else source
-            where = given if isinstance(given, str | Path) else name
-            self._made[name] = self._asking.examples(given, str(where))
-        return self._made.get(name)
-
-
-def some(examples: Sequence[Example], count: int, seed: int | None) -> list[Example]:
-    """The first so many, shuffled before if there is a seed; all for -1."""
-    if seed is not None:
-        examples = random.Random(seed).sample(examples, len(examples))
-    return list(taken(examples, count))

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 from assay.errors import Refused
-from assay.messages import ToolCall
 from assay.models import Model, Reply, Request, model_of
 from assay.models.endpoint_model import EndpointModel
 from assay.models.model import Tool
@@ -30,16 +29,9 @@ def at_home(client: Any) -> Any:
         return client
     here = asyncio.get_running_loop()
     home = _homes.setdefault(client, here)
-    if home is here:
+    if home is here or not home.is_running():
+        _homes[client] = here
         return client
-    if home.is_running():
-        return _copy(client)
-    _homes[client] = here
-    return client
-
-
-def _copy(client: Any) -> Any:
-    """A client like it with connections of its own."""
     package = import_module(type(client).__module__.partition(".")[0])
     fresh = getattr(package, "DefaultAsyncHttpxClient", None)
     # A transport of the caller's may have proxies and certificates that a fresh one has not.
@@ -70,7 +62,14 @@ class ModelUnderTest:
         named = model if isinstance(model, str) else str(getattr(model, "id", model or client))
         self.name: str = redacted(named)
         """What the caller calls the model, without a login."""
-        self._settings, extra = _settings(given)
+        limits = [given[name] for name in _LIMITS if name in given]
+        self._settings: dict[str, Any] = {
+            "temperature": given.get("temperature"),
+            "max_tokens": limits[0] if limits else None,
+            "seed": given.get("seed"),
+        }
+        # What a request has no field for goes into every call as it is.
+        extra = {name: value for name, value in given.items() if name not in (*self._settings, *_LIMITS)}
         self.model = _model(client, model, extra)
         if at_once is not None and isinstance(self.model, EndpointModel):
             self.model.endpoint.expect(at_once)
@@ -97,18 +96,6 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
         if name in kept:
             raise ValueError(f"sampling_args has {name!r}, which the environment gives: leave it out")
     return kept
-
-
-def _settings(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a request has a field for, and the rest, which goes into every call as it is."""
-    limits = [given[name] for name in _LIMITS if name in given]
-    settings = {
-        "temperature": given.get("temperature"),
-        "max_tokens": limits[0] if limits else None,
-        "seed": given.get("seed"),
-    }
-    known = {*settings, *_LIMITS}
-    return settings, {name: value for name, value in given.items() if name not in known}
 
 
 def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
@@ -146,11 +133,12 @@ def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
     """What a model said, as a message of the chat."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool_calls:
-        calls = enumerate(reply.tool_calls)
-        message["tool_calls"] = [_written(call, f"call_{turn}_{n}") for n, call in calls]
+        message["tool_calls"] = [
+            {
+                "id": call.id or f"call_{turn}_{number}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for number, call in enumerate(reply.tool_calls)
+        ]
     return message
-
-
-def _written(call: ToolCall, otherwise: str) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id or otherwise, "type": "function", "function": function}

@@ -1,5 +1,6 @@
 """MultiTurnEnv lets the model and the environment take turns until a stop condition holds; SingleTurnEnv asks once."""
 
+import inspect
 import re
 import time
 from abc import abstractmethod
@@ -7,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from assay.concurrency import FAILURES, is_stop
-from assay.envs.base_env import Environment, Given
+from assay.envs.base_env import Environment, Given, awaited, stop
 from assay.envs.dataset import Example, messages_of
-from assay.envs.hooks import awaited, called, stop
 from assay.envs.model_under_test import assistant_message
 from assay.errors import Refused
 from assay.messages import message_text
@@ -121,7 +121,11 @@ class MultiTurnEnv(Environment):
         if type(self).is_completed is MultiTurnEnv.is_completed:
             return await self._stopped(state)
         # A condition of its own says when it is done, and never that an error or a limit is not one.
-        own = await called(self.is_completed, messages=_said(state), state=state)
+        parameters = inspect.signature(self.is_completed).parameters.values()
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        known: dict[str, Any] = {"messages": _said(state), "state": state}
+        given = known if takes_all else {each.name: known[each.name] for each in parameters if each.name in known}
+        own = await awaited(self.is_completed(**given))
         if own and state["stop_condition"] is None:
             state["stop_condition"] = "is_completed"
         return bool(own) or await self._stopped(state)

@@ -77,22 +77,20 @@ class Results(Mapping[str, list[Any]]):
         return _package("pandas").DataFrame(self._flat())
 
     def _flat(self) -> list[dict[str, Any]]:
+        # A mapping has other fields in every row, which a table does not: there it is a text.
+        def cell(value: Any) -> Any:
+            return json.dumps(value, default=str) if isinstance(value, Mapping) else value
+
         names = [name for name in self.columns if name != "state"]
-        return [{name: _cell(output.get(name)) for name in names} for output in self.outputs]
-
-
-def _cell(value: Any) -> Any:
-    """A mapping has other fields in every row, which a table does not: there it is a text."""
-    return json.dumps(value, default=str) if isinstance(value, Mapping) else value
+        return [{name: cell(output.get(name)) for name in names} for output in self.outputs]
 
 
 def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise ImportError(
-            f"results as {name} need the package {name!r}, which is not installed: pip install {name}"
-        ) from None
+        why = f"results as {name} need the package {name!r}, which is not installed: pip install {name}"
+        raise ImportError(why) from None
 
 
 class Evaluation(Results, Coroutine[Any, Any, Results]):

@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from assay.concurrency import side_by_side
-from assay.envs.base_env import Given
-from assay.envs.hooks import stop
+from assay.envs.base_env import Given, stop
 from assay.envs.multi_turn import MultiTurnEnv
 from assay.errors import AssayError, MissingExtraError
 from assay.messages import ToolCall, chat_of, tool_calls
@@ -91,9 +90,12 @@ class CallableTool:
             raise ToolError(f"{short_repr(function)} is no tool: give a function")
         self.function = function
         self.name = name_of(function)
-        self.is_async = _is_async(function)
+        inner = _unwrapped(function)
+        call = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
+        self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(call)
         self._model, self._state = _read(function, self.name)
-        described = described_by(_docstring(function))
+        own = None if inspect.isroutine(inner) else getattr(inner, "description", None)
+        described = described_by(own or inspect.getdoc(inner))
         schema = _schema(self._model, described.arguments, self.name)
         self.declared = Tool(self.name, described.purpose, json.dumps(schema))
 
@@ -113,19 +115,21 @@ class CallableTool:
         except ValidationError as error:
             names = list(self._model.model_fields)
             raise ArgumentsError(_complaint(error, names)) from None
-        values = {name: getattr(read, field) for field, name in self._names().items()}
+        values = {info.alias or field: getattr(read, field) for field, info in self._model.model_fields.items()}
         values |= read.__pydantic_extra__ or {}
         return values | dict.fromkeys(self._state, state)
 
-    def _names(self) -> dict[str, str]:
-        fields = self._model.model_fields
-        return {field: info.alias or field for field, info in fields.items()}
+
+def _unwrapped(function: Any) -> Any:
+    """The function that a partial one is made from."""
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    return function
 
 
 def name_of(function: Any) -> str:
     """What a tool is called."""
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
+    function = _unwrapped(function)
     name = getattr(function, "__name__", None) or getattr(function, "name", None)
     name = name if isinstance(name, str) else type(function).__name__
     if not _NAME.fullmatch(name):
@@ -133,28 +137,18 @@ def name_of(function: Any) -> str:
     return name
 
 
-def _is_async(function: Any) -> bool:
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    inner = getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inner)
-
-
-def _docstring(function: Any) -> str | None:
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    if inspect.isroutine(function):
-        return inspect.getdoc(function)
-    return getattr(function, "description", None) or inspect.getdoc(function)
-
-
 def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tuple[str, ...]]:
     """A record of what a function takes by name, and the parameters that take the state."""
+    inner = _unwrapped(function)
+    annotated = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise ToolError(f"tool {name!r} has no signature to read ({error}): wrap it") from None
-    hints = _hints(function)
+    try:
+        hints = get_type_hints(annotated, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise ToolError(f"tool {name!r} has an annotation that cannot be read: {error}") from None
     fields: dict[str, Any] = {}
     state: list[str] = []
     takes_more = False
@@ -179,17 +173,6 @@ def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tup
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         first = str(error).splitlines()[0]
         raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
-
-
-def _hints(function: Any) -> Mapping[str, Any]:
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    if not inspect.isroutine(function) and not inspect.isclass(function):
-        function = type(function).__call__
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise ToolError(f"tool {name_of(function)!r} has an annotation that cannot be read: {error}") from None
 
 
 def _schema(model: type[BaseModel], words: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -305,11 +288,9 @@ class ToolEnv(MultiTurnEnv):
     async def env_response(self, messages: list[Message], state: State) -> list[Message]:
         """What each call that the model asked for returned, in the order it asked."""
         calls = tool_calls(messages[-1])
-        return await side_by_side(lambda call: self._answered(call, state), calls) if calls else []
-
-    async def _answered(self, call: ToolCall, state: State) -> Message:
-        content = await self._called(call, state)
-        return {"role": "tool", "tool_call_id": call.id, "content": content}
+        contents = await side_by_side(lambda call: self._called(call, state), calls) if calls else []
+        pairs = zip(calls, contents, strict=True)
+        return [{"role": "tool", "tool_call_id": call.id, "content": content} for call, content in pairs]
 
     async def _called(self, call: ToolCall, state: State) -> Any:
         tool = self._tools.get(call.name)
@@ -321,7 +302,12 @@ class ToolEnv(MultiTurnEnv):
         except ArgumentsError as error:
             return self._wrong(state, call, "arguments", str(error))
         try:
-            content = content_of(await self._result(tool, arguments))
+            if tool.is_async:
+                content = content_of(await tool.function(**arguments))
+            else:
+                # In a thread: a function that takes its time must not hold up every other rollout.
+                work = partial(copy_context().run, tool.function, **arguments)
+                content = content_of(await asyncio.get_running_loop().run_in_executor(_threads(), work))
         except self.stop_errors:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
@@ -329,13 +315,6 @@ class ToolEnv(MultiTurnEnv):
         if isinstance(content, str) and is_failure(content):
             self._wrong(state, call, "failed", content)
         return content
-
-    async def _result(self, tool: CallableTool, arguments: Mapping[str, Any]) -> Any:
-        if tool.is_async:
-            return await tool.function(**arguments)
-        # In a thread: a function that takes its time must not hold up every other rollout.
-        work = partial(copy_context().run, tool.function, **arguments)
-        return await asyncio.get_running_loop().run_in_executor(_threads(), work)
 
     def said_of(self, error: Exception) -> str:
         """What the model is told when a tool raises."""
@@ -380,16 +359,12 @@ def _counted(completion: Any) -> Counter[str]:
 
 def content_of(result: Any) -> Any:
     """What a tool returned, as the content of a message: a text as it is, anything else as JSON."""
-    if isinstance(result, str) or _are_parts(result):
+    # It may be content already: a list of texts, images and the like.
+    parts = cast("Sequence[Any]", result if isinstance(cast("object", result), list) else ())
+    if isinstance(result, str) or (parts and all(type(p) is dict and p.get("type") in _PARTS for p in parts)):
         return result
     dump = getattr(result, "model_dump", None)
     try:
         return json.dumps(dump(mode="json") if callable(dump) else result, ensure_ascii=False)
     except (TypeError, ValueError):
         return str(result)
-
-
-def _are_parts(result: Any) -> bool:
-    """Whether it is content already: a list of texts, images and the like."""
-    parts = cast("list[Any]", result) if isinstance(result, list) else []
-    return bool(parts) and all(type(part) is dict and part.get("type") in _PARTS for part in parts)

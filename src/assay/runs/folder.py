@@ -7,7 +7,6 @@ import socket
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,39 +26,20 @@ class RunRefused(RunError, ValueError):  # noqa: N818 - named as `Refused` is
     """What was given makes no run: a folder, rows or settings that do not fit it or each other."""
 
 
-@dataclass(frozen=True, slots=True)
 class Folder:
     """A folder that holds a run, or will."""
 
-    path: Path
-
-    @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> "Folder":
-        return cls(Path(path))
-
-    @property
-    def run_json(self) -> Path:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.run_json = self.path / "run.json"
         """What was run."""
-        return self.path / "run.json"
-
-    @property
-    def rollouts(self) -> Path:
+        self.rollouts = self.path / "rollouts.jsonl"
         """A line a finished rollout."""
-        return self.path / "rollouts.jsonl"
-
-    @property
-    def summary_json(self) -> Path:
-        return self.path / "summary.json"
-
-    @property
-    def spending(self) -> Path:
+        self.summary_json = self.path / "summary.json"
+        self.spending = self.path / "spending.jsonl"
         """What every sitting has spent."""
-        return self.path / "spending.jsonl"
-
-    @property
-    def lock(self) -> Path:
+        self.lock = self.path / "run.lock"
         """Held by the process that writes; holds its id."""
-        return self.path / "run.lock"
 
     @property
     def has_rows(self) -> bool:

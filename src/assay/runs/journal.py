@@ -2,9 +2,9 @@
 
 import errno
 import os
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
@@ -44,7 +44,7 @@ class Journal:
         Raises `RunError` when the folder holds a run and `resume` was not said, when that is another
         run than `about` says, and when another process is writing it.
         """
-        place = Folder.of(folder)
+        place = Folder(folder)
         place.make()
         lock = Lock(place.lock)
         try:
@@ -80,7 +80,10 @@ class Journal:
             self._file = os.open(folder.rollouts, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise RunError(f"{folder.rollouts} cannot be opened ({error.strerror})") from None
-        self._sync = _Sync(self._file)
+        # Beside the work: a disk may take its time, and judges are being waited for.
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="assay-journal")
+        self._syncing = self._disk.submit(os.fsync, self._file)
+        self._synced = time.monotonic()
         self._spending: SpendingLog | None = None
 
     def _go_on(self, about: RunAbout, saved: RunAbout, *, resume: bool) -> RunAbout:
@@ -118,7 +121,8 @@ class Journal:
         data = b"".join([self._form.written(row, text) for row, text in zip(rows, texts, strict=True)])
         left = memoryview(data)
         try:
-            self._sync.refuse_failed()
+            if time.monotonic() - self._synced >= SYNC_SECONDS and self._syncing.done():
+                self._sync()
             while left:
                 left = left[os.write(self._file, left) :]
         except BaseException as error:
@@ -133,7 +137,6 @@ class Journal:
             ) from None
         self._size += len(data)
         self.rows += len(rows)
-        self._sync.soon()
         if self._tally is not None:
             for row, (_, altered) in zip(rows, texts, strict=True):
                 self._tally.add(replace(row, altered=altered) if altered else row)
@@ -162,63 +165,35 @@ class Journal:
                 self._spending.close()
             self._bring_to_disk()
         finally:
+            self._disk.shutdown()
             file, self._file = self._file, -1
             os.close(file)
             self._lock.close()
 
     def _bring_to_disk(self) -> None:
         try:
-            self._sync.now()
+            self._sync()
+            self._sync()
         except OSError as error:
             raise RunError(
                 f"{self._folder.rollouts} may not have reached the disk ({error.strerror}): see to the "
                 "disk and resume, which does again what is missing"
             ) from None
 
+    def _sync(self) -> None:
+        """Send what was written to the disk. Raises what went wrong the last time, for which it waits."""
+        before, self._syncing = self._syncing, self._disk.submit(os.fsync, self._file)
+        self._synced = time.monotonic()
+        error = before.exception()
+        # Devices and some network disks cannot; a full disk must be heard of.
+        if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise error
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Sync:
-    """Brings what was written to the disk, about once a second and beside the work."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-        self._last = time.monotonic()
-        self._thread: threading.Thread | None = None
-        self._error: OSError | None = None
-
-    def soon(self) -> None:
-        """Start, when it is time and nothing is under way."""
-        busy = self._thread is not None and self._thread.is_alive()
-        if not busy and time.monotonic() - self._last >= SYNC_SECONDS:
-            self._last = time.monotonic()
-            self._thread = threading.Thread(target=self._run, name="assay-journal", daemon=True)
-            self._thread.start()
-
-    def now(self) -> None:
-        """Wait until all of it is there."""
-        if self._thread is not None:
-            self._thread.join()
-        self._run()
-        self.refuse_failed()
-
-    def refuse_failed(self) -> None:
-        """Raise what went wrong beside the work."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def _run(self) -> None:
-        try:
-            os.fsync(self._file)
-        except OSError as error:
-            # Devices and some network disks cannot; a full disk must be heard of.
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-                self._error = error
 
 
 class Run:
@@ -243,7 +218,7 @@ class Run:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Run":
         """The run in a folder. Raises `RunError` when there is none."""
-        folder = Folder.of(path)
+        folder = Folder(path)
         return cls(folder, RunAbout.saved(folder))
 
     @property

@@ -213,11 +213,7 @@ class RunAbout:
         return replace(self, **changes)
 
     def having_met(self, models: Iterable[str]) -> "RunAbout":
-        """A copy that knows of these ids, too; itself when they are no news.
-
-        >>> RunAbout("score", resolved=("b",)).having_met(["a", "b"]).resolved
-        ('a', 'b')
-        """
+        """A copy that knows of these ids, too; itself when they are no news."""
         resolved = tuple(sorted({*self.resolved, *map(redacted_settings, models)}))
         return self if resolved == self.resolved else replace(self, resolved=resolved)
 

@@ -117,12 +117,7 @@ class Watch:
 
 
 class Numbering:
-    """Gives each row of an input its key, in order.
-
-    >>> number = Numbering()
-    >>> [number.key_of({"id": name}) for name in ("a", "b", "a")]
-    [('a', 0), ('b', 0), ('a', 1)]
-    """
+    """Gives each row of an input its key, in order: the second `a` is sample 1 of example `a`."""
 
     def __init__(self, first: int = 0) -> None:
         """`first` is the number of the first row."""

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from operator import attrgetter
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -119,10 +118,14 @@ class Row:
         """None when the rollout is unscored, or nothing in its rubric counts."""
         return self.report.score if self.scored else None
 
-    @cached_property
+    @property
     def errors(self) -> dict[str, str]:
         """What went wrong, by criterion; under `rollout` why there is nothing to score."""
-        return self.report.errors if self.error is None else {"rollout": self.error}
+        known: dict[str, str] | None = self.__dict__.get("_errors")
+        if known is None:  # `cached_property` takes a lock, which is dearer than all the rest of it
+            known = self.report.errors if self.error is None else {"rollout": self.error}
+            self.__dict__["_errors"] = known
+        return known
 
     @property
     def task(self) -> str:
@@ -401,13 +404,7 @@ def short_log(calls: Sequence[LoggedCall]) -> tuple[Mapping[str, Any], ...]:
 
 
 def whole_log(told: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same with every message written out again.
-
-    >>> first = {"judge": "j", "question": "", "messages": [{"role": "user", "content": "a"}]}
-    >>> again = {**first, "like": 0, "shared": 1, "messages": [{"role": "user", "content": "b"}]}
-    >>> [message["content"] for message in whole_log([first, again])[1]["messages"]]
-    ['a', 'b']
-    """
+    """The same with every message written out again."""
     whole: list[dict[str, Any]] = []
     for call in told:
         known = {name: call[name] for name in call if name not in ("like", "shared")}

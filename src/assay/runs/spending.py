@@ -57,13 +57,9 @@ class Spending:
         )
 
     def shares(self, count: int) -> "list[Spending]":
-        """The same in so many parts, which add up to it.
-
-        >>> [part.calls for part in Spending(calls=5).shares(2)]
-        [3, 2]
-        """
-        if self == NOTHING:
-            return [NOTHING] * count
+        """The same in so many parts, which add up to it."""
+        if count < 2 or self == NOTHING:
+            return [self] * count
         numbers = {name: divmod(number, count) for name, number in asdict(self).items() if name != "cost"}
         cost = (self.cost or 0.0) / count
         return [

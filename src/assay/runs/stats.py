@@ -30,12 +30,7 @@ class Spread:
     """Whether every value is 0 or 1."""
 
     def bounds(self, z: float = Z, t: float | None = None) -> Bounds:
-        """The ends of the interval; of 95 %, unless other points of the two distributions are given.
-
-        >>> low, high = Spread(mean=0.5, squares=4.0, count=8, examples=4, is_share=True).bounds()
-        >>> round(low, 2), round(high, 2)
-        (0.06, 0.94)
-        """
+        """The ends of the interval; of 95 %, unless other points of the two distributions are given."""
         if self.is_share and self.examples == self.count:
             return wilson_bounds(self.mean, self.count, z)
         if self.examples < 2:
@@ -72,9 +67,6 @@ def student(free: int) -> float:
     """The 97.5 % point of Student's t: exact up to 4 degrees of freedom, else within 0.02 %.
 
     The series is Cornish and Fisher's (Abramowitz and Stegun 26.7.5): a run's summary has to do without scipy.
-
-    >>> [round(student(free), 2) for free in (1, 2, 10, 1000)]
-    [12.71, 4.3, 2.23, 1.96]
     """
     if free <= len(_SMALL):
         return _SMALL[free - 1]
@@ -116,15 +108,7 @@ NO_ESTIMATE = MeanEstimate()
 
 
 class Mean:
-    """Values as they come, in a few sums; and two numbers an example, unless each comes once.
-
-    >>> mean = Mean()
-    >>> for place, value in enumerate([1, 1, 1, 0]):
-    ...     mean.add(value, place)
-    >>> estimate = mean.estimate()
-    >>> estimate.mean, round(estimate.low, 3), round(estimate.high, 3)
-    (0.75, 0.301, 0.954)
-    """
+    """Values as they come, in a few sums; and two numbers an example, unless each comes once."""
 
     __slots__ = (
         "_binary", "_counts", "_cross", "_first", "_sizes", "_squares", "_start", "_sums", "_total", "_where", "count",
@@ -226,14 +210,7 @@ class PassRates:
 
 
 class Passes:
-    """How many examples had c successes in n rollouts.
-
-    >>> passes = Passes()
-    >>> for place, success in [(0, True), (0, False), (1, True), (1, True)]:
-    ...     passes.add(success, place)
-    >>> passes.rates()
-    {1: PassRates(any=0.75, all=0.75, examples=2), 2: PassRates(any=1.0, all=0.5, examples=2)}
-    """
+    """How many examples had c successes in n rollouts."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[int, int]] = Counter()
@@ -297,11 +274,7 @@ class Failure(NamedTuple):
 
 
 def is_below(score: float, least: float) -> bool:
-    """Whether a score misses a threshold; by a rounding error it does not.
-
-    >>> is_below(0.1 + 0.2 - 1e-16, 0.3), is_below(0.29, 0.3)
-    (False, True)
-    """
+    """Whether a score misses a threshold; by a rounding error it does not."""
     return score < least - 1e-9
 
 

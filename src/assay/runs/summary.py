@@ -148,6 +148,9 @@ def title_of(name: str, requirement: str | None) -> str:
     return words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
 
 
+_COUNTS = ("met", "unmet", "not_applicable", "errors", "unneeded")
+
+
 @dataclass(slots=True)
 class CriterionTally:
     """The answers to one criterion, counted."""
@@ -155,26 +158,19 @@ class CriterionTally:
     weight: float | None
     """None when rows weigh it differently."""
     values: Mean = field(default_factory=Mean)
-    met: int = 0
-    unmet: int = 0
-    not_applicable: int = 0
-    errors: int = 0
-    unneeded: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
     """How often a model gave each verdict, and what it is worth."""
 
     def add_value(self, value: float, met: bool, place: int | None) -> None:
         self.values.add(value, place)
-        if met:
-            self.met += 1
-        else:
-            self.unmet += 1
+        self.counts["met" if met else "unmet"] += 1
 
     def add_score(self, criterion: Criterion, score: Score, place: int | None) -> None:
         if score.error is not None:
-            self.errors += 1
+            self.counts["errors"] += 1
         elif score.value is None:
-            self.not_applicable += 1
+            self.counts["not_applicable"] += 1
         else:
             worth = criterion.values.get(score.verdict or "", score.value)
             if criterion.judged and score.verdict is not None:
@@ -183,11 +179,11 @@ class CriterionTally:
 
     def add_line(self, line: CriterionReport, place: int | None) -> None:
         if line.error is not None:
-            self.errors += 1
+            self.counts["errors"] += 1
         elif not line.asked:
-            self.unneeded += 1
+            self.counts["unneeded"] += 1
         elif line.value is None or line.verdict == NOT_APPLICABLE:
-            self.not_applicable += 1
+            self.counts["not_applicable"] += 1
         else:
             if line.requirement is not None and line.verdict is not None:
                 self.count_verdict(line.verdict, 1, line.value)
@@ -201,19 +197,15 @@ class CriterionTally:
     def merge(self, other: "CriterionTally") -> None:
         """Take in the answers of another, whose examples are all others than ours."""
         self.values.merge(other.values)
-        for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, count in other.counts.items():
+            self.counts[name] += count
         for verdict, (count, worth) in other.verdicts.items():
             self.count_verdict(verdict, count, worth)
 
     def summary(self) -> CriterionSummary:
         from_worst = sorted(self.verdicts.items(), key=lambda found: (found[1][1], found[0]))
         verdicts = {verdict: count for verdict, (count, _) in from_worst}
-        counts = {name: getattr(self, name) for name in _COUNTS}
-        return CriterionSummary(self.weight, self.values.estimate(), **counts, verdicts=verdicts)
-
-
-_COUNTS = ("met", "unmet", "not_applicable", "errors", "unneeded")
+        return CriterionSummary(self.weight, self.values.estimate(), **self.counts, verdicts=verdicts)
 
 
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
