@@ -54,14 +54,7 @@ def normalise(totals: Totals, scale: Scale = "unit") -> float | None:
 
 def capped(totals: Totals, cap: float, scale: Scale) -> Totals:
     """Totals whose score is at most `cap`: what a failed required criterion leaves."""
-    raw, gain, loss = totals
-    if scale == "raw":
-        ceiling = cap
-    elif gain > 0:
-        ceiling = cap * gain
-    else:
-        ceiling = (cap - 1) * loss
-    return Totals(min(raw, ceiling), gain, loss)
+    return totals._replace(raw=min(totals.raw, sum_behind(cap, totals.gain, totals.loss, scale)))
 
 
 def stakes(weights: Sequence[float]) -> tuple[float, float]:
@@ -97,7 +90,7 @@ def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") ->
 def share_of(share: float, weights: Sequence[float]) -> Totals:
     """The totals of a rubric that was judged as a whole to be worth `share` (0…1) of its best."""
     gain, loss = stakes(weights)
-    return Totals(share * gain if gain > 0 else (share - 1) * loss, gain, loss)
+    return Totals(sum_behind(share, gain, loss), gain, loss)
 
 
 def _weighted(answers: Sequence[Answer]) -> Totals:
@@ -108,19 +101,13 @@ def _weighted(answers: Sequence[Answer]) -> Totals:
 def _mean(answers: Sequence[Answer]) -> Totals:
     """The mean by size of weight; a fault (negative weight) is worth how far it was avoided."""
     sizes = [abs(answer.weight) for answer in answers]
-    most = total(sizes)
-    if not most:
-        return Totals()
     worth = [a.value if a.weight > 0 else 1 - a.value for a in answers]
-    return Totals(weighted_sum(sizes, worth) / most, 1.0)
+    most = total(sizes)
+    return Totals(weighted_sum(sizes, worth) / most, 1.0) if most else Totals()
 
 
-def _all_pass(answers: Sequence[Answer]) -> Totals:
-    return Totals(float(all(a.passed for a in answers)), 1.0) if answers else Totals()
-
-
-def _any_pass(answers: Sequence[Answer]) -> Totals:
-    return Totals(float(any(a.passed for a in answers)), 1.0) if answers else Totals()
+def _share_passed(quantifier: Callable[[Iterable[bool]], bool]) -> Callable[[Sequence[Answer]], Totals]:
+    return lambda answers: Totals(float(quantifier(a.passed for a in answers)), 1.0) if answers else Totals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +131,8 @@ AGGREGATIONS: dict[str, Aggregation] = {
         Aggregation("mean", _mean),
         Aggregation("tree", _mean),
         Aggregation("healthbench", _weighted, scale="open", sums=True),
-        Aggregation("all_pass", _all_pass),
-        Aggregation("any_pass", _any_pass),
+        Aggregation("all_pass", _share_passed(all)),
+        Aggregation("any_pass", _share_passed(any)),
     )
 }
 
@@ -243,14 +230,25 @@ class Fallback:
         if not missing or self.policy == "drop":
             return list(rewards)
         if self.policy == "raise":
-            raise UnscoredError(_why(missing, len(rewards), errors))
+            said = f" ({errors[missing[0]]})" if errors and errors[missing[0]] else ""
+            raise UnscoredError(
+                f"{len(missing)} of {len(rewards)} rollouts have no score{said}: give unscored='zero' or "
+                "'group_mean' to train on, or mend what failed"
+            )
         if self.policy == "zero":
             return [0.0 if reward is None else reward for reward in rewards]
-        means = _means(rewards, groups or [None] * len(rewards))
-        return [
-            means[group] if reward is None else reward
-            for reward, group in zip(rewards, groups or [None] * len(rewards), strict=True)
-        ]
+        members = groups or [None] * len(rewards)
+        scored: dict[Hashable, list[float]] = {group: [] for group in members}
+        for reward, group in zip(rewards, members, strict=True):
+            if reward is not None:
+                scored[group].append(reward)
+        if not all(scored.values()):
+            raise UnscoredError(
+                "no rollout of a group has a score, so there is no group mean to pay: look at the "
+                "errors, or give unscored='zero'"
+            )
+        means = {group: math.fsum(own) / len(own) for group, own in scored.items()}
+        return [means[group] if reward is None else reward for reward, group in zip(rewards, members, strict=True)]
 
 
 def fallback_of(policy: Policy, able: Sequence[Policy], where: str) -> Fallback:
@@ -259,26 +257,3 @@ def fallback_of(policy: Policy, able: Sequence[Policy], where: str) -> Fallback:
     if policy not in able:
         raise RubricError(f"{where} cannot do unscored={policy!r}: give {' or '.join(map(repr, able))}")
     return fallback
-
-
-def _means(rewards: Sequence[float | None], groups: Sequence[Hashable]) -> dict[Hashable, float]:
-    """The mean of each group's scored rollouts; a group without any cannot be filled."""
-    scored: dict[Hashable, list[float]] = {}
-    for reward, group in zip(rewards, groups, strict=True):
-        members = scored.setdefault(group, [])
-        if reward is not None:
-            members.append(reward)
-    if not all(scored.values()):
-        raise UnscoredError(
-            "no rollout of a group has a score, so there is no group mean to pay: look at the "
-            "errors, or give unscored='zero'"
-        )
-    return {group: math.fsum(members) / len(members) for group, members in scored.items()}
-
-
-def _why(missing: Sequence[int], count: int, errors: Sequence[str] | None) -> str:
-    said = f" ({errors[missing[0]]})" if errors and errors[missing[0]] else ""
-    return (
-        f"{len(missing)} of {count} rollouts have no score{said}: give unscored='zero' or "
-        "'group_mean' to train on, or mend what failed"
-    )

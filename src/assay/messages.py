@@ -85,10 +85,7 @@ def with_role(messages: Messages, role: str) -> list[Any]:
 
 def last_with_role(messages: Messages, role: str) -> Any | None:
     """The last message of one role, or None. A plain text has none."""
-    for message in reversed(chat_of(messages)):
-        if role_of(message) == role:
-            return message
-    return None
+    return next((message for message in reversed(chat_of(messages)) if role_of(message) == role), None)
 
 
 def read_completion(completion: object) -> Any:
@@ -112,7 +109,7 @@ def read_completion(completion: object) -> Any:
             f"the completion is {_kind(completion)}: give a text, or messages of which one has the role 'assistant'"
         )
     content = _field(last, "content")
-    if isinstance(content, str) or (content is None and _calls_tools(last)):
+    if isinstance(content, str) or (content is None and (_field(last, "tool_calls") or _field(last, "function_call"))):
         return completion
     number = _number_text(content)
     if number is not None and isinstance(last, Mapping):
@@ -140,16 +137,10 @@ def _number_text(value: object) -> str | None:
 
 def _holds_text(content: object) -> bool:
     """Whether content that is no plain text holds texts, or parts of kinds that have none."""
-    if isinstance(content, Mapping):
-        return isinstance(_field(cast("object", content), "text"), str)
-    if not isinstance(content, Sequence) or isinstance(content, bytes):
-        return isinstance(_field(content, "text"), str)
-    parts = cast("Sequence[object]", content)
-    return all(isinstance(part, str) or _field(part, "type") is not None for part in parts)
-
-
-def _calls_tools(message: object) -> bool:
-    return bool(_field(message, "tool_calls") or _field(message, "function_call"))
+    if isinstance(content, Sequence) and not isinstance(content, bytes):
+        parts = cast("Sequence[object]", content)
+        return all(isinstance(part, str) or _field(part, "type") is not None for part in parts)
+    return isinstance(_field(content, "text"), str)
 
 
 def _kind(value: object) -> str:
@@ -169,8 +160,7 @@ def completion_text(completion: Messages | None) -> str:
     """
     if completion is None or isinstance(completion, str):
         return completion or ""
-    number = _number_text(completion)
-    return message_text(last_with_role(completion, "assistant") or "") if number is None else number
+    return _number_text(completion) or message_text(last_with_role(completion, "assistant") or "")
 
 
 def question_text(prompt: Messages | None) -> str:

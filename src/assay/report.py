@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -95,9 +95,7 @@ class CriterionReport(BaseModel):
     @property
     def said(self) -> str:
         """The answer in a word: the verdict or number, `error`, or `not asked`."""
-        if self.error is None and not self.asked:
-            return "not asked"
-        return _word(self.value, self.verdict, self.error)
+        return _word(self.value, self.verdict, self.error) if self.asked or self.error else "not asked"
 
 
 class Lines(Sequence[CriterionReport]):
@@ -138,12 +136,8 @@ class Lines(Sequence[CriterionReport]):
     def __len__(self) -> int:
         return len(self.criteria)
 
-    @overload
-    def __getitem__(self, index: int) -> CriterionReport: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[CriterionReport]: ...
-    def __getitem__(self, index: int | slice) -> CriterionReport | list[CriterionReport]:
-        return self._all()[index]
+    def __getitem__(self, index: Any) -> Any:
+        return cast("Any", self._all()[index])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._all() == list(cast("Sequence[Any]", other))
@@ -164,11 +158,18 @@ def answer_said(criterion: Criterion, answer: float | Score) -> str:
     >>> answer_said(Criterion(requirement="Is polite"), True), answer_said(Criterion(requirement="Is polite"), 0.25)
     ('MET', '0.25')
     """
+    return _word(*_read(criterion, answer)[:3])
+
+
+def _read(criterion: Criterion, answer: float | Score) -> tuple[float | None, str | None, str | None, Score]:
+    """The value, verdict and error of an answer; a bare number comes from a check."""
     if isinstance(answer, Score):
-        return _word(answer.value, answer.verdict, answer.error)
-    if isinstance(answer, bool):
-        return criterion.choices[-1 if answer else 0]
-    return _word(answer, None, None)
+        return answer.value, answer.verdict, answer.error, answer
+    verdict = criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None
+    return float(answer), verdict, None, _PLAIN
+
+
+_PLAIN = Score()
 
 
 def _word(value: float | None, verdict: str | None, error: str | None) -> str:
@@ -179,24 +180,20 @@ def _word(value: float | None, verdict: str | None, error: str | None) -> str:
 
 def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
     """The report line of one answer; a bare number comes from a check."""
-    if isinstance(answer, Score):
-        value, reason, verdict, error, lines, disagreement = answer
-    else:
-        value, reason, error, lines, disagreement = float(answer), "", None, (), None
-        verdict = criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None
+    value, verdict, error, score = _read(criterion, answer)
     return CriterionReport(
         name=criterion.name,
         weight=criterion.weight,
         requirement=criterion.requirement,
         value=value,
         verdict=verdict,
-        reason=reason if isinstance(reason, str) else str(reason or ""),  # pyright: ignore[reportUnnecessaryIsInstance]
+        reason=str(score.reason or ""),
         error=error,
         counted=criterion.counts,
         passed=None if value is None else criterion.passes(criterion.values.get(verdict or "", value)),
         tags=criterion.tags,
-        lines=tuple(lines),
-        disagreement=disagreement,
+        lines=tuple(score.lines),
+        disagreement=score.disagreement,
     )
 
 
@@ -300,7 +297,8 @@ class EvaluationReport:
         """The score over the lines of each tag alone, by the plain weighted rule."""
         tags = dict.fromkeys(tag for line in self.lines for tag in line.tags)
         rule = AGGREGATIONS["healthbench" if self.scale == "open" else "weighted"]
-        return {tag: _tag_score(self.lines, tag, rule) for tag in tags}
+        own = {tag: [line for line in self.lines if tag in line.tags] for tag in tags}
+        return {tag: normalise(rule.total(_counted(lines)), rule.scale) for tag, lines in own.items()}
 
     def __add__(self, other: "EvaluationReport") -> "EvaluationReport":
         """Both reports as one: sums are added, lines joined, the score derived from the sums.
@@ -328,9 +326,7 @@ class EvaluationReport:
 
     # The names of a pydantic model, for programs that knew this record as one.
 
-    def model_dump(self) -> dict[str, Any]:
-        """The same as `to_dict`."""
-        return self.to_dict()
+    model_dump = to_dict
 
     def model_dump_json(self) -> str:
         """`to_dict` as JSON text."""
@@ -373,10 +369,6 @@ NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
 """Why a rollout is unscored although nothing failed."""
 
 
-def _tag_score(lines: Iterable[CriterionReport], tag: str, rule: Aggregation) -> float | None:
-    return normalise(rule.total(_counted(line for line in lines if tag in line.tags)), rule.scale)
-
-
 def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     """All reports as one; the empty report when there are none.
 
@@ -386,13 +378,10 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     if len(parts) < 2:
         return parts[0] if parts else _EMPTY
     totals = Totals(
-        total(part.partial_reward for part in parts),
-        total(part.gain for part in parts),
-        total(part.loss for part in parts),
+        *(total(column) for column in zip(*((p.partial_reward, p.gain, p.loss) for p in parts), strict=True))
     )
     worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
-    first = parts[0].scale
-    scale: Scale = first if all(part.scale == first for part in parts) else "unit"
+    scale: Scale = parts[0].scale if len({part.scale for part in parts}) == 1 else "unit"
     scored = any(part.scored for part in parts)
     whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
     return EvaluationReport(
@@ -414,9 +403,8 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
 
 
 def _counted(lines: Iterable[CriterionReport]) -> list[Answer]:
-    return [
-        Answer(line.weight, line.value, bool(line.passed)) for line in lines if line.counted and line.value is not None
-    ]
+    found = ((line, line.value) for line in lines if line.counted)
+    return [Answer(line.weight, value, bool(line.passed)) for line, value in found if value is not None]
 
 
 def aggregate(

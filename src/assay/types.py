@@ -58,23 +58,14 @@ class State(dict[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         row = self._row(key)
-        if row is None:
-            super().__setitem__(key, value)
-        else:
-            row[key] = value
+        (super() if row is None else row).__setitem__(key, value)
 
     def __delitem__(self, key: str) -> None:
         row = self._row(key)
-        if row is None:
-            super().__delitem__(key)
-        else:
-            del row[key]
+        (super() if row is None else row).__delitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        try:
-            return self[key]
-        except KeyError:
-            return default
+        return self[key] if key in self else default  # noqa: SIM401 - this is `get`
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         if key not in self:
@@ -82,12 +73,9 @@ class State(dict[str, Any]):
         return self[key]
 
     def pop(self, key: str, default: Any = _ABSENT) -> Any:
-        if key not in self:
-            if default is _ABSENT:
-                raise KeyError(key)
-            return default
-        value = self[key]
-        del self[key]
+        value = self[key] if default is _ABSENT else self.get(key, default)
+        if key in self:
+            del self[key]
         return value
 
     def update(self, *args: Any, **kwargs: Any) -> None:
