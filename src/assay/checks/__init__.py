@@ -1,28 +1,5 @@
 """Check completions by code: the checks that come with the library, for Python and for rubric files."""
 
-from assay.checks.builtin import BUILTIN, check_of
-from assay.checks.check import BuiltinCheck
-from assay.checks.content import CodeBlock, Contains, MaxWords, MinWords, Regex
-from assay.checks.expected import ExactMatch, NumericEqual, OneOf, Similarity
-from assay.checks.json_schema import JsonSchema, JsonValid
-from assay.checks.math_equal import MathEqual
-from assay.checks.refusal import Refusal
+from assay.lazy import attach
 
-__all__ = [
-    "BUILTIN",
-    "BuiltinCheck",
-    "CodeBlock",
-    "Contains",
-    "ExactMatch",
-    "JsonSchema",
-    "JsonValid",
-    "MathEqual",
-    "MaxWords",
-    "MinWords",
-    "NumericEqual",
-    "OneOf",
-    "Refusal",
-    "Regex",
-    "Similarity",
-    "check_of",
-]
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -5,32 +5,18 @@ from dataclasses import MISSING, fields
 from typing import Any, cast
 
 from assay.checks.check import BuiltinCheck
-from assay.checks.content import CodeBlock, Contains, MaxWords, MinWords, Regex
+from assay.checks.content import CodeBlock, Contains, MaxWords, MinWords, Refusal, Regex
 from assay.checks.expected import ExactMatch, NumericEqual, OneOf, Similarity
 from assay.checks.json_schema import JsonSchema, JsonValid
 from assay.checks.math_equal import MathEqual
-from assay.checks.refusal import Refusal
 from assay.errors import RubricError
 from assay.wording import did_you_mean, short_repr
 
-BUILTIN: dict[str, type[BuiltinCheck]] = {
-    check.name: check
-    for check in (
-        ExactMatch,
-        OneOf,
-        NumericEqual,
-        MathEqual,
-        Contains,
-        Regex,
-        MaxWords,
-        MinWords,
-        CodeBlock,
-        JsonValid,
-        JsonSchema,
-        Similarity,
-        Refusal,
-    )
-}
+_LISTED = (
+    ExactMatch, OneOf, NumericEqual, MathEqual, Contains, Regex, MaxWords, MinWords, CodeBlock, JsonValid, JsonSchema,
+    Similarity, Refusal,
+)  # fmt: skip
+BUILTIN: dict[str, type[BuiltinCheck]] = {check.name: check for check in _LISTED}
 
 
 def check_of(spec: object) -> BuiltinCheck:
@@ -42,46 +28,30 @@ def check_of(spec: object) -> BuiltinCheck:
     >>> check_of({"max_words": 200})
     MaxWords(limit=200)
     """
-    if isinstance(spec, str):
-        return _made(_kind(spec), {})
-    named: Mapping[Any, Any] = cast("Any", spec) if isinstance(spec, Mapping) else {}
-    if len(named) != 1:
+    named: Mapping[Any, Any] = {spec: None} if isinstance(spec, str) else cast("Any", spec)
+    if not isinstance(spec, str | Mapping) or len(named) != 1:
         raise RubricError(
             f"check is {short_repr(cast('object', spec))}: give one name, such as json_valid, or one name with its "
             "fields, such as {max_words: 200}"
         )
     ((name, value),) = named.items()
-    kind = _kind(name)
-    if value is None:
-        return _made(kind, {})
-    if isinstance(value, Mapping):
-        return _made(kind, cast("Mapping[Any, Any]", value))
-    lone = kind.lone_field()
-    if lone is None:
-        known = ", ".join(field.name for field in fields(kind))
-        takes = f"its fields by name ({known})" if known else "no fields"
-        raise RubricError(f"{name} takes {takes}, and was given {short_repr(value)}")
-    return _made(kind, {lone: value})
-
-
-def _kind(name: object) -> type[BuiltinCheck]:
-    if name in BUILTIN:
-        return BUILTIN[cast("str", name)]
-    raise RubricError(f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}")
-
-
-def _made(kind: type[BuiltinCheck], given: Mapping[Any, Any]) -> BuiltinCheck:
+    if name not in BUILTIN:
+        raise RubricError(f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}")
+    kind = BUILTIN[name]
     known = {field.name: field for field in fields(kind)}
-    for name in given:
-        if name not in known:
-            raise RubricError(
-                f"{kind.name} has no field {short_repr(name)}: {did_you_mean(name, known)}"
-                if known
-                else f"{kind.name} takes no fields, and was given {short_repr(name)}"
-            )
-    for name, field in known.items():
-        if field.default is MISSING and name not in given:
-            raise RubricError(
-                f"{kind.name} needs {name!r}: write {{{kind.name}: {{{name}: ...}}}} (its fields: {', '.join(known)})"
-            )
+    lone, listed = kind.lone_field(), ", ".join(known)
+    given: Mapping[Any, Any] = {} if value is None else value
+    if not isinstance(value, Mapping | None):
+        if lone is None:
+            takes = f"its fields by name ({listed})" if known else "no fields"
+            raise RubricError(f"{name} takes {takes}, and was given {short_repr(value)}")
+        given = {lone: value}
+    for key in given:
+        if not known:
+            raise RubricError(f"{name} takes no fields, and was given {short_repr(key)}")
+        if key not in known:
+            raise RubricError(f"{name} has no field {short_repr(key)}: {did_you_mean(key, known)}")
+    for key, field in known.items():
+        if field.default is MISSING and key not in given:
+            raise RubricError(f"{name} needs {key!r}: write {{{name}: {{{key}: ...}}}} (its fields: {listed})")
     return kind(**given)

@@ -2,7 +2,7 @@
 
 import re
 from copy import deepcopy
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
@@ -10,8 +10,7 @@ from annotated_types import Ge, Gt, MinLen
 from pydantic import AllowInfNan, BeforeValidator, Strict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from assay.errors import RubricError
-from assay.report import Score
+from assay.errors import MissingExtraError, RubricError
 from assay.wording import first_error
 
 
@@ -56,7 +55,14 @@ class BuiltinCheck:
         >>> JsonValid().spec(), Contains("Paris").spec()
         ('json_valid', {'contains': 'Paris'})
         """
-        given = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if _differs(self, f)}
+        given: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            # What is not compared changes no answer, so it is not written either.
+            if field.compare and (field.default is MISSING or value != field.default):
+                given[field.name] = (
+                    list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else deepcopy(value)
+                )
         if not given:
             return self.name
         lone = self.lone_field()
@@ -78,26 +84,32 @@ class BuiltinCheck:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 
-def unmet(reason: str) -> Score:
-    """No, and why."""
-    return Score(False, reason)
-
-
-def met(reason: str) -> Score:
-    """Yes, and why."""
-    return Score(True, reason)
-
-
 @cache
 def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
     return [(field.name, TypeAdapter[Any](cast("Any", field.type))) for field in fields(kind)]
 
 
-def _differs(check: BuiltinCheck, field: Field[Any]) -> bool:
-    # What is not compared changes no answer, so it is not written either.
-    return field.compare and (field.default is MISSING or getattr(check, field.name) != field.default)
+def compiled(pattern: str, flags: str = "") -> Any:
+    """The compiled pattern, or an error that says where it is wrong. Flags are of `i`, `m`, `s`."""
+    try:
+        import regex
+    except ImportError:
+        raise MissingExtraError("a regex check", package="regex", extra="checks") from None
+    chosen = [getattr(regex, letter.upper()) for letter in flags]
+    try:
+        return regex.compile(pattern, sum(chosen, regex.V0))
+    except regex.error as error:
+        raise RubricError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+    except (RecursionError, OverflowError):
+        raise RubricError(f"the pattern {pattern!r:.100} is too deep or too large") from None
 
 
-def _plain(value: object) -> object:
-    """A copy of a field as a file holds it."""
-    return list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else deepcopy(value)
+def search(pattern: Any, text: str, seconds: float) -> bool:
+    """Whether a compiled pattern occurs in a text; raises `TimeoutError` when that takes too long."""
+    try:
+        return pattern.search(text, timeout=seconds) is not None
+    except TimeoutError:
+        raise TimeoutError(
+            f"the pattern {pattern.pattern!r:.100} was still searching {len(text):,} characters "
+            f"after {seconds:g} s: write it with less backtracking"
+        ) from None

@@ -8,7 +8,7 @@ from fractions import Fraction
 from numbers import Rational, Real
 from typing import Any, Literal
 
-from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts, unmet
+from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts
 from assay.errors import MissingExtraError
 from assay.messages import completion_text
 from assay.parsers import Parser
@@ -59,9 +59,7 @@ class OneOf(BuiltinCheck):
         if found is None:
             return _NO_ANSWER
         text = str(found).strip()
-        if not self.ignore_case:
-            return text in self.values
-        return text.casefold() in [value.casefold() for value in self.values]
+        return text.casefold() in map(str.casefold, self.values) if self.ignore_case else text in self.values
 
 
 @dataclass(frozen=True)
@@ -89,14 +87,14 @@ class NumericEqual(BuiltinCheck):
         try:
             number = last_number(found) if isinstance(found, str) else exact(found)
         except ValueError as error:
-            return unmet(f"its number cannot be read: {error}")
+            return Score(False, f"its number cannot be read: {error}")
         if number is None:
-            return unmet("it holds no number")
+            return Score(False, "it holds no number")
         allowed = max(exact(self.tolerance), exact(self.relative) * abs(expected))
         return abs(number - expected) <= allowed
 
 
-_NO_ANSWER = unmet("the parser reads no answer in it")
+_NO_ANSWER = Score(False, "the parser reads no answer in it")
 
 
 def read_answer(completion: Messages, parser: Parser | None) -> Any:
@@ -127,18 +125,16 @@ def exact(value: object) -> Fraction:
     >>> exact("1,000.5"), exact(0.1)
     (Fraction(2001, 2), Fraction(1, 10))
     """
-    if isinstance(value, Rational) and not _is_bool(value):
+    if isinstance(value, bool):
+        value = repr(value)  # to Python a bool is a number
+    if isinstance(value, Rational):
         return Fraction(value)
-    if isinstance(value, Real | Decimal) and not _is_bool(value):
+    if isinstance(value, Real | Decimal):
         value = str(value)
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is not None:
         return _fraction(match)
     raise ValueError(f"{value!r:.100} is no number: write it as 12, 1,250.5, 3/4 or 6e23")
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
 
 
 def last_number(text: str) -> Fraction | None:

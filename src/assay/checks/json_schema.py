@@ -9,8 +9,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias, cast
 
-from assay.checks.check import BuiltinCheck, Flag, Seconds, unmet
-from assay.checks.content import compiled, search
+from assay.checks.check import BuiltinCheck, Flag, Seconds, compiled, search
 from assay.errors import MissingExtraError, RubricError
 from assay.messages import completion_text
 from assay.parsers import extract_code
@@ -37,7 +36,7 @@ class JsonValid(BuiltinCheck):
         try:
             read_json(completion_text(completion), fenced=self.fenced)
         except ValueError as error:
-            return unmet(f"no JSON: {error}")
+            return Score(False, f"no JSON: {error}")
         except RecursionError:
             return True
         return True
@@ -75,19 +74,14 @@ class JsonSchema(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool | Score:
         try:
-            value = read_json(completion_text(completion), fenced=self.fenced)
-        except ValueError as error:
-            return unmet(f"no JSON: {error}")
-        except RecursionError:
-            raise ValueError(_TOO_DEEP) from None
-        try:
+            try:
+                value = read_json(completion_text(completion), fenced=self.fenced)
+            except ValueError as error:
+                return Score(False, f"no JSON: {error}")
             first = first_error(self._validator, value, self.timeout_seconds)
         except RecursionError:
-            raise ValueError(_TOO_DEEP) from None
-        return first is None or unmet(f"at {place(first)}: {first.message:.300}")
-
-
-_TOO_DEEP = "the JSON is nested too deep to compare with the schema"
+            raise ValueError("the JSON is nested too deep to compare with the schema") from None
+        return first is None or Score(False, f"at {place(first)}: {first.message:.300}")
 
 
 def read_json(text: str, *, fenced: bool) -> Any:
@@ -207,8 +201,9 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
     """All keywords, each of which looks at the deadline first; patterns have a limit on each match."""
     from jsonschema.exceptions import ValidationError
 
+    # In linear time; `jsonschema` compares each with each.
     def unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if value and validator.is_type(instance, "array") and not _are_unique(instance):
+        if value and validator.is_type(instance, "array") and len(set(map(_key, instance))) < len(instance):
             yield ValidationError(f"{instance!r} has non-unique elements")
 
     def pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -240,21 +235,16 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
         "additionalProperties": additional,
         "uniqueItems": unique_items,
     }
-    return {name: _with_deadline(keyword) for name, keyword in safe.items() if name in own}
 
+    def with_deadline(keyword: Keyword) -> Keyword:
+        # Alternatives inside alternatives take exponential time, and every step of it is some keyword's.
+        def checked(*arguments: Any) -> Iterator[Any]:
+            _deadline.check()
+            return keyword(*arguments)
 
-def _with_deadline(keyword: Keyword) -> Keyword:
-    # Alternatives inside alternatives take exponential time, and every step of it is some keyword's.
-    def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        _deadline.check()
-        return keyword(validator, value, instance, schema)
+        return checked
 
-    return checked
-
-
-def _are_unique(items: list[Any]) -> bool:
-    """Whether no item is there twice, in linear time; `jsonschema` compares each with each."""
-    return len({_key(item) for item in items}) == len(items)
+    return {name: with_deadline(keyword) for name, keyword in safe.items() if name in own}
 
 
 def _key(value: Any) -> Hashable:

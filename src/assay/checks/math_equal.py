@@ -87,7 +87,13 @@ class MathEqual(BuiltinCheck):
         verdicts = await math.verify_many_async(
             asked, options=self.options, timeout=self.timeout_seconds, at_once=self.max_workers
         )
-        self._log_late(verdicts)
+        late = sum(verdict.status == "out_of_time" for verdict in verdicts)
+        if late:
+            logger.log(
+                logging.WARNING if self.timeout_seconds >= self.warn_from else logging.DEBUG,
+                "%d of %d answers could not be compared within %g s of work",
+                late, len(verdicts), self.timeout_seconds,
+            )  # fmt: skip
         scores = iter(await _each(_score, verdicts))
         return [answer if type(answer) is Score else next(scores) for answer in found]
 
@@ -101,15 +107,6 @@ class MathEqual(BuiltinCheck):
         if isinstance(answer, str):
             return extract_boxed_answer(answer) if "\\" in answer else answer
         return "" if answer is None else answer
-
-    def _log_late(self, verdicts: Sequence[MathVerdict]) -> None:
-        late = sum(verdict.status == "out_of_time" for verdict in verdicts)
-        if late:
-            logger.log(
-                logging.WARNING if self.timeout_seconds >= self.warn_from else logging.DEBUG,
-                "%d of %d answers could not be compared within %g s of work",
-                late, len(verdicts), self.timeout_seconds,
-            )  # fmt: skip
 
 
 def _load() -> None:

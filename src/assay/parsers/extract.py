@@ -6,7 +6,9 @@ Each takes time linear in the text, whatever the text is.
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from typing import Any, NamedTuple
 
 _BOX_NAME = re.compile(r"\\(?:boxed|fbox)")
@@ -97,11 +99,8 @@ def extract_code(text: str, language: str | None = None) -> str | None:
     >>> extract_code("```python\\nprint(1)\\n```\\n```\\n1\\n```", language="python")
     'print(1)'
     """
-    last = None
-    for fence in fences(text):
-        if language is None or fence.language == language.lower():
-            last = fence
-    return None if last is None else last.content
+    blocks = [f.content for f in fences(text) if language is None or f.language == language.lower()]
+    return blocks[-1] if blocks else None
 
 
 def extract_json(text: str) -> Any:
@@ -129,16 +128,10 @@ def extract_json_text(text: str) -> str | None:
 def _last_json(text: str) -> tuple[str, Any] | None:
     blocks = [fence.content.strip() for fence in fences(text)]
     whole = (block for block in reversed(blocks) if json_spans(block) == [(0, len(block))])
-    return _first_loaded(whole) or _first_loaded(text[start:end] for start, end in reversed(json_spans(text)))
-
-
-def _first_loaded(sources: Iterable[str]) -> tuple[str, Any] | None:
-    for source in sources:
-        try:
+    for source in chain(whole, (text[start:end] for start, end in reversed(json_spans(text)))):
+        # What is too deep, or holds an integer of thousands of digits, is passed over.
+        with suppress(ValueError, RecursionError):
             return source, json.loads(source)
-        except (ValueError, RecursionError):
-            # Too deep, or an integer of thousands of digits.
-            continue
     return None
 
 
@@ -166,22 +159,6 @@ class Fence(NamedTuple):
     """What is inside, without its last line break and without the indent of the fence."""
 
 
-class _Opening(NamedTuple):
-    indent: str
-    marks: str
-    info: str
-    start: int
-
-    def is_closed_by(self, marks: str, rest: str) -> bool:
-        return marks[0] == self.marks[0] and len(marks) >= len(self.marks) and not rest.strip()
-
-    def block(self, text: str, end: int) -> Fence:
-        content = text[self.start : end].removesuffix("\n").removesuffix("\r")
-        if self.indent:
-            content = re.sub(f"^[ \t]{{1,{len(self.indent)}}}", "", content, flags=re.MULTILINE)
-        return Fence((self.info.split() or [""])[0].lower(), content)
-
-
 def fences(text: str) -> Iterator[Fence]:
     """The fenced blocks of a text, in order.
 
@@ -191,17 +168,24 @@ def fences(text: str) -> Iterator[Fence]:
     >>> list(fences("```python\\nprint(1)\\n```"))
     [Fence(language='python', content='print(1)')]
     """
-    opening: _Opening | None = None
+    opening: tuple[str, str, str, int] | None = None
+
+    def block(indent: str, _marks: str, info: str, start: int, end: int) -> Fence:
+        content = text[start:end].removesuffix("\n").removesuffix("\r")
+        if indent:
+            content = re.sub(f"^[ \t]{{1,{len(indent)}}}", "", content, flags=re.MULTILINE)
+        return Fence((info.split() or [""])[0].lower(), content)
+
     for line in _FENCE_LINE.finditer(text):
         indent, marks, rest = line.groups()
         if opening is None:
             if marks[0] == "~" or "`" not in rest:
-                opening = _Opening(indent, marks, rest, line.end())
-        elif opening.is_closed_by(marks, rest):
-            yield opening.block(text, line.start())
+                opening = (indent, marks, rest, line.end())
+        elif marks.startswith(opening[1]) and not rest.strip():  # as many of the same marks, or more
+            yield block(*opening, line.start())
             opening = None
-    if opening is not None and text[opening.start :].strip():
-        yield opening.block(text, len(text))
+    if opening is not None and text[opening[3] :].strip():
+        yield block(*opening, len(text))
 
 
 # Where whole JSON values stand. Trying a decoder at every bracket is quadratic on `[[[[…`, and recurses. Here one step
@@ -251,15 +235,11 @@ def _read(text: str, start: int, spans: list[tuple[int, int]]) -> int:
         if empty:
             opened.append(position - 1)
         elif step.lastgroup == "close":
-            _close(opened.pop(), position, spans)
+            whole = opened.pop(), position
+            while spans and spans[-1][0] > whole[0]:  # a whole value takes the place of those inside it
+                spans.pop()
+            spans.append(whole)
         elif step.lastgroup == "string":
             # Should the next step fail, this may have been no string but the prose around a value.
             resume = step.start("string")
     return position
-
-
-def _close(start: int, end: int, spans: list[tuple[int, int]]) -> None:
-    """Add a whole value in place of those inside it."""
-    while spans and spans[-1][0] > start:
-        spans.pop()
-    spans.append((start, end))

@@ -167,5 +167,4 @@ class MaybeThinkParser(Parser):
 
 def _is_thought_then_answer(text: str) -> bool:
     once = text.count(OPENING) == 1 and text.count(CLOSING) == 1
-    answer = completion_text(text).rpartition(CLOSING)[2]
-    return once and text.lstrip().startswith(OPENING) and bool(answer.strip())
+    return once and text.lstrip().startswith(OPENING) and bool(text.rpartition(CLOSING)[2].strip())

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple, cast
 from assay.messages import completion_text, message_text
 from assay.parsers.text_parsers import Parser, identity, mean_score
 from assay.types import Messages
+from assay.wording import did_you_mean
 
 
 class _Missing(str):
@@ -64,10 +64,10 @@ class XMLParser(Parser):
         '4'
         """
         text = completion_text(text)
-        find = last_span if last else first_span
         values: dict[str, str] = dict.fromkeys(self._names, MISSING)
         for name in self._names:
-            if span := find(text, name):
+            span = last_span(text, name) if last else next(every_span(text, name), None)
+            if span is not None:
                 content = text[span.start : span.end]
                 values[name] = content.strip() if strip else content
         return SimpleNamespace(**values)
@@ -98,14 +98,11 @@ class XMLParser(Parser):
         else:
             replies = self.get_assistant_messages(completion or [])
             texts = (message_text(reply) for reply in reversed(replies))
-        found = (self._answer_in(text) for text in texts)
-        answer = next((answer for answer in found if answer is not None), None)
-        return None if answer is None else self.extract_fn(answer)
-
-    def _answer_in(self, text: str) -> str | None:
-        spans = filter(None, (last_span(text, name) for name in self._answer_names))
-        span = max(spans, default=None)
-        return None if span is None else text[span.start : span.end].strip()
+        for text in texts:
+            span = max(filter(None, (last_span(text, name) for name in self._answer_names)), default=None)
+            if span is not None:
+                return self.extract_fn(text[span.start : span.end].strip())
+        return None
 
     def format(self, /, **values: Any) -> str:
         """The text that `parse` reads back: each field under the name it is given by.
@@ -118,13 +115,16 @@ class XMLParser(Parser):
         given = {name: value for name, value in values.items() if value is not None and value is not MISSING}
         for name in values:
             if name not in self._names:
-                raise ValueError(f"there is no field {name!r}{self._meant(name)}")
-        chosen = (_only(names, given) for names in self.fields)
-        return "\n".join(f"<{name}>\n{given[name]}\n</{name}>" for name in chosen)
-
-    def _meant(self, name: str) -> str:
-        close = get_close_matches(name, self._names, n=1)
-        return f": did you mean {close[0]!r}?" if close else f": use {', '.join(self._names)}"
+                raise ValueError(f"there is no field {name!r}: {did_you_mean(name, self._names)}")
+        written: list[str] = []
+        for names in self.fields:
+            chosen = [name for name in names if name in given]
+            if not chosen:
+                raise ValueError(f"field {' or '.join(map(repr, names))} has no value")
+            if len(chosen) > 1:
+                raise ValueError(f"one field has two values: give {' or '.join(map(repr, chosen))}, not both")
+            written.append(f"<{chosen[0]}>\n{given[chosen[0]]}\n</{chosen[0]}>")
+        return "\n".join(written)
 
     def get_fields(self) -> list[str]:
         """The canonical name of each field, in order."""
@@ -158,7 +158,8 @@ class XMLParser(Parser):
     def _text_score(self, text: str) -> float:
         text = text.strip()
         tags = cast("list[tuple[str, str]]", self._tag.findall(text))
-        closed = _closed_names(tags)
+        # The names of which some opening tag is followed by its own closing tag, and no tag between.
+        closed = {name for (slash, name), after in pairwise(tags) if not slash and after == ("/", name)}
         present = sum(not closed.isdisjoint(names) for names in self.fields)
         if not present:
             return 0.0
@@ -202,21 +203,6 @@ def _names_of(field: object) -> tuple[str, ...]:
     return cast("tuple[str, ...]", names)
 
 
-def _only(names: tuple[str, ...], given: dict[str, Any]) -> str:
-    """The one name of a field that has a value."""
-    chosen = [name for name in names if name in given]
-    if not chosen:
-        raise ValueError(f"field {' or '.join(map(repr, names))} has no value")
-    if len(chosen) > 1:
-        raise ValueError(f"one field has two values: give {' or '.join(map(repr, chosen))}, not both")
-    return chosen[0]
-
-
-def _closed_names(tags: Iterable[tuple[str, str]]) -> set[str]:
-    """The names of which some opening tag is followed by its own closing tag, and no tag between."""
-    return {name for (slash, name), following in pairwise(tags) if not slash and following == ("/", name)}
-
-
 def _pair_up(tags: Iterable[tuple[str, str]]) -> bool:
     """Whether every opening tag meets its own closing tag, with none crossed."""
     opened: list[str] = []
@@ -251,11 +237,6 @@ def last_span(text: str, tag: str) -> TagSpan | None:
         return None
     start = opening + len(tag) + 2
     return TagSpan(start, text.find(f"</{tag}>", start))
-
-
-def first_span(text: str, tag: str) -> TagSpan | None:
-    """The first field of this name, or None."""
-    return next(every_span(text, tag), None)
 
 
 def every_span(text: str, tag: str) -> Iterator[TagSpan]:

@@ -1,0 +1,16 @@
+from assay.checks.builtin import BUILTIN as BUILTIN
+from assay.checks.builtin import check_of as check_of
+from assay.checks.check import BuiltinCheck as BuiltinCheck
+from assay.checks.content import CodeBlock as CodeBlock
+from assay.checks.content import Contains as Contains
+from assay.checks.content import MaxWords as MaxWords
+from assay.checks.content import MinWords as MinWords
+from assay.checks.content import Refusal as Refusal
+from assay.checks.content import Regex as Regex
+from assay.checks.expected import ExactMatch as ExactMatch
+from assay.checks.expected import NumericEqual as NumericEqual
+from assay.checks.expected import OneOf as OneOf
+from assay.checks.expected import Similarity as Similarity
+from assay.checks.json_schema import JsonSchema as JsonSchema
+from assay.checks.json_schema import JsonValid as JsonValid
+from assay.checks.math_equal import MathEqual as MathEqual
