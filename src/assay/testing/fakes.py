@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.criterion import BINARY, Criterion
@@ -41,40 +40,30 @@ class FakeModel:
 
     async def __call__(self, system_prompt: str, user_prompt: str) -> Any:
         self.calls.append((system_prompt, user_prompt))
-        answer = await self._next(system_prompt, user_prompt)
-        if isinstance(answer, BaseException):
-            raise answer
-        return self._whole(answer)
-
-    async def _next(self, system_prompt: str, user_prompt: str) -> Any:
-        answer = self._answer
+        answer: Any = self._answer
         if isinstance(answer, list):
-            answer = self._listed(cast("list[object]", answer))
+            answers = cast("list[object]", answer)
+            if len(self.calls) > len(answers):
+                raise AssertionError(f"FakeModel was asked {len(self.calls)} times: give more answers")
+            answer = answers[len(self.calls) - 1]
         if callable(answer):
             answer = answer(system_prompt, user_prompt)
-        return await answer if inspect.isawaitable(answer) else answer
-
-    def _listed(self, answers: list[object]) -> object:
-        if len(self.calls) > len(answers):
-            raise AssertionError(f"FakeModel was asked {len(self.calls)} times: give more answers")
-        return answers[len(self.calls) - 1]
-
-    def _whole(self, answer: Any) -> Any:
-        """A bare verdict, list of verdicts or number as the reply the grader expects."""
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, BaseException):
+            raise answer
+        # A bare verdict, number or list of verdicts becomes the reply that the grader expects.
         if isinstance(answer, str) and answer in BINARY:
             return PerCriterionOutput.model_validate({"explanation": self._reason, "criterion_status": answer})
         if isinstance(answer, int | float) and not isinstance(answer, bool):
             return RubricAsJudgeOutput(explanation=self._reason, overall_score=answer)
         if isinstance(answer, tuple):
-            verdicts = cast("tuple[Any, ...]", answer)
-            return OneShotOutput.model_validate({"criteria_evaluations": self._numbered(verdicts)})
+            evaluations = [
+                {"criterion_number": n, "explanation": self._reason, "criterion_status": verdict}
+                for n, verdict in enumerate(cast("tuple[Any, ...]", answer), start=1)
+            ]
+            return OneShotOutput.model_validate({"criteria_evaluations": evaluations})
         return answer
-
-    def _numbered(self, verdicts: Sequence[Any]) -> list[dict[str, Any]]:
-        return [
-            {"criterion_number": n, "explanation": self._reason, "criterion_status": verdict}
-            for n, verdict in enumerate(verdicts, start=1)
-        ]
 
 
 def make_rollout(
@@ -135,12 +124,8 @@ def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = 
 
     weight = weights if weights is not None else st.integers(-10, 10).map(float)
     value = st.one_of(st.booleans(), st.integers(0, 4).map(lambda quarter: quarter / 4))
-    criterion = st.builds(_fixed_criterion, value=value, weight=weight)
+    criterion = st.builds(Criterion, check=value.map(Fixed), weight=weight)
     return st.lists(criterion, min_size=1, max_size=max_criteria).map(Rubric)
-
-
-def _fixed_criterion(value: Any, weight: float) -> Criterion:
-    return Criterion(check=Fixed(value), weight=weight)
 
 
 class Fixed:

@@ -1,4 +1,4 @@
-"""ModelServer: a model endpoint on 127.0.0.1 that answers by rule, and fails on demand."""
+"""A ModelServer is a model endpoint on 127.0.0.1 that answers by rule, and fails on demand."""
 
 import asyncio
 import inspect
@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
@@ -32,6 +31,7 @@ BLOCK = 64
 CHARACTERS = 4
 """In a token."""
 
+_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "user_tokens", "user_cached_tokens")
 _Shape: TypeAlias = Callable[[Said, Mapping[str, Any]], dict[str, Any]]
 _ROUTES = (
     (re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"), chat_completion),
@@ -57,50 +57,6 @@ class Asked:
     """Where it was posted, with the query."""
     fault: Fault | None = None
     """What went wrong with it on demand."""
-
-
-class _Answer(NamedTuple):
-    """What is sent back. A `cut` one loses its second half and the connection."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = {}
-    cut: bool = False
-
-    @classmethod
-    def of(cls, value: Any, status: int = 200) -> "_Answer":
-        """A value as JSON."""
-        return cls(status, json.dumps(value).encode())
-
-
-class Prefixes:
-    """Remembers prompts by their starts.
-
-    >>> prefixes = Prefixes()
-    >>> prefixes.shared("x" * 640), prefixes.shared("x" * 640 + "y" * 64)
-    (0, 160)
-    """
-
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-
-    def shared(self, prompt: str) -> int:
-        """How many tokens of a prompt were the start of an earlier one; it is remembered too."""
-        known = True
-        tokens = chain = 0
-        for start in range(0, len(prompt) - BLOCK + 1, BLOCK):
-            chain = hash((chain, prompt[start : start + BLOCK]))
-            known = known and chain in self._seen
-            if known:
-                tokens += BLOCK // CHARACTERS
-            else:
-                self._seen.add(chain)
-        return tokens
-
-
-def count_tokens(text: str) -> int:
-    """About how many tokens a text has; never none."""
-    return max(1, len(text) // CHARACTERS)
 
 
 class ModelServer:
@@ -139,7 +95,8 @@ class ModelServer:
         `confidence` is the probability of the verdict, for those who ask for log-probabilities.
         """
         self._fake = FakeModel(answer)
-        self._dialogue = answer if _takes_messages(answer) else None
+        takes_messages = inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == ["messages"]
+        self._dialogue: Any = answer if takes_messages else None
         self._faults = faults
         self._confidence = confidence
         self._refuses = refuses
@@ -162,7 +119,8 @@ class ModelServer:
         """Calls under way at the same time, at the highest."""
         self.outcomes: Counter[str] = Counter()
         """How many calls were answered, and how many met which fault."""
-        self._prefixes = Prefixes()
+        self._prefixes: set[int] = set()
+        """The hashes of all starts of prompts, block by block."""
         self._under_way = 0
 
     @property
@@ -177,9 +135,7 @@ class ModelServer:
         started.result()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
@@ -202,8 +158,7 @@ class ModelServer:
         # A client that hangs up ends its call, as endpoints see to.
         http = web.Server(self._handle, handler_cancellation=True, access_log=None)
         server = await self._loop.create_server(http, "127.0.0.1", 0, backlog=1024)
-        port = server.sockets[0].getsockname()[1]
-        self.host = f"http://127.0.0.1:{port}"
+        self.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         """Its address without a path, as the variables of the SDKs take it."""
         self.url = f"{self.host}/v1"
         """The endpoint's address."""
@@ -224,55 +179,36 @@ class ModelServer:
     async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
         from aiohttp import web
 
-        answer = await self._answer_to(request)
-        if not answer.cut:
-            return web.Response(
-                status=answer.status, body=answer.body, headers=answer.headers, content_type="application/json"
-            )
-        # The second half and the connection are lost.
-        response = web.StreamResponse(headers={"Content-Length": str(len(answer.body))})
-        await response.prepare(request)
-        await response.write(answer.body[: len(answer.body) // 2])
-        assert request.transport is not None
-        request.transport.close()
-        return response
-
-    async def _answer_to(self, request: "web.BaseRequest") -> "_Answer":
         place = unquote(urlsplit(request.raw_path).path)
         for pattern, shape in _ROUTES:
-            found = pattern.fullmatch(place)
-            if found is not None:
+            if (found := pattern.fullmatch(place)) is not None:
                 try:
                     return await self._completion(request, shape, found.groupdict())
                 except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
-                    return _Answer.of({"error": {"message": described(error)}}, 500)
+                    return web.json_response({"error": {"message": described(error)}}, status=500)
         path = place.removeprefix("/v1")
         if path == "/models":
-            return _Answer.of({"object": "list", "data": [{"id": self.name, "object": "model"}]})
+            return web.json_response({"object": "list", "data": [{"id": self.name, "object": "model"}]})
         if path == "/stats":
-            return _Answer.of(self.stats())
+            return web.json_response(self.stats())
         if path == "/reset":
             self.reset()
-            return _Answer.of({})
-        return _Answer.of({"error": {"message": f"there is no {request.raw_path}"}}, 404)
+            return web.json_response({})
+        return web.json_response({"error": {"message": f"there is no {request.raw_path}"}}, status=404)
 
     def stats(self) -> dict[str, Any]:
         """The counts so far, as `GET /v1/stats` gives them; `POST /v1/reset` forgets them."""
-        return {
-            "asked": len(self.asked),
-            "calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "cached_tokens": self.cached_tokens,
-            "completion_tokens": self.completion_tokens,
-            "user_tokens": self.user_tokens,
-            "user_cached_tokens": self.user_cached_tokens,
-            "most_at_once": self.most_at_once,
-            "outcomes": dict(self.outcomes),
-        }
+        counts = {name: getattr(self, name) for name in ("calls", *_TOKENS, "most_at_once")}
+        return {"asked": len(self.asked), **counts, "outcomes": dict(self.outcomes)}
 
-    async def _completion(self, request: "web.BaseRequest", shape: _Shape, named: Mapping[str, str]) -> "_Answer":
+    async def _completion(
+        self, request: "web.BaseRequest", shape: _Shape, named: Mapping[str, str]
+    ) -> "web.StreamResponse":
         body = {**named, **json.loads(await request.content.read())}
-        fault = self._fault(len(self.asked)) or self._complaint(body)
+        number, refused = len(self.asked), [name for name in self._refuses if name in body]
+        fault = self._faults(number) if callable(self._faults) else next(iter(self._faults[number : number + 1]), None)
+        if fault is None and refused:
+            fault = Fault.refusing(f"Unsupported parameter: {refused[0]}")
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Asked(*prompts_of(body), body, headers, request.raw_path, fault)
         self.asked.append(asked)
@@ -282,70 +218,81 @@ class ModelServer:
             if self.capacity is not None and self._under_way > self.capacity:
                 fault = Fault.rate_limited()
             self.outcomes["answered" if fault is None else fault.kind] += 1
-            return await self._respond(asked, fault, shape)
+            return await self._respond(request, asked, fault, shape)
         finally:
             self._under_way -= 1
 
-    def _fault(self, number: int) -> Fault | None:
-        if callable(self._faults):
-            return self._faults(number)
-        return self._faults[number] if number < len(self._faults) else None
+    async def _respond(
+        self, request: "web.BaseRequest", asked: Asked, fault: Fault | None, shape: _Shape
+    ) -> "web.StreamResponse":
+        from aiohttp import web
 
-    def _complaint(self, body: Mapping[str, Any]) -> Fault | None:
-        refused = [name for name in self._refuses if name in body]
-        return Fault.refusing(f"Unsupported parameter: {refused[0]}") if refused else None
-
-    async def _respond(self, asked: Asked, fault: Fault | None, shape: _Shape) -> "_Answer":
         if fault is not None and fault.kind == "hanging":
             await asyncio.Event().wait()
         if fault is not None and fault.body is not None:
-            return _Answer(fault.status, fault.body.encode(), fault.headers)
+            return web.Response(
+                status=fault.status, text=fault.body, headers=fault.headers, content_type="application/json"
+            )
         await asyncio.sleep(self.latency)
-        said = self._said(asked, fault, *await self._answer(asked, fault))
-        if fault is None:
-            self.calls += 1
-        self.prompt_tokens += said.prompt_tokens
-        self.cached_tokens += said.cached_tokens
-        self.completion_tokens += said.completion_tokens
-        system = count_tokens(asked.system)
-        self.user_tokens += max(0, said.prompt_tokens - system)
-        self.user_cached_tokens += max(0, said.cached_tokens - system)
-        whole = _Answer.of(shape(said, asked.body))
-        return whole._replace(cut=fault is not None and fault.kind == "cut_off")
-
-    async def _answer(self, asked: Asked, fault: Fault | None) -> tuple[str, tuple[ToolCall, ...]]:
-        """A text, and calls of tools."""
-        if fault is not None and fault.text is not None:
-            return fault.text, ()
-        if self._dialogue is not None:
-            answer = self._dialogue(asked.body["messages"])
-            calls = _calls(answer)
-            return ("", calls) if calls else (str(answer), ())
-        answer = await self._fake(asked.system, asked.user)
-        if isinstance(answer, BaseModel):
-            return answer.model_dump_json(), ()
-        return answer if isinstance(answer, str) else json.dumps(answer), ()
-
-    def _said(self, asked: Asked, fault: Fault | None, text: str, calls: tuple[ToolCall, ...]) -> Said:
+        text, calls = await self._answer(asked, fault)
         prompt = f"{asked.system}\0{asked.user}"
-        return Said(
+        said = Said(
             text,
             fault.finish_reason if fault is not None else "stop",
             f"{asked.body.get('model')}-2026-01-01",
-            prompt_tokens=count_tokens(prompt),
-            cached_tokens=self._prefixes.shared(prompt),
-            completion_tokens=count_tokens(text),
+            prompt_tokens=_count_tokens(prompt),
+            cached_tokens=self._shared(prompt),
+            completion_tokens=_count_tokens(text),
             confidence=self._confidence,
             tool_calls=tuple(
                 call._replace(id=call.id or f"call_{len(self.asked)}_{number}") for number, call in enumerate(calls)
             ),
         )
+        self.calls += fault is None
+        system = _count_tokens(asked.system)
+        self.prompt_tokens += said.prompt_tokens
+        self.cached_tokens += said.cached_tokens
+        self.completion_tokens += said.completion_tokens
+        self.user_tokens += max(0, said.prompt_tokens - system)
+        self.user_cached_tokens += max(0, said.cached_tokens - system)
+        whole = shape(said, asked.body)
+        if fault is None or fault.kind != "cut_off":
+            return web.json_response(whole)
+        # The second half and the connection are lost.
+        data = json.dumps(whole).encode()
+        response = web.StreamResponse(headers={"Content-Length": str(len(data))})
+        await response.prepare(request)
+        await response.write(data[: len(data) // 2])
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async def _answer(self, asked: Asked, fault: Fault | None) -> tuple[str, list[ToolCall]]:
+        """A text, and calls of tools."""
+        if fault is not None and fault.text is not None:
+            return fault.text, []
+        if self._dialogue is not None:
+            answer: Any = self._dialogue(asked.body["messages"])
+            listed = cast("list[object]", answer) if isinstance(answer, list) else [answer]
+            calls = [call for call in listed if isinstance(call, ToolCall)]
+            return ("", calls) if calls else (str(cast("object", answer)), [])
+        reply = await self._fake(asked.system, asked.user)
+        if isinstance(reply, BaseModel):
+            return reply.model_dump_json(), []
+        return reply if isinstance(reply, str) else json.dumps(reply), []
+
+    def _shared(self, prompt: str) -> int:
+        """How many tokens of a prompt were the start of an earlier one; it is remembered too."""
+        known = True
+        tokens = chain = 0
+        for start in range(0, len(prompt) - BLOCK + 1, BLOCK):
+            chain = hash((chain, prompt[start : start + BLOCK]))
+            known = known and chain in self._prefixes
+            tokens += known * BLOCK // CHARACTERS
+            self._prefixes.add(chain)
+        return tokens
 
 
-def _takes_messages(answer: Any) -> bool:
-    return inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == ["messages"]
-
-
-def _calls(answer: object) -> tuple[ToolCall, ...]:
-    listed = cast("list[object]", answer) if isinstance(answer, list) else [answer]
-    return tuple(call for call in listed if isinstance(call, ToolCall))
+def _count_tokens(text: str) -> int:
+    """About how many; never none."""
+    return max(1, len(text) // CHARACTERS)

@@ -28,8 +28,7 @@ class Said:
 def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
     """The system and the user prompt of a request of any kind."""
     instruction: Mapping[str, Any] = body.get("systemInstruction") or {}
-    system = text_of(body.get("system") or instruction.get("parts"))
-    user = ""
+    system, user = text_of(body.get("system") or instruction.get("parts")), ""
     told: list[Mapping[str, Any]] = body.get("messages") or body.get("contents") or []
     for message in told:
         content = text_of(message.get("content") or message.get("parts"))
@@ -42,59 +41,44 @@ def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
 
 def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
     """As an OpenAI-compatible endpoint answers."""
-    choice: dict[str, Any] = {
-        "index": 0,
-        "message": {"role": "assistant", "content": said.text},
-        "finish_reason": said.finish_reason,
-        "logprobs": None,
-    }
+    message: dict[str, Any] = {"role": "assistant", "content": said.text}
+    finish = said.finish_reason
     if said.tool_calls:
-        choice["finish_reason"] = "tool_calls"
-        choice["message"] |= {
-            "content": said.text or None,
-            "tool_calls": [_function_call(call) for call in said.tool_calls],
-        }
-    if body.get("logprobs"):
-        choice["logprobs"] = {"content": _tokens(said)}
-    return {
-        "id": "chatcmpl-test",
-        "object": "chat.completion",
-        "created": 0,
-        "model": said.model,
-        "choices": [choice],
-        "usage": {
-            "prompt_tokens": said.prompt_tokens,
-            "completion_tokens": said.completion_tokens,
-            "total_tokens": said.prompt_tokens + said.completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": said.cached_tokens},
-        },
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in said.tool_calls
+        ]
+        message |= {"content": said.text or None, "tool_calls": calls}
+        finish = "tool_calls"
+    logprobs = {"content": _tokens(said)} if body.get("logprobs") else None
+    usage = {
+        "prompt_tokens": said.prompt_tokens,
+        "completion_tokens": said.completion_tokens,
+        "total_tokens": said.prompt_tokens + said.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": said.cached_tokens},
     }
+    choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": logprobs}
+    told = {"id": "chatcmpl-test", "object": "chat.completion", "created": 0, "model": said.model}
+    return {**told, "choices": [choice], "usage": usage}
 
 
 def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
     """As Anthropic's endpoint answers: by the tool, where one has to be used."""
     part: dict[str, Any] = {"type": "text", "text": said.text}
-    calls = [_tool_use(call) for call in said.tool_calls]
+    calls = [_tool_use(call.id, call.name, call.arguments) for call in said.tool_calls]
     stop = "max_tokens" if said.finish_reason == "length" else "end_turn"
     if body.get("tool_choice") and stop == "end_turn":
-        name = body["tool_choice"]["name"]
-        part = {"type": "tool_use", "id": "toolu_test", "name": name, "input": _object(said.text)}
-        stop = "tool_use"
-    return {
-        "id": "msg_test",
-        "type": "message",
-        "role": "assistant",
-        "model": said.model,
-        "content": [part, *calls] if said.text or not calls else calls,
-        "stop_reason": "tool_use" if calls else stop,
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": said.prompt_tokens - said.cached_tokens,
-            "cache_read_input_tokens": said.cached_tokens,
-            "cache_creation_input_tokens": 0,
-            "output_tokens": said.completion_tokens,
-        },
+        part, stop = _tool_use("toolu_test", body["tool_choice"]["name"], said.text), "tool_use"
+    usage = {
+        "input_tokens": said.prompt_tokens - said.cached_tokens,
+        "cache_read_input_tokens": said.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": said.completion_tokens,
     }
+    told = {"id": "msg_test", "type": "message", "role": "assistant", "model": said.model}
+    content = [part, *calls] if said.text or not calls else calls
+    stopped = {"stop_reason": "tool_use" if calls else stop, "stop_sequence": None}
+    return {**told, "content": content, **stopped, "usage": usage}
 
 
 def generate_content(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,40 +97,28 @@ def generate_content(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
             "chosenCandidates": [alternatives[0] for alternatives in tokens],
             "topCandidates": [{"candidates": alternatives} for alternatives in tokens],
         }
-    return {
-        "candidates": [candidate],
-        "modelVersion": said.model,
-        "usageMetadata": {
-            "promptTokenCount": said.prompt_tokens,
-            "cachedContentTokenCount": said.cached_tokens,
-            "candidatesTokenCount": said.completion_tokens,
-        },
+    usage = {
+        "promptTokenCount": said.prompt_tokens,
+        "cachedContentTokenCount": said.cached_tokens,
+        "candidatesTokenCount": said.completion_tokens,
     }
+    return {"candidates": [candidate], "modelVersion": said.model, "usageMetadata": usage}
 
 
-def _function_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _tool_use(call: ToolCall) -> dict[str, Any]:
-    arguments = _object(call.arguments)
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
-
-
-def _object(text: str) -> Any:
+def _tool_use(number: str, name: str, text: str) -> dict[str, Any]:
     try:
-        return json.loads(text)
+        arguments = json.loads(text)
     except ValueError:
-        return {"text": text}
+        arguments = {"text": text}
+    return {"type": "tool_use", "id": number, "name": name, "input": arguments}
 
 
 def _tokens(said: Said) -> list[dict[str, Any]]:
     """The text as tokens. A verdict is one, and its opposite has the rest of the confidence."""
+    sure = math.log(said.confidence) if said.confidence else -20.0
+    unsure = math.log(1 - said.confidence) if said.confidence < 1 else -20.0
     tokens: list[dict[str, Any]] = []
     for piece in re.findall(r"UNMET|MET|\w{1,4}|\s+|[^\w\s]", said.text):
-        sure = math.log(said.confidence) if said.confidence else -20.0
-        unsure = math.log(1 - said.confidence) if said.confidence < 1 else -20.0
         other = {"MET": "UNMET", "UNMET": "MET"}.get(piece)
         alternatives = {piece: sure if other else -0.01} | ({other: unsure} if other else {})
         shown = [{"token": t, "logprob": p, "bytes": None} for t, p in alternatives.items()]
