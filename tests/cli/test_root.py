@@ -35,7 +35,7 @@ class TestHelp:
         """A line each, in order."""
         assert main(["--help"]) == 0
         out = capsys.readouterr().out
-        for name, (_, purpose) in COMMANDS.items():
+        for name, purpose in COMMANDS.items():
             assert re.search(rf"^  {name} +{re.escape(purpose[:30])}", out, re.MULTILINE)
 
     @pytest.mark.parametrize("names", commands(), ids=" ".join)

@@ -215,4 +215,4 @@ def _registered(monkeypatch):
     from assay.cli.root import COMMANDS
 
     for name in ("agree", "correct", "compare"):
-        monkeypatch.setitem(COMMANDS, name, COMMANDS.get(name, (name, name)))
+        monkeypatch.setitem(COMMANDS, name, COMMANDS.get(name, name))

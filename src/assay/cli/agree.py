@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import Page, Section, point
-from assay.cli.options import LabelOptions, label_options, left_out, page_option, run_folder
+from assay.cli.options import LabelOptions, label_options, left_out, option, page_option, run_folder
 from assay.cli.root import Command
 from assay.wording import counted
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     example="assay agree run labels.csv\nassay agree run labels.csv --again run-judged-twice",
 )
 @label_options
-@click.option(
-    "--against", type=click.Choice(("each", "majority")), default="each", show_default=True,
-    help="Hold the judge against each rater in turn, or against what most of them say.",
+@option(
+    "--against", "Hold the judge against each rater in turn, or against what most of them say.", ("each", "majority"),
+    "each",
 )  # fmt: skip
-@click.option(
-    "--again", metavar="RUN", type=run_folder,
-    help="A second run that judged the same rollouts: shows whether the judge says the same again.",
+@option(
+    "--again RUN", "A second run that judged the same rollouts: shows whether the judge says the same again.",
+    run_folder,
 )  # fmt: skip
-@click.option("--confusion", is_flag=True, help="Show who said what where, for every criterion.")
+@option("--confusion", "Show who said what where, for every criterion.")
 @page_option
 def command(labelling: LabelOptions, against: str, again: str | None, confusion: bool, layout: str) -> None:
     """Say how far the judge of a saved RUN agrees with people, who are shown beside it.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import count, number, option, record
+from assay.cli.options import count, number, option, record, value_of
 from assay.cli.root import Group
 from assay.errors import CacheError
 from assay.wording import counted
@@ -22,20 +22,17 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 
-_place = click.option(
-    "--cache", metavar="PLACE", envvar="ASSAY_CACHE", show_envvar=True,
-    help="Folder, file or postgresql:// URL; by default yours.",
-)  # fmt: skip
+_place = option("--cache PLACE", "Folder, file or postgresql:// URL; by default yours.", env="ASSAY_CACHE")
 
 
 @dataclass(frozen=True)
 class VerdictFilter:
     """The verdicts that are meant."""
 
-    judge: str | None = option("--judge", help="Only of this judge; a * at the end stands for anything.")
-    question: str | None = option("--question", metavar="HASH", help="Only about this criterion.")
-    older_than: float | None = option(
-        "--older-than", type=number(0, what="number of days"), metavar="DAYS", help="Only what is older than this."
+    judge: str | None = value_of("--judge TEXT", "Only of this judge; a * at the end stands for anything.")
+    question: str | None = value_of("--question HASH", "Only about this criterion.")
+    older_than: float | None = value_of(
+        "--older-than DAYS", "Only what is older than this.", number(0, what="number of days")
     )
 
     @property
@@ -60,8 +57,8 @@ def command() -> None:
 @command.command("inspect", example="assay cache inspect --judge 'openai/*' --limit 10")
 @_place
 @_which
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@click.option("--limit", type=count(), metavar="N", help="Show so many verdicts.")
+@option("--json", "Print it as JSON.", name="as_json")
+@option("--limit N", "Show so many verdicts.", count())
 def inspect(cache: str | None, which: VerdictFilter, as_json: bool, limit: int | None) -> None:
     """Say what is there."""
     with _opened(cache) as store:
@@ -97,7 +94,7 @@ def _time(moment: float) -> str:
 @command.command("prune", example="assay cache prune --older-than 90")
 @_place
 @_which
-@click.option("--all", "all_of_it", is_flag=True, help="Forget everything.")
+@option("--all", "Forget everything.", name="all_of_it")
 def prune(cache: str | None, which: VerdictFilter, all_of_it: bool) -> None:
     """Forget verdicts for ever."""
     if which.is_all != all_of_it:
@@ -109,7 +106,7 @@ def prune(cache: str | None, which: VerdictFilter, all_of_it: bool) -> None:
 @command.command("export", example="assay cache export --output verdicts.jsonl")
 @_place
 @_which
-@click.option("-o", "--output", metavar="FILE", help="Write there, and not to the screen.")
+@option("-o --output FILE", "Write there, and not to the screen.")
 def export(cache: str | None, which: VerdictFilter, output: str | None) -> None:
     """Print verdicts as lines of JSON."""
     from assay.cache import export_lines

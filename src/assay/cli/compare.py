@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import Page, Section, chance, shortened
-from assay.cli.options import count, page_option, run_folder
+from assay.cli.options import count, option, page_option, run_folder
 from assay.cli.root import BROKEN, FINE, MISSED, Command
 from assay.wording import counted
 
@@ -29,11 +29,8 @@ _REASON = 70
 )
 @click.argument("run_a", type=run_folder)
 @click.argument("run_b", type=run_folder)
-@click.option(
-    "--flips", type=count(), default=10, show_default=True, metavar="N",
-    help="How many of the rollouts that changed to show.",
-)  # fmt: skip
-@click.option("--fail-if-worse", is_flag=True, help="Exit with 100 when the score has fallen beyond chance.")
+@option("--flips N", "How many of the rollouts that changed to show.", count(), 10)
+@option("--fail-if-worse", "Exit with 100 when the score has fallen beyond chance.")
 @page_option
 def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str) -> int:
     """Hold RUN_B against RUN_A, paired by example, and say whether the difference could be chance.

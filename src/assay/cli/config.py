@@ -8,10 +8,12 @@ nothing in it runs code or has a key sent to another machine than a provider's. 
 `--config` is trusted.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 import click
 
@@ -19,27 +21,12 @@ from assay.errors import AssayError
 from assay.wording import did_you_mean, short_repr
 
 SETTINGS: Final[dict[str, type]] = {
-    "rubric": str,
-    "model": str,
-    "judge": str,
-    "grader": str,
-    "guard": bool,
-    "cache": str,
-    "budget": float,
-    "concurrency": int,
-    "samples": int,
-    "temperature": float,
-    "max_tokens": int,
-    "system_prompt": str,
-    "format": str,
-    "fail_under": float,
-    "fail_interval_under": float,
-    "fail_rollout_under": float,
-    "quiet": bool,
-}
+    "rubric": str, "model": str, "judge": str, "grader": str, "guard": bool, "cache": str, "budget": float,
+    "concurrency": int, "samples": int, "temperature": float, "max_tokens": int, "system_prompt": str, "format": str,
+    "fail_under": float, "fail_interval_under": float, "fail_rollout_under": float, "quiet": bool,
+}  # fmt: skip
 """Every key that a file may have, and what it holds; each is an option of the same name."""
 
-_PATHS: Final = ("rubric", "cache")
 _FORMS: Final = {str: "a text, in quotes", bool: "true or false", float: "a number", int: "a whole number"}
 
 
@@ -59,21 +46,19 @@ class Config:
     @classmethod
     def at(cls, path: Path) -> "Config":
         """The config in a file that is named, and so trusted."""
-        tables = ("tool", "assay") if path.name == "pyproject.toml" else ()
-        found = _table(path, tables)
+        found = _settings(path)
         if found is None:
             what = "holds no table [tool.assay]" if path.is_file() else "is no file"
             raise ConfigError(f"{path} {what}: name a file with settings")
-        return cls(path, _settings(path, found), is_named=True)
+        return cls(path, found, is_named=True)
 
     @classmethod
     def near(cls, folder: Path) -> "Config":
         """The config of the nearest folder upward that has one."""
         for place in (folder, *folder.parents):
-            for name, tables in (("assay.toml", ()), ("pyproject.toml", ("tool", "assay"))):
-                found = _table(place / name, tables)
-                if found is not None:
-                    return cls(place / name, _settings(place / name, found))
+            for path in (place / "assay.toml", place / "pyproject.toml"):
+                if (found := _settings(path)) is not None:
+                    return cls(path, found)
         return cls()
 
     def get(self, name: str, *, allow_code: bool = False) -> Any:
@@ -83,33 +68,14 @@ class Config:
             return value
         from assay.loading.rubric_reader import is_reference
 
-        option = f"--{name.replace('_', '-')}"
         told = f"{self.path}: {name} is {short_repr(value)}"
-        trust = f"give --config {self.path} to trust the file, or {option} yourself"
+        only_found = "and the file was only found, not named"
+        trust = f"give --config {self.path} to trust the file, or --{name.replace('_', '-')} yourself"
         if name == "rubric" and not allow_code and is_reference(value):
-            raise ConfigError(
-                f"{told}, which runs Python code, and the file was only found, not named: give --allow-code, or {trust}"
-            )
+            raise ConfigError(f"{told}, which runs Python code, {only_found}: give --allow-code, or {trust}")
         if (name in ("judge", "model") and _is_elsewhere(value)) or (name == "cache" and "://" in value):
-            raise ConfigError(f"{told}, which may be sent keys, and the file was only found, not named: {trust}")
+            raise ConfigError(f"{told}, which may be sent keys, {only_found}: {trust}")
         return value
-
-
-def _is_elsewhere(model: str) -> bool:
-    """Whether a model is asked at an address that is neither a provider's nor on this machine."""
-    from urllib.parse import urlsplit
-
-    from assay.models.resolve import provider_at
-    from assay.server.settings import is_loopback
-
-    if "://" not in model:
-        return False
-    address = model.partition("#")[0]
-    try:
-        host = urlsplit(address).hostname or ""
-    except ValueError:
-        return True
-    return provider_at(address) is None and not is_loopback(host)
 
 
 def config_of(ctx: click.Context) -> Config:
@@ -120,45 +86,51 @@ def config_of(ctx: click.Context) -> Config:
     return kept["assay.config"]
 
 
-def _table(path: Path, tables: tuple[str, ...]) -> Mapping[str, Any] | None:
-    """The table of a TOML file; None when the file or the table is not there."""
+def _is_elsewhere(model: str) -> bool:
+    """Whether a model is asked at an address that is neither a provider's nor on this machine."""
+    from assay.models.resolve import provider_at
+    from assay.server.settings import is_loopback
+
+    address = model.partition("#")[0]
+    if "://" not in model:
+        return False
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:
+        return True
+    return provider_at(address) is None and not is_loopback(host)
+
+
+def _settings(path: Path) -> dict[str, Any] | None:
+    """The settings of a TOML file, or of its table [tool.assay]; None when the file or the table is not there."""
     if not path.is_file():
         return None
-    import tomllib
-
+    tables = ("tool", "assay") if path.name == "pyproject.toml" else ()
     try:
         found: object = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        if tables:  # somebody else's file: whoever it is for will complain
+        if tables:  # a file of other programs, which will complain of it
             return None
         raise ConfigError(f"{path} is no TOML: {error}") from None
     for table in tables:
         found = cast("Mapping[str, Any]", found).get(table) if isinstance(found, Mapping) else None
-    if found is not None and not isinstance(found, Mapping):
+    if found is None:
+        return None
+    if not isinstance(found, Mapping):
         raise ConfigError(f"{path}: {'.'.join(tables)} is {short_repr(found)}: make it a table")
-    return cast("Mapping[str, Any] | None", found)
-
-
-def _settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    for key, value in table.items():
+    for key, value in cast("Mapping[str, Any]", found).items():
         name = key.replace("-", "_")
         if name not in SETTINGS:
             known = [setting.replace("_", "-") for setting in SETTINGS]
             raise ConfigError(f"{path}: there is no setting {key!r}: {did_you_mean(key, known)}")
-        if not _is(value, SETTINGS[name]):
-            raise ConfigError(f"{path}: {key} is {short_repr(value)}: give {_FORMS[SETTINGS[name]]}")
-        settings[name] = _placed(value, path.parent) if name in _PATHS else value
+        kind = SETTINGS[name]
+        # To Python True is an int, and 1 is no float.
+        if isinstance(value, bool) is not (kind is bool) or not isinstance(
+            value, (int, float) if kind is float else kind
+        ):
+            raise ConfigError(f"{path}: {key} is {short_repr(value)}: give {_FORMS[kind]}")
+        if name in ("rubric", "cache") and "://" not in value and ":" not in value[2:]:
+            value = str(path.parent / Path(value).expanduser())  # as it is seen from the folder of the file
+        settings[name] = value
     return settings
-
-
-def _is(value: object, kind: type) -> bool:
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def _placed(place: str, folder: Path) -> str:
-    """A path as it is seen from the folder of the file that names it; others as they are."""
-    is_path = "://" not in place and ":" not in place[2:]
-    return str(folder / Path(place).expanduser()) if is_path else place

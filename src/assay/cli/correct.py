@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.formats import Page, Section, chance, point
-from assay.cli.options import LabelOptions, label_options, left_out, page_option, run_folder
+from assay.cli.options import LabelOptions, label_options, left_out, option, page_option, run_folder
 from assay.cli.root import BROKEN, FINE, Command
 from assay.wording import counted
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     example="assay correct run labels.csv\nassay correct run labels.csv --drift run-of-last-month",
 )
 @label_options
-@click.option(
-    "--drift", "earlier", metavar="RUN", type=run_folder,
-    help="An earlier run that judged the same rollouts: says whether the judge has moved since.",
+@option(
+    "--drift RUN", "An earlier run that judged the same rollouts: says whether the judge has moved since.",
+    run_folder, name="earlier",
 )  # fmt: skip
 @page_option
 def command(labelling: LabelOptions, earlier: str | None, layout: str) -> int:

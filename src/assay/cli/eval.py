@@ -7,22 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import (
-    DisplayOptions,
-    InputOptions,
-    JudgeOptions,
-    OutputOptions,
-    RubricOptions,
-    count,
-    display_options,
-    files,
-    judge_options,
-    number,
-    option,
-    output_options,
-    record,
-    rubric_options,
-)
+from assay.cli import options
+from assay.cli.options import count, number, record, value_of
 from assay.cli.root import Command
 
 if TYPE_CHECKING:
@@ -34,24 +20,22 @@ if TYPE_CHECKING:
 class ModelOptions:
     """Which model is asked, and how."""
 
-    model: str = option(
-        *("-m", "--model"), required=True, metavar="MODEL", env="ASSAY_MODEL",
-        help="Who is asked: openai/…, anthropic/…, http://…#name, or local.",
+    model: str = value_of(
+        "-m --model MODEL", "Who is asked: openai/…, anthropic/…, http://…#name, or local.", required=True,
+        env="ASSAY_MODEL",
     )  # fmt: skip
-    samples: int = option(
-        "--samples", type=count(1), default=1, show_default=True, metavar="N", env="ASSAY_SAMPLES",
-        help="How often each example is asked; gives pass@k.",
+    samples: int = value_of(
+        "--samples N", "How often each example is asked; gives pass@k.", count(1), 1, env="ASSAY_SAMPLES"
+    )
+    system_prompt: str | None = value_of(
+        "--system-prompt WORDS", "What the model is told before every question.", env="ASSAY_SYSTEM_PROMPT"
+    )
+    temperature: float | None = value_of(
+        "--temperature T", "How far answers to the same question may differ; by default as the endpoint has it.",
+        number(0), env="ASSAY_TEMPERATURE",
     )  # fmt: skip
-    system_prompt: str | None = option(
-        "--system-prompt", metavar="WORDS", env="ASSAY_SYSTEM_PROMPT",
-        help="What the model is told before every question.",
-    )  # fmt: skip
-    temperature: float | None = option(
-        "--temperature", type=number(0), metavar="T", env="ASSAY_TEMPERATURE",
-        help="How far answers to the same question may differ; by default as the endpoint has it.",
-    )  # fmt: skip
-    max_tokens: int | None = option(
-        "--max-tokens", type=count(1), metavar="N", env="ASSAY_MAX_TOKENS", help="The most that an answer may have."
+    max_tokens: int | None = value_of(
+        "--max-tokens N", "The most that an answer may have.", count(1), env="ASSAY_MAX_TOKENS"
     )
 
 
@@ -66,19 +50,19 @@ def _alone(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str,
     "usage or data, 130 stopped.",
     example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
 )
-@record("given", InputOptions, files=click.argument("files", metavar="DATASET", shell_complete=files, callback=_alone))
+@options.input_options("DATASET", callback=_alone)
 @record("asking", ModelOptions)
-@rubric_options()
-@output_options
-@judge_options()
-@display_options
+@options.rubric_options()
+@options.output_options
+@options.judge_options()
+@options.display_options
 def command(
-    given: InputOptions,
+    given: options.InputOptions,
     asking: ModelOptions,
-    rubrics: RubricOptions,
-    output: OutputOptions,
-    judging: JudgeOptions,
-    display: DisplayOptions,
+    rubrics: options.RubricOptions,
+    output: options.OutputOptions,
+    judging: options.JudgeOptions,
+    display: options.DisplayOptions,
 ) -> int:
     """Ask a model every question of a data set, and score its answers.
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
 from assay.runs.stats import NO_THRESHOLDS, Thresholds
@@ -43,11 +43,7 @@ def painted(text: str, colour: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without what would act on a terminal, since a model may have written it.
-
-    >>> printable("red: \\x1b[31m")
-    'red: \\\\x1b[31m'
-    """
+    """The text without what would act on a terminal, since a model may have written it."""
     return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
@@ -57,11 +53,7 @@ def on_one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int = REASON) -> str:
-    """The text on one line, cut where that grows too long.
-
-    >>> shortened("as long as it is", 7)
-    'as long…'
-    """
+    """The text on one line, cut where that grows too long."""
     words = on_one_line(text)
     return words if len(words) <= most else f"{words[:most]}…"
 
@@ -141,11 +133,7 @@ class Section(NamedTuple):
 
 
 def _cell(value: object) -> str:
-    """A number to three places, a count with its thousands apart, a dash for nothing, anything else in its words.
-
-    >>> _cell(2 / 3), _cell(12000), _cell(None)
-    ('0.667', '12,000', '–')
-    """
+    """A number to three places, a count with its thousands apart, a dash for nothing, anything else in its words."""
     if value is None:
         return "–"
     if isinstance(value, int | float):
@@ -165,11 +153,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
 
 
 def escaped(value: object) -> str:
-    """A value so that Markdown shows it as it is, on one line.
-
-    >>> escaped("a|b *c*")
-    'a\\\\|b \\\\*c\\\\*'
-    """
+    """A value so that Markdown shows it as it is, on one line."""
     return _SPECIAL.sub(r"\\\1", _cell(value))
 
 
@@ -185,11 +169,7 @@ def point(estimate: Estimate) -> str:
 
 
 def chance(p: float | None) -> str:
-    """A p-value as people write it.
-
-    >>> chance(0.0312), chance(0.0002), chance(None)
-    ('0.031', '< 0.001', '–')
-    """
+    """A p-value as people write it."""
     if p is None:
         return "–"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
@@ -286,12 +266,7 @@ FOR_PEOPLE = ("table", "markdown")
 
 
 def row_name(row: Row) -> str:
-    """The example, and which of its samples where there are several.
-
-    >>> from assay.runs import Row
-    >>> row_name(Row("apples")), row_name(Row("apples", sample=2))
-    ('apples', 'apples #2')
-    """
+    """The example, and which of its samples where there are several."""
     return f"{row.example} #{row.sample}" if row.sample else row.example
 
 
@@ -373,6 +348,7 @@ class Table(Format):
     """Prints rows as they come, if they are wanted, and the summary where it is known."""
 
     told = False
+    table = staticmethod(laid_out)
 
     def begin(self, summary: Summary | None) -> None:
         if summary is not None:
@@ -385,36 +361,35 @@ class Table(Format):
             self._print(self.rows(row))
 
     def end(self, summary: Summary) -> None:
-        if self.told or not self.sums_up:
-            return
-        self.told = True
-        head = painted(headline(summary), "red" if summary.unscored else "")
-        self._print(f"{on_one_line(self.title)}: {head}")
-        if self.about:
-            self._print(on_one_line(self.about))
-        for section in sections(summary):
-            self._print(f"\n{laid_out(section)}")
+        if self.sums_up and not self.told:
+            self.told = True
+            head = f"{on_one_line(self.title)}: {painted(headline(summary), 'red' if summary.unscored else '')}"
+            about = [on_one_line(self.about)] if self.about else []
+            self._print("\n\n".join(["\n".join([head, *about]), *self._tables(summary)]))
+
+    def _tables(self, summary: Summary) -> Iterator[str]:
+        yield from map(self.table, sections(summary))
         if summary.spent.calls or summary.spent.hits:
-            self._print(f"\n{shown_spending(summary.spent)}")
+            yield shown_spending(summary.spent)
 
 
-class Markdown(Format):
+class Markdown(Table):
     """A heading, tables of what the rows come to, and a table of the rows if they are wanted."""
 
-    COLUMNS: ClassVar = ("rollout", "score", "reward", "not met", "errors")
-    told = began = False
+    began = False
+    table = staticmethod(markdown_table)
 
     def begin(self, summary: Summary | None) -> None:
         self._print(f"## {escaped(self.title)}\n")
         if self.about:
             self._print(f"{escaped(self.about)}\n")
         if summary is not None:
-            self._tell(summary)
+            self.end(summary)
 
     def row(self, row: Row) -> None:
         if self.rows is not None:
             cells = (row_name(row), row.score, row.reward, _lost(row), _errors(row))
-            lines = markdown_table(Section(self.COLUMNS, [cells])).split("\n")
+            lines = markdown_table(Section(("rollout", "score", "reward", "not met", "errors"), [cells])).split("\n")
             self._print("\n".join(lines[2:] if self.began else lines))
             self.began = True
 
@@ -422,15 +397,8 @@ class Markdown(Format):
         if self.began:
             self._print()
         if not self.told:
-            self._tell(summary)
-
-    def _tell(self, summary: Summary) -> None:
-        self.told = True
-        self._print(f"{headline(summary)}\n")
-        for section in sections(summary):
-            self._print(f"{markdown_table(section)}\n")
-        if summary.spent.calls or summary.spent.hits:
-            self._print(f"{shown_spending(summary.spent)}\n")
+            self.told = True
+            self._print("\n\n".join([headline(summary), *self._tables(summary), ""]))
 
 
 class JsonLines(Format):
@@ -509,11 +477,7 @@ def _metrics(row: Row) -> dict[str, float]:
 
 
 def _csv_cell(text: str) -> str:
-    """A text so that no program that opens the file takes it for a formula, and no terminal for a command.
-
-    >>> _csv_cell("=1+1"), _csv_cell("-0.5"), _csv_cell("\\x1b[31mred")
-    ("'=1+1", '-0.5', '\\\\x1b[31mred')
-    """
+    """A text so that no program that opens the file takes it for a formula, and no terminal for a command."""
     if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
         text = f"'{text}"
     return printable(text)

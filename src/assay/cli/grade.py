@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli import options
 from assay.cli.formats import FORMATS, shown_spending, whole_row
-from assay.cli.options import (
-    DisplayOptions,
-    JudgeOptions,
-    RubricOptions,
-    display_options,
-    judge_options,
-    rubric_options,
-)
 from assay.cli.root import Command
 from assay.errors import RubricError
 from assay.wording import counted
@@ -31,18 +24,18 @@ if TYPE_CHECKING:
     example="assay grade rollouts.jsonl -r rubric.yaml",
 )
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT...")
-@rubric_options()
-@click.option("--text", "are_words", is_flag=True, help="Every TEXT is words, and no file.")
-@click.option("--query", default="", help="What was asked, where a row does not say.")
-@judge_options("-m", "--model")
-@display_options
+@options.rubric_options()
+@options.option("--text", "Every TEXT is words, and no file.", name="are_words")
+@options.option("--query TEXT", "What was asked, where a row does not say.", default="", show_default=False)
+@options.judge_options("-m --model")
+@options.display_options
 def command(
     texts: tuple[str, ...],
-    rubrics: RubricOptions,
+    rubrics: options.RubricOptions,
     are_words: bool,
     query: str,
-    judging: JudgeOptions,
-    display: DisplayOptions,
+    judging: options.JudgeOptions,
+    display: options.DisplayOptions,
 ) -> int:
     """Grade texts with a rubric, and print a report of each.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from assay.cli.formats import painted, printable
-from assay.cli.options import RubricOptions, allow_code_option, argument, dollars, files, filled_by, option, record
+from assay.cli.options import RubricOptions, allow_code_option, dollars, files, filled_by, record, value_of
 from assay.cli.root import FINE, MISSED, USAGE, Command
 from assay.errors import AssayError
 from assay.wording import counted
@@ -28,32 +28,23 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 class LintOptions:
     """What is looked for, what is mended, and what makes a failure of it."""
 
-    rubrics: tuple[str, ...] = argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...", shell_complete=files)
-    run: str | None = option("--run", metavar="RUN", help="A run of the rubric: look at what its verdicts tell, too.")
-    fix: bool = option(
-        "--fix", is_flag=True,
-        help="Show as a diff what can be mended: what is certain, and with a model the rest.",
-    )  # fmt: skip
-    yes: bool = option("--yes", is_flag=True, help="With --fix: write it to the file.")
-    model: str | None = option(
-        *("-m", "--model"), metavar="MODEL", envvar="ASSAY_MODEL",
-        help="With --fix: who splits and rewrites criteria; nobody by default.",
-    )  # fmt: skip
-    budget: float | None = option(
-        "--budget", type=dollars, metavar="DOLLARS", envvar="ASSAY_BUDGET",
-        help="With --fix: spend no more than this.",
-    )  # fmt: skip
-    ignore: tuple[str, ...] = option(
-        "--ignore", multiple=True, metavar="ID", help="Leave a rule out, such as R004; several times."
+    rubrics: tuple[str, ...] = filled_by(
+        click.argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...", shell_complete=files)
     )
-    fail_on: Literal["error", "warning", "note"] = option(
-        "--fail-on", type=click.Choice(["error", "warning", "note"]), default="error", show_default=True,
-        help="Exit with 100 for this, and for anything worse.",
-    )  # fmt: skip
-    form: str = option(
-        *("-f", "--format", "form"), type=click.Choice(["text", "json"]), default="text", show_default=True,
-        help="What to print.",
-    )  # fmt: skip
+    run: str | None = value_of("--run RUN", "A run of the rubric: look at what its verdicts tell, too.")
+    fix: bool = value_of("--fix", "Show as a diff what can be mended: what is certain, and with a model the rest.")
+    yes: bool = value_of("--yes", "With --fix: write it to the file.")
+    model: str | None = value_of(
+        "-m --model MODEL", "With --fix: who splits and rewrites criteria; nobody by default.", envvar="ASSAY_MODEL"
+    )
+    budget: float | None = value_of(
+        "--budget DOLLARS", "With --fix: spend no more than this.", dollars, envvar="ASSAY_BUDGET"
+    )
+    ignore: tuple[str, ...] = value_of("--ignore ID", "Leave a rule out, such as R004; several times.", multiple=True)
+    fail_on: Literal["error", "warning", "note"] = value_of(
+        "--fail-on", "Exit with 100 for this, and for anything worse.", ("error", "warning", "note"), "error"
+    )
+    form: str = value_of("-f --format", "What to print.", ("text", "json"), "text", name="form")
     allow_code: bool = filled_by(allow_code_option)
 
 

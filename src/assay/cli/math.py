@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import count, number, seconds
+from assay.cli.options import count, number, option, seconds
 from assay.cli.root import Command
 from assay.errors import AssayError
 
@@ -60,17 +60,13 @@ def _rules(function: Any) -> Any:
 )
 @click.argument("gold", required=False)
 @click.argument("answer", required=False)
-@click.option(
-    "--file", metavar="PAIRS",
-    help="Compare the `gold` and `answer` of every row of a file (.jsonl, .csv, .parquet; - for JSON "
+@option(
+    "--file PAIRS", "Compare the `gold` and `answer` of every row of a file (.jsonl, .csv, .parquet; - for JSON "
     "lines on standard input), and print each row with its verdict.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-@click.option("--strict", is_flag=True, help="Only the last \\boxed{} after any thought counts.")
-@click.option(
-    "--timeout", type=seconds, default=5.0, show_default=True, metavar="SECONDS",
-    help="Seconds of work for one comparison.",
-)  # fmt: skip
+@option("--json", "Print the verdict as JSON.", name="as_json")
+@option("--strict", "Only the last \\boxed{} after any thought counts.")
+@option("--timeout SECONDS", "Seconds of work for one comparison.", seconds, 5.0)
 @_rules
 def command(
     gold: str | None, answer: str | None, file: str | None, as_json: bool, strict: bool, timeout: float, **rules: Any

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from assay.cli.config import config_of
+from assay.cli.options import option
 from assay.cli.root import Group
 from assay.redaction import redacted
 
@@ -57,7 +58,7 @@ def _file(source: str) -> tuple[str, Path] | None:
 
 @command.command("pull", example="assay models pull qwen2.5-coder-1.5b")
 @click.argument("name")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@option("-q --quiet", "Show no progress.")
 def pull(name: str, quiet: bool) -> None:
     """Fetch the model of that NAME, unless it is here, and print where it is.
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def number(least: float = -math.inf, *, what: str = "number") -> Callable[[Any], float]:
-    """A finite number, of `least` or more.
-
-    >>> number(0)("0.5")
-    0.5
-    """
+    """A finite number, of `least` or more."""
 
     def read(value: Any) -> float:
         try:
@@ -73,11 +69,7 @@ def count(least: int = 0) -> Callable[[Any], int]:
 
 
 def pair(value: Any) -> tuple[str, str]:
-    """Two names, as `ours=theirs`.
-
-    >>> pair("completion=output")
-    ('completion', 'output')
-    """
+    """Two names, as `ours=theirs`."""
     if isinstance(value, tuple):
         return cast("tuple[str, str]", value)
     ours, _, theirs = str(value).partition("=")
@@ -96,20 +88,31 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 run_folder = click.Path(exists=True, file_okay=False)
 
 
+def option(form: str, help: str, kind: Any = None, default: Any = None, *, env: str = "", **settings: Any) -> Decorator:
+    """An option of a command, in the form that help shows: `-o --output FOLDER`, or `--quiet` for a flag.
+
+    `kind` reads the value, or holds what it may be; `env` is the variable that may give it, too.
+    """
+    names = [word for word in form.split() if word.startswith("-")]
+    metavar = form.split()[len(names) :]
+    settings |= {"metavar": metavar[0]} if metavar else {"is_flag": True} if kind is None else {}
+    if default is not None:
+        settings = {"default": default, "show_default": not callable(default), **settings}
+    if env:
+        settings |= {"envvar": env, "show_envvar": True}
+    name = [settings.pop("name")] if "name" in settings else []
+    kind = click.Choice(cast("tuple[str, ...]", kind)) if isinstance(kind, tuple) else kind
+    return click.option(*names, *name, help=help, type=kind, **settings)
+
+
 def filled_by(decorator: Decorator) -> Any:
-    """A field of a record that this option of click fills."""
+    """A field of a record that this option fills."""
     return field(metadata={"click": decorator})
 
 
-def option(*names: str, env: str = "", make: Callable[..., Decorator] = click.option, **settings: Any) -> Any:
-    """A field of a record that an option fills; `env` is the variable that may give its value, too."""
-    if env:
-        settings |= {"envvar": env, "show_envvar": True}
-    return filled_by(make(*names, **settings))
-
-
-argument = partial(option, make=click.argument)
-"""A field of a record that an argument fills."""
+def value_of(form: str, help: str, kind: Any = None, default: Any = None, **settings: Any) -> Any:
+    """A field of a record that an `option` fills."""
+    return filled_by(option(form, help, kind, default, **settings))
 
 
 def record(name: str, kind: type[Any], **instead: Decorator) -> Decorator:
@@ -129,17 +132,10 @@ def record(name: str, kind: type[Any], **instead: Decorator) -> Decorator:
     return decorate
 
 
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")
-allow_code_option = click.option(
-    "--allow-code",
-    is_flag=True,
-    is_eager=True,  # since it says what a config file may name
-    help="Let the rubric file name functions to run.",
-)
-page_option = click.option(
-    *("-f", "--format", "layout"), type=click.Choice(("table", "json", "markdown")), default="table",
-    show_default=True, help="What to print.",
-)  # fmt: skip
+quiet_option = option("-q --quiet", "Say nothing but errors on standard error.")
+page_option = option("-f --format", "What to print.", ("table", "json", "markdown"), "table", name="layout")
+# It is read first, since it says what a config file may name.
+allow_code_option = option("--allow-code", "Let the rubric file name functions to run.", is_eager=True)
 
 
 @dataclass(frozen=True)
@@ -153,29 +149,28 @@ class RubricOptions:
 
 def rubric_options(*, required: bool = True) -> Decorator:
     """Which rubric. Where it is not required, rows may have their own."""
-    rubric = click.option(
-        *("-r", "--rubric"), required=required, metavar="RUBRIC", envvar="ASSAY_RUBRIC", show_envvar=True,
-        shell_complete=files, help="A YAML, JSON or TOML file, or module:object for one written in Python.",
-    )  # fmt: skip
+    said = "A YAML, JSON or TOML file, or module:object for one written in Python."
+    rubric = option("-r --rubric RUBRIC", said, env="ASSAY_RUBRIC", required=required, shell_complete=files)
     return record("rubrics", RubricOptions, rubric=rubric)
 
 
-rubric_argument = record(
-    "rubrics", RubricOptions, rubric=click.argument("rubric", metavar="RUBRIC", shell_complete=files)
-)
+def rubric_argument(**settings: Any) -> Decorator:
+    """Which rubric, by an argument."""
+    rubric = click.argument("rubric", metavar="RUBRIC", shell_complete=files, **settings)
+    return record("rubrics", RubricOptions, rubric=rubric)
 
 
 @dataclass(frozen=True)
 class InputOptions:
     """Rows to work on."""
 
-    files: tuple[str, ...] = argument("files", nargs=-1, required=True, metavar="DATA...", shell_complete=files)
+    files: tuple[str, ...]
     """Tables, `-` for standard input, a folder of tables or the folder of a run."""
-    mapping: tuple[tuple[str, str], ...] = option(
-        *("--map", "mapping"), type=pair, multiple=True, metavar="OURS=THEIRS",
-        help="What a column is called there: completion=output. May be given again.",
+    mapping: tuple[tuple[str, str], ...] = value_of(
+        "--map OURS=THEIRS", "What a column is called there: completion=output. May be given again.", pair,
+        multiple=True, name="mapping",
     )  # fmt: skip
-    limit: int | None = option("--limit", type=count(1), metavar="N", help="Only the first N rows.")
+    limit: int | None = value_of("--limit N", "Only the first N rows.", count(1))
 
     @property
     def data(self) -> str:
@@ -184,23 +179,25 @@ class InputOptions:
         return f"{self.files[0]} and {more} more" if more else self.files[0]
 
 
+def input_options(metavar: str, **how: Any) -> Decorator:
+    """The rows to work on: an argument that is shown so, and what is done to them first."""
+    return record("given", InputOptions, files=click.argument("files", metavar=metavar, shell_complete=files, **how))
+
+
 @dataclass(frozen=True)
 class OutputOptions:
     """Where a run is kept, and how it is worked on."""
 
-    output: str | None = option(
-        *("-o", "--output"), metavar="FOLDER", shell_complete=files,
-        help="Keep the run in this folder, every rollout as soon as it is finished.",
+    output: str | None = value_of(
+        "-o --output FOLDER", "Keep the run in this folder, every rollout as soon as it is finished.",
+        shell_complete=files,
     )  # fmt: skip
-    resume: bool = option(
-        "--resume", is_flag=True, help="Go on with the run in the folder: only what is missing or failed is done."
+    resume: bool = value_of("--resume", "Go on with the run in the folder: only what is missing or failed is done.")
+    judge_log: bool = value_of(
+        "--judge-log", "Keep what judges were asked and said, word for word, for `assay view` to show."
     )
-    judge_log: bool = option(
-        "--judge-log", is_flag=True,
-        help="Keep what judges were asked and said, word for word, for `assay view` to show.",
-    )  # fmt: skip
-    concurrency: int | None = option(
-        "--concurrency", type=count(1), metavar="N", env="ASSAY_CONCURRENCY", help="Rollouts under way at once."
+    concurrency: int | None = value_of(
+        "--concurrency N", "Rollouts under way at once.", count(1), env="ASSAY_CONCURRENCY"
     )
 
     def __post_init__(self) -> None:
@@ -219,27 +216,20 @@ class JudgeOptions:
 
     judge: str | None
     """The name of a model; None is the default."""
-    grader: str = option(
-        "--grader", type=click.Choice(("per-criterion", "one-shot", "holistic")), default="per-criterion",
-        show_default=True, env="ASSAY_GRADER", help="One call a criterion, one for all, or one number for all.",
+    grader: str = value_of(
+        "--grader", "One call a criterion, one for all, or one number for all.",
+        ("per-criterion", "one-shot", "holistic"), "per-criterion", env="ASSAY_GRADER",
     )  # fmt: skip
-    guard: bool = option(
-        "--guard", is_flag=True, env="ASSAY_GUARD", help="Ask first whether a text tries to sway its judge."
+    guard: bool = value_of("--guard", "Ask first whether a text tries to sway its judge.", env="ASSAY_GUARD")
+    dry_run: bool = value_of("--dry-run", "Ask nobody: say how many calls, tokens and dollars it would take.")
+    budget: float | None = value_of("--budget DOLLARS", "Spend no more than this.", dollars, env="ASSAY_BUDGET")
+    cache: str | None = value_of(
+        "--cache PLACE", "Folder, file or postgresql:// URL of the verdicts; by default yours.", env="ASSAY_CACHE"
     )
-    dry_run: bool = option(
-        "--dry-run", is_flag=True, help="Ask nobody: say how many calls, tokens and dollars it would take."
-    )
-    budget: float | None = option(
-        "--budget", type=dollars, metavar="DOLLARS", env="ASSAY_BUDGET", help="Spend no more than this."
-    )
-    cache: str | None = option(
-        "--cache", metavar="PLACE", env="ASSAY_CACHE",
-        help="Folder, file or postgresql:// URL of the verdicts; by default yours.",
-    )  # fmt: skip
-    no_cache: bool = option("--no-cache", is_flag=True, help="Keep no verdicts, and use none.")
+    no_cache: bool = value_of("--no-cache", "Keep no verdicts, and use none.")
 
 
-def judge_options(*names: str) -> Decorator:
+def judge_options(names: str = "") -> Decorator:
     """The options of the judge, who is named by `--judge` and by these `names`.
 
     Where those say `--model`, no other model is meant, so that the default model judges too.
@@ -249,11 +239,11 @@ def judge_options(*names: str) -> Decorator:
         ctx = click.get_current_context()
         return None if ctx.resilient_parsing else config_of(ctx).get("model")
 
-    judge = click.option(
-        *names, "--judge", "judge", metavar="MODEL", show_envvar=True,
-        envvar=["ASSAY_JUDGE", "ASSAY_MODEL"] if names else ["ASSAY_JUDGE"], default=project_model if names else None,
-        help="Who judges: openai/…, anthropic/…, http://…#name, or local, which needs no key and is the default.",
-    )  # fmt: skip
+    said = "Who judges: openai/…, anthropic/…, http://…#name, or local, which needs no key and is the default."
+    how: dict[str, Any] = {"envvar": ["ASSAY_JUDGE"]}
+    if names:
+        how = {"envvar": ["ASSAY_JUDGE", "ASSAY_MODEL"], "default": project_model}
+    judge = option(f"{names} --judge MODEL", said, name="judge", show_envvar=True, **how)
     return record("judging", JudgeOptions, judge=judge)
 
 
@@ -261,26 +251,20 @@ def judge_options(*names: str) -> Decorator:
 class DisplayOptions:
     """What is printed, and what makes a failure of it."""
 
-    format: str = option(
-        *("-f", "--format"), type=click.Choice(FORMATS), default="table", show_default=True, env="ASSAY_FORMAT",
-        help="What to print.",
+    format: str = value_of("-f --format", "What to print.", tuple(FORMATS), "table", env="ASSAY_FORMAT")
+    fail_under: float | None = value_of(
+        "--fail-under SCORE", "Exit with 100 when the mean score is below this number between 0 and 1.", threshold,
+        env="ASSAY_FAIL_UNDER",
     )  # fmt: skip
-    fail_under: float | None = option(
-        "--fail-under", type=threshold, metavar="SCORE", env="ASSAY_FAIL_UNDER",
-        help="Exit with 100 when the mean score is below this number between 0 and 1.",
+    fail_interval_under: float | None = value_of(
+        "--fail-interval-under SCORE", "Exit with 100 when the 95 % interval of the mean score begins below this, "
+        "or there are too few rollouts for one.", threshold, env="ASSAY_FAIL_INTERVAL_UNDER",
     )  # fmt: skip
-    fail_interval_under: float | None = option(
-        "--fail-interval-under", type=threshold, metavar="SCORE", env="ASSAY_FAIL_INTERVAL_UNDER",
-        help="Exit with 100 when the 95 % interval of the mean score begins below this, or there are too few "
-        "rollouts for one.",
+    fail_rollout_under: float | None = value_of(
+        "--fail-rollout-under SCORE", "Exit with 100 when the score of any rollout is below this.", threshold,
+        env="ASSAY_FAIL_ROLLOUT_UNDER",
     )  # fmt: skip
-    fail_rollout_under: float | None = option(
-        "--fail-rollout-under", type=threshold, metavar="SCORE", env="ASSAY_FAIL_ROLLOUT_UNDER",
-        help="Exit with 100 when the score of any rollout is below this.",
-    )  # fmt: skip
-    quiet: bool = option(
-        *("-q", "--quiet"), is_flag=True, env="ASSAY_QUIET", help="Say nothing but errors on standard error."
-    )
+    quiet: bool = value_of("-q --quiet", "Say nothing but errors on standard error.", env="ASSAY_QUIET")
 
     @property
     def thresholds(self) -> Thresholds:
@@ -295,21 +279,21 @@ display_options = record("display", DisplayOptions)
 class LabelOptions:
     """A run, and labels about it."""
 
-    run: str = argument("run", type=run_folder)
-    labels_file: str | None = argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files)
+    run: str = filled_by(click.argument("run", type=run_folder))
+    labels_file: str | None = filled_by(
+        click.argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files)
+    )
     """None for those that were given in the page of the run."""
-    mapping: tuple[tuple[str, str], ...] = option(
-        *("--map", "mapping"), type=pair, multiple=True, metavar="OURS=THEIRS",
-        help="What a column is called there: verdict=grade. May be given again.",
+    mapping: tuple[tuple[str, str], ...] = value_of(
+        "--map OURS=THEIRS", "What a column is called there: verdict=grade. May be given again.", pair,
+        multiple=True, name="mapping",
     )  # fmt: skip
-    skip_unknown: bool = option(
-        "--skip-unknown", is_flag=True,
-        help="Leave out labels about examples, criteria and verdicts that the run does not have.",
-    )  # fmt: skip
-    any_wording: bool = option(
-        "--any-wording", is_flag=True,
-        help="Take labels that were made for another wording of their criterion too.",
-    )  # fmt: skip
+    skip_unknown: bool = value_of(
+        "--skip-unknown", "Leave out labels about examples, criteria and verdicts that the run does not have."
+    )
+    any_wording: bool = value_of(
+        "--any-wording", "Take labels that were made for another wording of their criterion too."
+    )
 
     def labels(self) -> "list[Label]":
         """The labels, read."""

@@ -20,11 +20,11 @@ from assay.cli.options import (
     filled_by,
     judge_options,
     number,
-    option,
     page_option,
     quiet_option,
     record,
     rubric_argument,
+    value_of,
 )
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED, Command
 from assay.errors import TrustError
@@ -41,31 +41,24 @@ if TYPE_CHECKING:
 class ProbeOptions:
     """What is tried, what makes a failure of it, and how it is shown."""
 
-    bare: bool = option(
-        "--bare", is_flag=True,
-        help="Probe the judge without our hardening, too: what many would write. No judge to use.",
+    bare: bool = value_of(
+        "--bare", "Probe the judge without our hardening, too: what many would write. No judge to use."
+    )
+    responses: str | None = value_of(
+        "--responses FILE", "Bad responses to attack with, where the rubric has no golden example that fails: a text, "
+        "or a table.", shell_complete=files,
     )  # fmt: skip
-    responses: str | None = option(
-        "--responses", metavar="FILE", shell_complete=files,
-        help="Bad responses to attack with, where the rubric has no golden example that fails: a text, or a table.",
+    families: tuple[str, ...] = value_of(
+        "--family NAME", "Only attacks of this family, such as master_key. May be given again.", multiple=True,
+        name="families",
     )  # fmt: skip
-    families: tuple[str, ...] = option(
-        *("--family", "families"), multiple=True, metavar="NAME",
-        help="Only attacks of this family, such as master_key. May be given again.",
+    limit: int | None = value_of("--limit N", "Only N attacks, drawn from all families.", count(1))
+    seed: int = value_of("--seed N", "Which attacks are drawn, and which texts stand in for bad responses.", count(), 0)
+    fail_over: float | None = value_of(
+        "--fail-over SHARE", "Exit with 100 when more attacks than this may succeed: when the upper end of the "
+        "interval is above it.", number(0, what="share"),
     )  # fmt: skip
-    limit: int | None = option("--limit", type=count(1), metavar="N", help="Only N attacks, drawn from all families.")
-    seed: int = option(
-        "--seed", type=count(), default=0, show_default=True, metavar="N",
-        help="Which attacks are drawn, and which texts stand in for bad responses.",
-    )  # fmt: skip
-    fail_over: float | None = option(
-        "--fail-over", type=number(0, what="share"), metavar="SHARE",
-        help="Exit with 100 when more attacks than this may succeed: when the upper end of the interval is above it.",
-    )  # fmt: skip
-    show: int = option(
-        "--show", type=count(), default=5, show_default=True, metavar="N",
-        help="How many successful attacks to list.",
-    )  # fmt: skip
+    show: int = value_of("--show N", "How many successful attacks to list.", count(), 5)
     layout: str = filled_by(page_option)
     quiet: bool = filled_by(quiet_option)
 
@@ -78,8 +71,8 @@ class ProbeOptions:
     example="assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
     "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
 )
-@rubric_argument
-@judge_options("-m", "--model")
+@rubric_argument()
+@judge_options("-m --model")
 @record("probing", ProbeOptions)
 def command(rubrics: RubricOptions, judging: JudgeOptions, probing: ProbeOptions) -> int:
     """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.

@@ -23,7 +23,7 @@ from assay.cli.formats import (
     write_junit,
 )
 from assay.cli.lint import command as lint
-from assay.cli.options import JudgeOptions, RubricOptions, files, judge_options, quiet_option, rubric_argument
+from assay.cli.options import JudgeOptions, RubricOptions, files, judge_options, option, quiet_option, rubric_argument
 from assay.cli.root import BROKEN, FINE, MISSED, Group
 from assay.errors import RubricError
 from assay.wording import counted
@@ -50,12 +50,9 @@ command.add_command(lint)
     "2 there are no golden examples, or bad usage.",
     example="assay rubric test rubric.yaml",
 )
-@rubric_argument
-@judge_options("-m", "--model")
-@click.option(
-    *("-f", "--format", "form"), type=click.Choice(["table", "json", "junit"]), default="table",
-    show_default=True, help="What to print.",
-)  # fmt: skip
+@rubric_argument()
+@judge_options("-m --model")
+@option("-f --format", "What to print.", ("table", "json", "junit"), "table", name="form")
 @quiet_option
 def test(rubrics: RubricOptions, judging: JudgeOptions, form: str, quiet: bool) -> int:
     """Score the golden examples of a RUBRIC, and show what comes out otherwise than expected.
@@ -139,8 +136,8 @@ def _junit_case(result: GoldenResult) -> str:
 
 
 @command.command("show", example="assay rubric show rubric.yaml")
-@rubric_argument
-@click.option("--json", "as_json", is_flag=True, help="Print it as a rubric file in JSON.")
+@rubric_argument()
+@option("--json", "Print it as a rubric file in JSON.", name="as_json")
 def show(rubrics: RubricOptions, as_json: bool) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
     from assay.cli.sources import rubric_of
@@ -172,7 +169,7 @@ def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
 
 
 @command.command("convert", example="assay rubric convert rubric.yaml rubric.json")
-@rubric_argument
+@rubric_argument()
 @click.argument("output", shell_complete=files)
 def convert(rubrics: RubricOptions, output: str) -> None:
     """Write a rubric to the file OUTPUT, as YAML or JSON by its ending; - prints YAML.

@@ -13,20 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import (
-    DisplayOptions,
-    InputOptions,
-    JudgeOptions,
-    OutputOptions,
-    RubricOptions,
-    count,
-    display_options,
-    judge_options,
-    option,
-    output_options,
-    record,
-    rubric_options,
-)
+from assay.cli import options
+from assay.cli.options import count, record, value_of
 from assay.cli.root import Command
 
 if TYPE_CHECKING:
@@ -40,21 +28,19 @@ if TYPE_CHECKING:
 class WorkerOptions:
     """Who does the work."""
 
-    backend: str | None = option(
-        "--backend", type=click.Choice(("processes", "ray")),
-        help="Have many workers do it: processes of this machine, or tasks of a Ray cluster.",
+    backend: str | None = value_of(
+        "--backend", "Have many workers do it: processes of this machine, or tasks of a Ray cluster.",
+        ("processes", "ray"),
     )  # fmt: skip
     """None is this process."""
-    workers: int | None = option(
-        "--workers", type=count(1), metavar="N", help="How many; by default as many as there are processors."
+    workers: int | None = value_of("--workers N", "How many; by default as many as there are processors.", count(1))
+    shard_rows: int | None = value_of(
+        "--shard-rows N", "Rows that a worker is given at a time; 10,000 by default.", count(1)
     )
-    shard_rows: int | None = option(
-        "--shard-rows", type=count(1), metavar="N", help="Rows that a worker is given at a time; 10,000 by default."
+    ray_address: str | None = value_of(
+        "--ray-address ADDRESS",
+        "Of the cluster; by default what RAY_ADDRESS says, and without that one is started here.",
     )
-    ray_address: str | None = option(
-        "--ray-address", metavar="ADDRESS",
-        help="Of the cluster; by default what RAY_ADDRESS says, and without that one is started here.",
-    )  # fmt: skip
 
     def __post_init__(self) -> None:
         for name, value in {"--workers": self.workers, "--shard-rows": self.shard_rows}.items():
@@ -71,19 +57,19 @@ class WorkerOptions:
     "usage or data, 130 stopped.",
     example="assay score rollouts.jsonl -r rubric.yaml -o run",
 )
-@record("given", InputOptions)
-@rubric_options(required=False)
-@output_options
+@options.input_options("DATA...", nargs=-1, required=True)
+@options.rubric_options(required=False)
+@options.output_options
 @record("workers", WorkerOptions)
-@judge_options("-m", "--model")
-@display_options
+@options.judge_options("-m --model")
+@options.display_options
 def command(
-    given: InputOptions,
-    rubrics: RubricOptions,
-    output: OutputOptions,
+    given: options.InputOptions,
+    rubrics: options.RubricOptions,
+    output: options.OutputOptions,
     workers: WorkerOptions,
-    judging: JudgeOptions,
-    display: DisplayOptions,
+    judging: options.JudgeOptions,
+    display: options.DisplayOptions,
 ) -> int:
     """Score rollouts that were saved: .jsonl, .json, .csv, .tsv or .parquet files, or - for standard input.
 
@@ -138,7 +124,7 @@ def command(
         return runner.run(scoring, grader)
 
 
-def _is_run(given: InputOptions) -> bool:
+def _is_run(given: options.InputOptions) -> bool:
     from assay.backends.shards import tables_in
     from assay.runs.folder import Folder
 
@@ -152,7 +138,7 @@ def _is_run(given: InputOptions) -> bool:
 class Rows:
     """The rows of tables, one of them looked at before the work begins."""
 
-    def __init__(self, given: InputOptions) -> None:
+    def __init__(self, given: options.InputOptions) -> None:
         from assay.cli.sources import COMPLETION
         from assay.runs.row import COLUMN
         from assay.tables import TableError, rows_of
@@ -197,7 +183,7 @@ def _tables(name: str) -> list[str]:
     return [str(path) for path in tables_in(Path(name))]
 
 
-def _rescoring(given: InputOptions, rubric: Rubric | None, output: OutputOptions) -> Work[Summary]:
+def _rescoring(given: options.InputOptions, rubric: Rubric | None, output: options.OutputOptions) -> Work[Summary]:
     """A run that was saved, by another rubric."""
     from assay.cli.sources import opened
     from assay.runs import rescore
@@ -216,10 +202,10 @@ def _rescoring(given: InputOptions, rubric: Rubric | None, output: OutputOptions
 class Making:
     """Makes the rubric and the grader in a worker, as the options name them."""
 
-    rubrics: RubricOptions
+    rubrics: options.RubricOptions
     rubric: Rubric | None
     """The rubric of a file, which other machines need not have; None for one that Python makes anew."""
-    judging: JudgeOptions
+    judging: options.JudgeOptions
     rows_may_ask: bool
 
     def __call__(self) -> tuple[Rubric | None, Autograder | None]:
@@ -234,7 +220,7 @@ class Making:
         return rubric, stack.enter_context(judging)
 
 
-def _by_workers(given: InputOptions, make: Making, workers: WorkerOptions, runner: Runner) -> Work[Summary]:
+def _by_workers(given: options.InputOptions, make: Making, workers: WorkerOptions, runner: Runner) -> Work[Summary]:
     """Rows of tables, in shards."""
     from assay.backends import Processes, RayTasks, score_shards
     from assay.backends.shards import ROWS, files_about, files_of

@@ -6,7 +6,18 @@ from typing import Any, cast
 import click
 
 from assay.aggregation import POLICIES
-from assay.cli.options import JudgeOptions, RubricOptions, count, files, judge_options, option, record, seconds
+from assay.cli.options import (
+    JudgeOptions,
+    RubricOptions,
+    count,
+    files,
+    judge_options,
+    option,
+    record,
+    rubric_argument,
+    seconds,
+    value_of,
+)
 from assay.cli.root import Command
 
 
@@ -14,24 +25,19 @@ from assay.cli.root import Command
 class AddressOptions:
     """Where the server listens, and who may ask it."""
 
-    host: str = option(
-        "--host", metavar="ADDRESS", default="127.0.0.1", show_default=True,
-        help="Where to listen. Any other address than one of this machine alone needs a key.",
+    host: str = value_of(
+        "--host ADDRESS", "Where to listen. Any other address than one of this machine alone needs a key.",
+        default="127.0.0.1",
     )  # fmt: skip
-    port: int = option(
-        "--port", type=count(), metavar="PORT", default=8000, show_default=True, help="0 takes any that is free."
-    )
-    workers: int = option(
-        "--workers", type=count(1), default=1, show_default=True, metavar="N",
-        help="Processes that score; one that dies is replaced.",
+    port: int = value_of("--port PORT", "0 takes any that is free.", count(), 8000)
+    workers: int = value_of("--workers N", "Processes that score; one that dies is replaced.", count(1), 1)
+    key_file: str | None = value_of(
+        "--key-file FILE", "A file with the key that requests must carry; by default ASSAY_SERVER_KEY is it.",
+        shell_complete=files,
     )  # fmt: skip
-    key_file: str | None = option(
-        "--key-file", metavar="FILE", shell_complete=files,
-        help="A file with the key that requests must carry; by default ASSAY_SERVER_KEY is it.",
-    )  # fmt: skip
-    allow_hosts: tuple[str, ...] = option(
-        *("--allow-host", "allow_hosts"), multiple=True, metavar="NAME",
-        help="Another name that requests may give the server, as a proxy does. May be given again.",
+    allow_hosts: tuple[str, ...] = value_of(
+        "--allow-host NAME", "Another name that requests may give the server, as a proxy does. May be given again.",
+        multiple=True, name="allow_hosts",
     )  # fmt: skip
 
 
@@ -39,28 +45,16 @@ class AddressOptions:
 class BoundOptions:
     """What one worker takes on: the fields of `assay.server.Bounds`."""
 
-    at_once: int = option(
-        "--at-once", type=count(1), default=1024, show_default=True, metavar="N",
-        help="Requests that a worker has under way; more are told to come back (429).",
-    )  # fmt: skip
-    max_bytes: int = option(
-        "--max-bytes", type=count(1), default=16 << 20, show_default=True, metavar="N", help="Size of a request."
+    at_once: int = value_of(
+        "--at-once N", "Requests that a worker has under way; more are told to come back (429).", count(1), 1024
     )
-    max_batch: int = option(
-        "--max-batch", type=count(1), default=1024, show_default=True, metavar="N", help="Rollouts in a request."
+    max_bytes: int = value_of("--max-bytes N", "Size of a request.", count(1), 16 << 20)
+    max_batch: int = value_of("--max-batch N", "Rollouts in a request.", count(1), 1024)
+    item_seconds: float = value_of("--item-seconds S", "Time to score one rollout; then it is unscored.", seconds, 60.0)
+    body_seconds: float = value_of("--body-seconds S", "Time for a client to send its request.", seconds, 30.0)
+    drain_seconds: float = value_of(
+        "--drain-seconds S", "Time for requests under way to finish when the server is told to stop.", seconds, 30.0
     )
-    item_seconds: float = option(
-        "--item-seconds", type=seconds, default=60.0, show_default=True, metavar="S",
-        help="Time to score one rollout; then it is unscored.",
-    )  # fmt: skip
-    body_seconds: float = option(
-        "--body-seconds", type=seconds, default=30.0, show_default=True, metavar="S",
-        help="Time for a client to send its request.",
-    )  # fmt: skip
-    drain_seconds: float = option(
-        "--drain-seconds", type=seconds, default=30.0, show_default=True, metavar="S",
-        help="Time for requests under way to finish when the server is told to stop.",
-    )  # fmt: skip
 
 
 @click.command(
@@ -70,19 +64,14 @@ class BoundOptions:
     "it changes, or on SIGHUP. Exit code: 0 ended as told, 2 it could not start.",
     example="assay serve rubric.yaml --workers 4",
 )
-@record(
-    "rubrics",
-    RubricOptions,
-    rubric=click.argument("rubric", metavar="RUBRIC", envvar="ASSAY_RUBRIC", shell_complete=files),
-)
+@rubric_argument(envvar="ASSAY_RUBRIC")
 @record("place", AddressOptions)
-@click.option(
-    "--unscored", type=click.Choice(POLICIES), default="raise", show_default=True,
-    help="What a trainer that takes numbers only gets for a rollout without a score: an error, 0, the "
-    "mean of its group, or null.",
+@option(
+    "--unscored", "What a trainer that takes numbers only gets for a rollout without a score: an error, 0, the "
+    "mean of its group, or null.", POLICIES, "raise",
 )  # fmt: skip
 @record("bounds", BoundOptions)
-@judge_options("-m", "--model")
+@judge_options("-m --model")
 def command(
     rubrics: RubricOptions, place: AddressOptions, unscored: Any, bounds: BoundOptions, judging: JudgeOptions
 ) -> None:

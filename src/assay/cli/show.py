@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import FOR_PEOPLE, brief_row, printable, whole_row
-from assay.cli.options import DisplayOptions, count, display_options, files, number, option, record
+from assay.cli.options import DisplayOptions, count, display_options, files, number, option, record, value_of
 from assay.cli.root import FINE, Command
 from assay.runs.stats import is_below
 
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 class RowFilter:
     """The rollouts that are to be shown."""
 
-    errors: bool = option("--errors", is_flag=True, help="Only rollouts where something went wrong.")
-    below: float | None = option(
-        "--below", type=number(), metavar="SCORE", help="Only rollouts with a score below this."
-    )
-    task: str | None = option("--task", help="Only rollouts of this task.")
-    limit: int | None = option("--limit", type=count(), metavar="N", help="At most so many rollouts.")
+    errors: bool = value_of("--errors", "Only rollouts where something went wrong.")
+    below: float | None = value_of("--below SCORE", "Only rollouts with a score below this.", number())
+    task: str | None = value_of("--task TEXT", "Only rollouts of this task.")
+    limit: int | None = value_of("--limit N", "At most so many rollouts.", count())
 
     def has(self, row: Row) -> bool:
         """Whether a row is one of them."""
@@ -43,9 +41,9 @@ class RowFilter:
     example="assay show run --errors",
 )
 @click.argument("run", shell_complete=files)
-@click.option("--rows", is_flag=True, help="Show the rollouts too, a line each.")
-@click.option("--row", "example", metavar="EXAMPLE", help="Show all of one rollout.")
-@click.option("--sample", type=count(), default=0, metavar="N", help="Which rollout of the EXAMPLE, from 0.")
+@option("--rows", "Show the rollouts too, a line each.")
+@option("--row EXAMPLE", "Show all of one rollout.", name="example")
+@option("--sample N", "Which rollout of the EXAMPLE, from 0.", count(), 0, show_default=False)
 @record("wanted", RowFilter)
 @display_options
 def command(run: str, rows: bool, example: str | None, sample: int, wanted: RowFilter, display: DisplayOptions) -> int:

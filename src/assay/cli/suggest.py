@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.formats import Section, json_text, laid_out, printable, shown_spending
-from assay.cli.options import JudgeOptions, count, files, filled_by, judge_options, option, quiet_option, record
+from assay.cli.options import JudgeOptions, count, files, filled_by, judge_options, quiet_option, record, value_of
 from assay.cli.root import BROKEN, FINE, MISSED, Command
 from assay.wording import counted
 
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 class SourceOptions:
     """What criteria are drafted from."""
 
-    pairs: str | None = option(
-        "--pairs", metavar="FILE", shell_complete=files, help="A table with prompt, chosen and rejected."
-    )
-    prompt: str | None = option("--prompt", metavar="FILE", shell_complete=files, help="A text file with the task.")
-    references: str | None = option(
-        "--references", metavar="FILE", shell_complete=files,
-        help="With --prompt: good answers, one in a text file, or one a row of a table.",
+    pairs: str | None = value_of("--pairs FILE", "A table with prompt, chosen and rejected.", shell_complete=files)
+    prompt: str | None = value_of("--prompt FILE", "A text file with the task.", shell_complete=files)
+    references: str | None = value_of(
+        "--references FILE", "With --prompt: good answers, one in a text file, or one a row of a table.",
+        shell_complete=files,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -45,18 +43,14 @@ class SourceOptions:
 class SuggestOptions:
     """How many criteria are drafted, and where they go."""
 
-    most: int = option(
-        "--most", type=count(1), default=12, show_default=True, metavar="N", help="How many drafted criteria to judge."
-    )
-    limit: int | None = option("--limit", type=count(1), metavar="N", help="Only the first N pairs.")
-    seed: int = option(
-        "--seed", type=count(), default=0, show_default=True, metavar="N", help="Which of the pairs the drafter sees."
-    )
-    output: str | None = option(
-        *("-o", "--output"), metavar="FILE", shell_complete=files,
-        help="Write the rubric to this YAML file, which must not be there; by default it is printed.",
+    most: int = value_of("--most N", "How many drafted criteria to judge.", count(1), 12)
+    limit: int | None = value_of("--limit N", "Only the first N pairs.", count(1))
+    seed: int = value_of("--seed N", "Which of the pairs the drafter sees.", count(), 0)
+    output: str | None = value_of(
+        "-o --output FILE", "Write the rubric to this YAML file, which must not be there; by default it is printed.",
+        shell_complete=files,
     )  # fmt: skip
-    as_json: bool = option(*("--json", "as_json"), is_flag=True, help="Print what was kept and dropped as JSON.")
+    as_json: bool = value_of("--json", "Print what was kept and dropped as JSON.", name="as_json")
     quiet: bool = filled_by(quiet_option)
 
     def __post_init__(self) -> None:
@@ -81,7 +75,7 @@ class SuggestOptions:
     "assay suggest --prompt task.txt --references answers.jsonl -m openai/gpt-5-mini --dry-run",
 )
 @record("source", SourceOptions)
-@judge_options("-m", "--model")
+@judge_options("-m --model")
 @record("wanted", SuggestOptions)
 def command(source: SourceOptions, judging: JudgeOptions, wanted: SuggestOptions) -> int:
     """Draft a rubric with golden examples, from pairs of responses or from a prompt with references.

@@ -2,7 +2,7 @@
 
 import click
 
-from assay.cli.options import count, files
+from assay.cli.options import count, files, option
 from assay.cli.root import Command
 
 
@@ -13,8 +13,8 @@ from assay.cli.root import Command
     example="assay view run",
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
-@click.option("--port", type=count(), default=0, metavar="PORT", help="Listen there; 0 takes one that is free.")
-@click.option("--open", "browser", is_flag=True, help="Open the page in your browser.")
+@option("--port PORT", "Listen there; 0 takes one that is free.", count(), 0, show_default=False)
+@option("--open", "Open the page in your browser.", name="browser")
 def command(runs: tuple[str, ...], port: int, browser: bool) -> None:
     """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.
 
