@@ -12,7 +12,7 @@ import pytest
 
 from assay import EvaluationReport
 from assay.cli import main
-from assay.cli.show import RowFilter
+from assay.cli.show import RowOptions
 from assay.runs import Row, Run
 from assay.testing import Fault
 
@@ -207,7 +207,9 @@ class TestShow:
         """0.1 + 0.2 is as good as 0.3, and 0.7 − 0.4 too; as for --fail-under."""
         for score in (0.1 + 0.2, 0.7 - 0.4):
             row = Row("a", report=EvaluationReport(score=score, raw_score=score))
-            assert not RowFilter(errors=False, below=0.3, task=None, limit=None).has(row)
+            assert not RowOptions(
+                run="", rows=False, example=None, sample=0, errors=False, below=0.3, task=None, limit=None
+            ).has(row)
 
     def test_one_rollout_is_shown_whole(self, shown: Any) -> None:
         """What was asked, what was said, and what was found."""

@@ -3,60 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
-import click
-
+from assay import trust
 from assay.cli.formats import Page, Section, point
-from assay.cli.options import LabelOptions, label_options, left_out, option, page_option, run_folder
-from assay.cli.root import Command
+from assay.cli.options import LabelOptions, declare, filled_by, left_out, opened, page_option, run_folder, value_of
 from assay.wording import counted
 
-if TYPE_CHECKING:
-    from assay.trust import Agreement, Estimate, Measures
+
+@dataclass(frozen=True)
+class AgreeOptions(LabelOptions):
+    """A run, labels, and what of the agreement is shown."""
+
+    against: Literal["each", "majority"] = value_of(
+        "--against", "Hold the judge against each rater in turn, or against what most of them say.",
+        ("each", "majority"), "each",
+    )  # fmt: skip
+    again: str | None = value_of(
+        "--again RUN", "A second run that judged the same rollouts: shows whether the judge says the same again.",
+        run_folder,
+    )  # fmt: skip
+    confusion: bool = value_of("--confusion", "Show who said what where, for every criterion.")
+    layout: str = filled_by(page_option)
 
 
-@click.command(
+@declare(
     "agree",
-    cls=Command,
-    epilog="Exit code: 0; 2 when labels cannot be read or do not fit the run.",
-    example="assay agree run labels.csv\nassay agree run labels.csv --again run-judged-twice",
+    AgreeOptions,
+    "assay agree run labels.csv\nassay agree run labels.csv --again run-judged-twice",
+    "Exit code: 0; 2 when labels cannot be read or do not fit the run.",
 )
-@label_options
-@option(
-    "--against", "Hold the judge against each rater in turn, or against what most of them say.", ("each", "majority"),
-    "each",
-)  # fmt: skip
-@option(
-    "--again RUN", "A second run that judged the same rollouts: shows whether the judge says the same again.",
-    run_folder,
-)  # fmt: skip
-@option("--confusion", "Show who said what where, for every criterion.")
-@page_option
-def command(labelling: LabelOptions, against: str, again: str | None, confusion: bool, layout: str) -> None:
+def command(options: AgreeOptions) -> None:
     """Say how far the judge of a saved RUN agrees with people, who are shown beside it.
 
     LABELS is a CSV or JSONL file with example, criterion, verdict, and if there are several, sample
     and rater. Without it, the labels that were given in the page of the run are taken.
     """
-    from assay.cli.sources import opened
-    from assay.trust import agree
-
-    found = agree(
-        opened(labelling.run),
-        labelling.labels(),
-        again=None if again is None else opened(again),
-        reference="majority" if against == "majority" else "each",
-        skip_unknown=labelling.skip_unknown,
-        any_wording=labelling.any_wording,
+    found = trust.agree(
+        opened(options.run),
+        options.labels(),
+        again=None if options.again is None else opened(options.again),
+        reference=options.against,
+        skip_unknown=options.skip_unknown,
+        any_wording=options.any_wording,
     )
     sides = [side for each in found.criteria for side in (each.judge, each.people)]
     examples = max(side.examples for side in (found.overall.judge, *sides))
     people = counted(len(found.raters), "person", "people") if found.raters else "people"
-    title = f"{Path(labelling.run).name}: the judge against {people}, {counted(examples, 'example')}"
-    sections = [*_sections(found), *(_confusions(found) if confusion else ())]
-    print(Page(title, sections, list(_notes(found)), found.to_dict()).text(layout))
+    title = f"{Path(options.run).name}: the judge against {people}, {counted(examples, 'example')}"
+    sections = [*_sections(found), *(_confusions(found) if options.confusion else ())]
+    print(Page(title, sections, list(_notes(found)), found.to_dict()).text(options.layout))
 
 
 _FIGURES = {
@@ -77,7 +75,7 @@ _OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alph
 """Figures that say nothing new where there are two choices."""
 
 
-def _choices(measures: Measures) -> list[str]:
+def _choices(measures: trust.Measures) -> list[str]:
     """The choices that were on offer; N/A is none."""
     from assay.criterion import NOT_APPLICABLE
 
@@ -85,7 +83,7 @@ def _choices(measures: Measures) -> list[str]:
     return [name for name in table.categories if name != NOT_APPLICABLE] if table else []
 
 
-def _shown(judge: Measures, choices: int) -> Iterator[tuple[str, Estimate]]:
+def _shown(judge: trust.Measures, choices: int) -> Iterator[tuple[str, trust.Estimate]]:
     """The figures that say something about so many choices."""
     from assay.trust.coefficients import UNRANKED
 
@@ -94,7 +92,7 @@ def _shown(judge: Measures, choices: int) -> Iterator[tuple[str, Estimate]]:
             yield name, estimate
 
 
-def _sections(found: Agreement) -> Iterator[Section]:
+def _sections(found: trust.Agreement) -> Iterator[Section]:
     judge, people = found.overall.judge, found.overall.people
     if found.overall.labelled:
         theirs, choices = people.figures(), _choices(judge) or _choices(people)
@@ -118,7 +116,7 @@ def _sections(found: Agreement) -> Iterator[Section]:
     yield Section(("the judge and itself", "same verdict", "kappa", "pairs", "no answer"), rows)
 
 
-def _criteria(found: Agreement) -> Section:
+def _criteria(found: trust.Agreement) -> Section:
     columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
     scales = any(c.judge.confusion and len(_choices(c.judge)) > 2 for c in found.criteria)
     numbers = any(c.judge.pairs and not c.judge.confusion for c in found.criteria)
@@ -134,14 +132,14 @@ def _criteria(found: Agreement) -> Section:
     return Section(columns, rows)
 
 
-def _confusions(found: Agreement) -> Iterator[Section]:
+def _confusions(found: trust.Agreement) -> Iterator[Section]:
     for each in found.criteria:
         if table := each.judge.confusion:
             rows = [(said, *counts) for said, counts in zip(table.categories, table.counts, strict=True)]
             yield Section((f"{each.name}: people down, judge across", *table.categories), rows)
 
 
-def _notes(found: Agreement) -> Iterator[str]:
+def _notes(found: trust.Agreement) -> Iterator[str]:
     """What the tables do not say: what is missing from them, and why."""
     from assay.trust.coefficients import UNRANKED
 

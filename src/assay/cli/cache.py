@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import count, number, option, record, value_of
+from assay.cli.options import Options, argument, count, declare, number, value_of
 from assay.cli.root import Group
 from assay.errors import CacheError
 from assay.wording import counted
@@ -22,11 +22,18 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 
-_place = option("--cache PLACE", "Folder, file or postgresql:// URL; by default yours.", env="ASSAY_CACHE")
+
+@dataclass(frozen=True)
+class PlaceOptions(Options):
+    """Where the verdicts are."""
+
+    cache: str | None = value_of(
+        "--cache PLACE", "Folder, file or postgresql:// URL; by default yours.", env="ASSAY_CACHE"
+    )
 
 
 @dataclass(frozen=True)
-class VerdictFilter:
+class VerdictOptions(PlaceOptions):
     """The verdicts that are meant."""
 
     judge: str | None = value_of("--judge TEXT", "Only of this judge; a * at the end stands for anything.")
@@ -46,7 +53,25 @@ class VerdictFilter:
         return Selection(judge=self.judge, before=before, question=self.question)
 
 
-_which = record("which", VerdictFilter)
+@dataclass(frozen=True)
+class InspectOptions(VerdictOptions):
+    as_json: bool = value_of("--json", "Print it as JSON.", name="as_json")
+    limit: int | None = value_of("--limit N", "Show so many verdicts.", count())
+
+
+@dataclass(frozen=True)
+class PruneOptions(VerdictOptions):
+    all_of_it: bool = value_of("--all", "Forget everything.", name="all_of_it")
+
+
+@dataclass(frozen=True)
+class ExportOptions(VerdictOptions):
+    output: str | None = value_of("-o --output FILE", "Write there, and not to the screen.")
+
+
+@dataclass(frozen=True)
+class ImportOptions(PlaceOptions):
+    file: str = argument("file")
 
 
 @click.group("cache", cls=Group, example="assay cache inspect")
@@ -54,19 +79,15 @@ def command() -> None:
     """Look into the cache of verdicts, prune it, and move it."""
 
 
-@command.command("inspect", example="assay cache inspect --judge 'openai/*' --limit 10")
-@_place
-@_which
-@option("--json", "Print it as JSON.", name="as_json")
-@option("--limit N", "Show so many verdicts.", count())
-def inspect(cache: str | None, which: VerdictFilter, as_json: bool, limit: int | None) -> None:
+@declare("inspect", InspectOptions, "assay cache inspect --judge 'openai/*' --limit 10", group=command)
+def inspect(options: InspectOptions) -> None:
     """Say what is there."""
-    with _opened(cache) as store:
-        if limit is None and which.is_all:
-            _print_stats(store, as_json=as_json)
+    with _opened(options.cache) as store:
+        if options.limit is None and options.is_all:
+            _print_stats(store, as_json=options.as_json)
             return
-        for key, verdict in store.entries(which.selection(), limit=limit):
-            if as_json:
+        for key, verdict in store.entries(options.selection(), limit=options.limit):
+            if options.as_json:
                 print(json.dumps(asdict(key) | json.loads(verdict.line)))
             else:
                 said = " ".join(str(verdict.verdict).split())
@@ -91,45 +112,37 @@ def _time(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-@command.command("prune", example="assay cache prune --older-than 90")
-@_place
-@_which
-@option("--all", "Forget everything.", name="all_of_it")
-def prune(cache: str | None, which: VerdictFilter, all_of_it: bool) -> None:
+@declare("prune", PruneOptions, "assay cache prune --older-than 90", group=command)
+def prune(options: PruneOptions) -> None:
     """Forget verdicts for ever."""
-    if which.is_all != all_of_it:
+    if options.is_all != options.all_of_it:
         raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
-    with _opened(cache) as store:
-        print(f"forgot {counted(store.prune(which.selection()), 'verdict')} of {store.where}")
+    with _opened(options.cache) as store:
+        print(f"forgot {counted(store.prune(options.selection()), 'verdict')} of {store.where}")
 
 
-@command.command("export", example="assay cache export --output verdicts.jsonl")
-@_place
-@_which
-@option("-o --output FILE", "Write there, and not to the screen.")
-def export(cache: str | None, which: VerdictFilter, output: str | None) -> None:
+@declare("export", ExportOptions, "assay cache export --output verdicts.jsonl", group=command)
+def export(options: ExportOptions) -> None:
     """Print verdicts as lines of JSON."""
     from assay.cache import export_lines
 
-    with _opened(cache) as store:
-        lines = export_lines(store, which.selection())
-        if output is None or output == "-":
+    with _opened(options.cache) as store:
+        lines = export_lines(store, options.selection())
+        if options.output is None or options.output == "-":
             for line in lines:
                 print(line)
             return
-        with Path(output).open("w", encoding="utf-8") as file:
+        with Path(options.output).open("w", encoding="utf-8") as file:
             verdicts = sum(file.write(f"{line}\n") > 0 for line in lines)
-    print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
+    print(f"wrote {counted(verdicts, 'verdict')} to {options.output}", file=sys.stderr)
 
 
-@command.command("import", example="assay cache import verdicts.jsonl")
-@click.argument("file")
-@_place
-def take_in(file: str, cache: str | None) -> None:
+@declare("import", ImportOptions, "assay cache import verdicts.jsonl", group=command)
+def take_in(options: ImportOptions) -> None:
     """Take in verdicts that another cache exported: a FILE, or - for standard input."""
     from assay.cache import import_lines
 
-    with _opened(cache, make=True) as store, click.open_file(file, "rb") as lines:
+    with _opened(options.cache, make=True) as store, click.open_file(options.file, "rb") as lines:
         taken = counted(import_lines(store, (line.decode() for line in lines)), "verdict")
         print(f"took {taken} into {store.where}")
 

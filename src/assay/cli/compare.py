@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from assay import trust
 from assay.cli.formats import Page, Section, chance, shortened
-from assay.cli.options import count, option, page_option, run_folder
+from assay.cli.options import count, opened, option, page_option, run_folder
 from assay.cli.root import BROKEN, FINE, MISSED, Command
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.trust import Comparison
 
 _REASON = 70
 """Characters of a reason that a table has room for; JSON has all of it."""
@@ -37,10 +34,7 @@ def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str
 
     Repeated rollouts of an example count as one. P-values of criteria are adjusted for their number.
     """
-    from assay.cli.sources import opened
-    from assay.trust import compare
-
-    found = compare(opened(run_a), opened(run_b))
+    found = trust.compare(opened(run_a), opened(run_b))
     names = Path(run_a).name, Path(run_b).name
     title = f"{names[1]} against {names[0]}: {counted(found.examples, 'example')} in both"
     sections = [_differences(found, names), _flips(found, flips)]
@@ -50,7 +44,7 @@ def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str
     return MISSED if fail_if_worse and found.score.fell else FINE
 
 
-def _differences(found: Comparison, names: tuple[str, str]) -> Section:
+def _differences(found: trust.Comparison, names: tuple[str, str]) -> Section:
     def three(value: float | None) -> str | None:
         return None if value is None else f"{value:.3f}"
 
@@ -71,7 +65,7 @@ def _differences(found: Comparison, names: tuple[str, str]) -> Section:
     return Section(columns, rows)
 
 
-def _flips(found: Comparison, most: int) -> Section:
+def _flips(found: trust.Comparison, most: int) -> Section:
     rows: list[tuple[str, ...]] = []
     for flip in found.flips[:most]:
         name = f"{flip.example} #{flip.sample}" if flip.sample else flip.example
@@ -85,7 +79,7 @@ def _flips(found: Comparison, most: int) -> Section:
     return Section(("flipped", "score", "criterion", "verdict", "why now"), rows)
 
 
-def _notes(found: Comparison, flips: int) -> Iterator[str]:
+def _notes(found: trust.Comparison, flips: int) -> Iterator[str]:
     for side, number in (("first", found.only_first), ("second", found.only_second)):
         if number:
             yield f"{counted(number, 'example')} only in the {side} run"

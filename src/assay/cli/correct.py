@@ -3,47 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
-
+from assay import trust
 from assay.cli.formats import Page, Section, chance, point
-from assay.cli.options import LabelOptions, label_options, left_out, option, page_option, run_folder
-from assay.cli.root import BROKEN, FINE, Command
+from assay.cli.options import LabelOptions, declare, filled_by, left_out, opened, page_option, run_folder, value_of
+from assay.cli.root import BROKEN, FINE
 from assay.wording import counted
 
-if TYPE_CHECKING:
-    from assay.trust import Corrected, Correction, Drift
+
+@dataclass(frozen=True)
+class CorrectOptions(LabelOptions):
+    """A run, labels, and an earlier run."""
+
+    earlier: str | None = value_of(
+        "--drift RUN", "An earlier run that judged the same rollouts: says whether the judge has moved since.",
+        run_folder, name="earlier",
+    )  # fmt: skip
+    layout: str = filled_by(page_option)
 
 
-@click.command(
+@declare(
     "correct",
-    cls=Command,
-    epilog="Exit code: 0; 1 when every correction was refused; 2 when labels cannot be read or do not fit.",
-    example="assay correct run labels.csv\nassay correct run labels.csv --drift run-of-last-month",
+    CorrectOptions,
+    "assay correct run labels.csv\nassay correct run labels.csv --drift run-of-last-month",
+    "Exit code: 0; 1 when every correction was refused; 2 when labels cannot be read or do not fit.",
 )
-@label_options
-@option(
-    "--drift RUN", "An earlier run that judged the same rollouts: says whether the judge has moved since.",
-    run_folder, name="earlier",
-)  # fmt: skip
-@page_option
-def command(labelling: LabelOptions, earlier: str | None, layout: str) -> int:
+def command(options: CorrectOptions) -> int:
     """Say what a saved RUN would come to if people had judged all of it, from LABELS on some.
 
     The labelled rollouts have to be drawn at random from the run. At least 30 are needed, and a judge that
     is better than chance.
     """
-    from assay.cli.sources import opened
-    from assay.trust import correct, drift_between
-
-    run, labels = opened(labelling.run), labelling.labels()
-    taken: dict[str, Any] = {"skip_unknown": labelling.skip_unknown, "any_wording": labelling.any_wording}
-    found = correct(run, labels, **taken)
+    run, labels = opened(options.run), options.labels()
+    taken: dict[str, Any] = {"skip_unknown": options.skip_unknown, "any_wording": options.any_wording}
+    found = trust.correct(run, labels, **taken)
     sections, notes, data = _sections(found), list(_notes(found)), found.to_dict()
-    if earlier is not None:
-        drift = drift_between(opened(earlier), run, labels, **taken)
+    if options.earlier is not None:
+        drift = trust.drift_between(opened(options.earlier), run, labels, **taken)
         sections.append(_drift(drift))
         moved = ", ".join(drift.moved)
         notes.append(f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved")
@@ -51,11 +50,11 @@ def command(labelling: LabelOptions, earlier: str | None, layout: str) -> int:
             told = counted(drift.changed, "rollout")
             notes.append(f"{told} with another completion say nothing about the judge")
         data["drift"] = drift.to_dict()
-    print(Page(f"{Path(labelling.run).name}: as people would have judged it", sections, notes, data).text(layout))
+    print(Page(f"{Path(options.run).name}: as people would have judged it", sections, notes, data).text(options.layout))
     return FINE if any(each.corrected for each in found.figures) else BROKEN
 
 
-def _sections(found: Correction) -> list[Section]:
+def _sections(found: trust.Correction) -> list[Section]:
     columns = ("", "judge", "corrected", "Rogan–Gladen", "labels alone", "labels", "rollouts", "to halve")
     rows = [
         (
@@ -78,7 +77,7 @@ def _sections(found: Correction) -> list[Section]:
     return [Section(columns, rows), Section(("the judge", "sensitivity", "specificity"), rates)]
 
 
-def _to_halve(each: Corrected) -> str:
+def _to_halve(each: trust.Corrected) -> str:
     """How many more labels would halve the interval; or what is left of it when all is labelled."""
     if not each.corrected or each.left_at_most is None:
         return "–"
@@ -87,7 +86,7 @@ def _to_halve(each: Corrected) -> str:
     return f"all labelled leaves {each.left_at_most:.0%}"
 
 
-def _drift(drift: Drift) -> Section:
+def _drift(drift: trust.Drift) -> Section:
     rows = [
         (
             moved.name,
@@ -102,7 +101,7 @@ def _drift(drift: Drift) -> Section:
     return Section(("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows)
 
 
-def _notes(found: Correction) -> Iterator[str]:
+def _notes(found: trust.Correction) -> Iterator[str]:
     if found.no_score:
         yield f"score: {found.no_score}"
     for each in found.figures:

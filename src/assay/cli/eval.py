@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli import options
-from assay.cli.options import count, number, record, value_of
-from assay.cli.root import Command
+from assay import envs, runs
+from assay.cli.options import JUDGES, InputOptions, RunOptions, argument, count, declare, files, number, value_of
+from assay.tables import TableError, rows_of
 
 if TYPE_CHECKING:
     from assay.cli.runner import Conditions
-    from assay.runs import Summary
+
+
+def _alone(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    return (value,)
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(InputOptions):
     """Which model is asked, and how."""
 
     model: str = value_of(
@@ -39,31 +42,21 @@ class ModelOptions:
     )
 
 
-def _alone(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    return (value,)
+@dataclass(frozen=True)
+class EvalOptions(RunOptions, ModelOptions):
+    """What it takes to evaluate a model."""
+
+    files: tuple[str, ...] = argument("files", metavar="DATASET", shell_complete=files, callback=_alone)
+    judge: str | None = value_of("--judge MODEL", JUDGES, env="ASSAY_JUDGE")
 
 
-@click.command(
+@declare(
     "eval",
-    cls=Command,
-    epilog="Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad "
-    "usage or data, 130 stopped.",
-    example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
+    EvalOptions,
+    "assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
+    "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad usage or data, 130 stopped.",
 )
-@options.input_options("DATASET", callback=_alone)
-@record("asking", ModelOptions)
-@options.rubric_options()
-@options.output_options
-@options.judge_options()
-@options.display_options
-def command(
-    given: options.InputOptions,
-    asking: ModelOptions,
-    rubrics: options.RubricOptions,
-    output: options.OutputOptions,
-    judging: options.JudgeOptions,
-    display: options.DisplayOptions,
-) -> int:
+def command(options: EvalOptions) -> int:
     """Ask a model every question of a data set, and score its answers.
 
     The DATASET is a .jsonl, .json, .csv, .tsv or .parquet file whose rows have a `question` or a
@@ -72,31 +65,29 @@ def command(
     """
     from assay.cli.runner import Runner, say
     from assay.cli.sources import judging_with, rubric_of, see_to_engine
-    from assay.envs import SingleTurnEnv
-    from assay.tables import TableError, rows_of
 
-    rubric = rubric_of(rubrics)
+    rubric = rubric_of(options)
     # A path is handed on as it is, so that errors name the file and the line.
-    data = rows_of(given.data, mapping=dict(given.mapping)) if given.mapping else given.data
-    environment = SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=asking.system_prompt)
+    data = rows_of(options.data, mapping=dict(options.mapping)) if options.mapping else options.data
+    environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt)
     if not environment.eval_dataset:
-        raise TableError(f"{given.data} has no rows: there is nothing to ask")
-    if not judging.dry_run:
-        see_to_engine(asking.model, quiet=display.quiet)
-    sampling = {"temperature": asking.temperature, "max_tokens": asking.max_tokens}
+        raise TableError(f"{options.data} has no rows: there is nothing to ask")
+    if not options.dry_run:
+        see_to_engine(options.model, quiet=options.quiet)
+    sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens}
 
-    async def work(under: Conditions) -> Summary:
+    async def work(under: Conditions) -> runs.Summary:
         results = await environment.evaluate(
-            model=asking.model,
-            num_examples=-1 if given.limit is None else given.limit,
-            rollouts_per_example=asking.samples,
+            model=options.model,
+            num_examples=-1 if options.limit is None else options.limit,
+            rollouts_per_example=options.samples,
             sampling_args={name: value for name, value in sampling.items() if value is not None},
             run=under.folder,
-            **under.settings(output),
+            **under.settings(options),
         )
         return results.summary
 
-    with judging_with(judging, rubric, quiet=display.quiet) as grader:
-        if grader is not None and judging.judge == asking.model:
-            say(f"{asking.model} judges its own answers: name another with --judge", quiet=display.quiet)
-        return Runner(given.data, rubric, judging, output, display).run(work, grader)
+    with judging_with(options, rubric, quiet=options.quiet) as grader:
+        if grader is not None and options.judge == options.model:
+            say(f"{options.model} judges its own answers: name another with --judge", quiet=options.quiet)
+        return Runner(options, rubric).run(work, grader)

@@ -398,7 +398,7 @@ class Markdown(Table):
             self._print()
         if not self.told:
             self.told = True
-            self._print("\n\n".join([headline(summary), *self._tables(summary), ""]))
+            self._print("\n\n".join([headline(summary), *self._tables(summary)]) + "\n")
 
 
 class JsonLines(Format):

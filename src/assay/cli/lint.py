@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from assay.cli.formats import painted, printable
-from assay.cli.options import RubricOptions, allow_code_option, dollars, files, filled_by, record, value_of
-from assay.cli.root import FINE, MISSED, USAGE, Command
+from assay.cli.options import Options, RubricOptions, argument, declare, dollars, files, value_of
+from assay.cli.root import FINE, MISSED, USAGE
 from assay.errors import AssayError
 from assay.wording import counted
 
@@ -25,12 +25,10 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
 
 @dataclass(frozen=True)
-class LintOptions:
+class LintOptions(Options):
     """What is looked for, what is mended, and what makes a failure of it."""
 
-    rubrics: tuple[str, ...] = filled_by(
-        click.argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...", shell_complete=files)
-    )
+    rubrics: tuple[str, ...] = argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...", shell_complete=files)
     run: str | None = value_of("--run RUN", "A run of the rubric: look at what its verdicts tell, too.")
     fix: bool = value_of("--fix", "Show as a diff what can be mended: what is certain, and with a model the rest.")
     yes: bool = value_of("--yes", "With --fix: write it to the file.")
@@ -45,18 +43,16 @@ class LintOptions:
         "--fail-on", "Exit with 100 for this, and for anything worse.", ("error", "warning", "note"), "error"
     )
     form: str = value_of("-f --format", "What to print.", ("text", "json"), "text", name="form")
-    allow_code: bool = filled_by(allow_code_option)
+    allow_code: bool = value_of("--allow-code", "Let the rubric file name functions to run.", is_eager=True)
 
 
-@click.command(
+@declare(
     "lint",
-    cls=Command,
-    epilog="Exit code: 0 nothing as bad as --fail-on was found, 100 something was, 2 a rubric cannot "
-    "be read, or bad usage.",
-    example="assay lint rubric.yaml --run runs/monday\nassay rubric lint rubric.yaml --fix",
+    LintOptions,
+    "assay lint rubric.yaml --run runs/monday\nassay rubric lint rubric.yaml --fix",
+    "Exit code: 0 nothing as bad as --fail-on was found, 100 something was, 2 a rubric cannot be read, or bad usage.",
 )
-@record("linting", LintOptions)
-def command(linting: LintOptions) -> int:
+def command(options: LintOptions) -> int:
     """Find what judges will stumble over: vague words, two questions in one, weights with the wrong sign.
 
     A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python. Each finding is
@@ -67,25 +63,25 @@ def command(linting: LintOptions) -> int:
     from assay.lint.findings import SEVERITIES, at_least
     from assay.lint.linter import lint
 
-    as_json = linting.form == "json"
-    if linting.fix and as_json:
+    as_json = options.form == "json"
+    if options.fix and as_json:
         raise click.UsageError("--fix prints a diff: leave --format json out")
-    if linting.fix:
-        _mend(linting)
+    if options.fix:
+        _mend(options)
     everything: list[Finding] = []
     is_missing = False
-    for name in linting.rubrics:
+    for name in options.rubrics:
         is_file = Path(name).exists() or ":" not in name
         try:
-            source = name if is_file else rubric_of(RubricOptions(name, linting.allow_code))
-            found = lint(source, run=linting.run, ignore=linting.ignore, allow_code=linting.allow_code)
+            source = name if is_file else rubric_of(RubricOptions(name, options.allow_code))
+            found = lint(source, run=options.run, ignore=options.ignore, allow_code=options.allow_code)
         except FileNotFoundError as error:
             is_missing = True
             print(error, file=sys.stderr if as_json else sys.stdout)
             continue
         everything += found
         if not as_json:
-            _print(name, found, linting)
+            _print(name, found, options)
     if as_json:
         counts = Counter(finding.severity for finding in everything)
         told = {severity: counts[severity] for severity in reversed(SEVERITIES)}
@@ -93,11 +89,11 @@ def command(linting: LintOptions) -> int:
         print(json.dumps(data, ensure_ascii=False, indent=1))
     if is_missing or any(finding.id == "R000" for finding in everything):
         return USAGE
-    failed = any(at_least(finding.severity, linting.fail_on) for finding in everything)
+    failed = any(at_least(finding.severity, options.fail_on) for finding in everything)
     return MISSED if failed else FINE
 
 
-def _print(name: str, found: list[Finding], linting: LintOptions) -> None:
+def _print(name: str, found: list[Finding], options: LintOptions) -> None:
     """A line a finding, and how many there are of each kind, in how many criteria."""
     from assay.cli.sources import rubric_of
     from assay.lint.findings import SEVERITIES
@@ -108,7 +104,7 @@ def _print(name: str, found: list[Finding], linting: LintOptions) -> None:
     if any(finding.id == "R000" for finding in found):
         return
     try:
-        criteria = rubric_of(RubricOptions(name, linting.allow_code)).criteria
+        criteria = rubric_of(RubricOptions(name, options.allow_code)).criteria
     except AssayError:  # a `when` that no rubric can have
         size = "it cannot be loaded"
     else:
@@ -120,17 +116,17 @@ def _print(name: str, found: list[Finding], linting: LintOptions) -> None:
     print(f"{name}: {', '.join([size, *told])}")
 
 
-def _mend(linting: LintOptions) -> None:
+def _mend(options: LintOptions) -> None:
     """Show as a diff what can be mended in each file; write it when that is wanted."""
     from assay.lint.fix import fix_rubric
     from assay.models import budget
 
-    if linting.model is None:
+    if options.model is None:
         _say("no model is named, so only what is certain is mended: -m names one")
-    with budget(dollars=linting.budget) as spent:
-        for name in linting.rubrics:
+    with budget(dollars=options.budget) as spent:
+        for name in options.rubrics:
             _offer(
-                fix_rubric(name, model=linting.model, ignore=linting.ignore, allow_code=linting.allow_code), linting.yes
+                fix_rubric(name, model=options.model, ignore=options.ignore, allow_code=options.allow_code), options.yes
             )
         if spent.calls:
             _say(f"{counted(spent.calls, 'call')}, ${spent.cost or 0:.4f}")

@@ -1,22 +1,23 @@
-"""Define the options that several commands share; those that belong together reach a command as one record."""
+"""Define the options of commands: a record whose fields they fill, and those that several commands share."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
 
+from assay import runs, trust
 from assay.cli.config import config_of
 from assay.cli.formats import FORMATS
+from assay.cli.root import Command
 from assay.runs.stats import Thresholds, threshold_of
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.trust import Label
 
 
 def number(least: float = -math.inf, *, what: str = "number") -> Callable[[Any], float]:
@@ -115,56 +116,69 @@ def value_of(form: str, help: str, kind: Any = None, default: Any = None, **sett
     return filled_by(option(form, help, kind, default, **settings))
 
 
-def record(name: str, kind: type[Any], **instead: Decorator) -> Decorator:
-    """The options of a record, which a command gets under that name; some may be declared `instead`."""
+def argument(name: str, **settings: Any) -> Any:
+    """A field of a record that an argument fills."""
+    return filled_by(click.argument(name, **settings))
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+
+@dataclass(frozen=True)
+class Options:
+    """What the options of a command say."""
+
+    def __post_init__(self) -> None:
+        """Raise `UsageError` for what does not go together."""
+
+
+def declare(
+    name: str, kind: type[Any], example: str, ends: str | None = None, group: click.Group | None = None
+) -> Callable[[Callable[[Any], int | None]], click.Command]:
+    """A command that gets its options as a record of that kind; its help ends with exit codes and an example."""
+
+    def decorate(function: Callable[[Any], int | None]) -> click.Command:
         @wraps(function)
-        def call(**given: Any) -> Any:
-            values = {each.name: given.pop(each.name) for each in fields(kind)}
-            return function(**given, **{name: kind(**values)})
+        def call(**given: Any) -> int | None:
+            return function(kind(**given))
 
         decorated: Callable[..., Any] = call
         for each in reversed(fields(kind)):
-            decorated = (instead.get(each.name) or each.metadata["click"])(decorated)
-        return decorated
+            decorated = each.metadata["click"](decorated)
+        made = click.command(name, cls=Command, epilog=ends, example=example)(decorated)
+        if group is not None:
+            group.add_command(made)
+        return made
 
     return decorate
 
 
 quiet_option = option("-q --quiet", "Say nothing but errors on standard error.")
 page_option = option("-f --format", "What to print.", ("table", "json", "markdown"), "table", name="layout")
-# It is read first, since it says what a config file may name.
-allow_code_option = option("--allow-code", "Let the rubric file name functions to run.", is_eager=True)
 
 
 @dataclass(frozen=True)
-class RubricOptions:
+class RubricOptions(Options):
     """Which rubric, and how far it is trusted."""
 
-    rubric: str | None
+    rubric: str | None = value_of(
+        "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python.",
+        env="ASSAY_RUBRIC", required=True, shell_complete=files,
+    )  # fmt: skip
     """None where every row may have its own."""
-    allow_code: bool = filled_by(allow_code_option)
-
-
-def rubric_options(*, required: bool = True) -> Decorator:
-    """Which rubric. Where it is not required, rows may have their own."""
-    said = "A YAML, JSON or TOML file, or module:object for one written in Python."
-    rubric = option("-r --rubric RUBRIC", said, env="ASSAY_RUBRIC", required=required, shell_complete=files)
-    return record("rubrics", RubricOptions, rubric=rubric)
-
-
-def rubric_argument(**settings: Any) -> Decorator:
-    """Which rubric, by an argument."""
-    rubric = click.argument("rubric", metavar="RUBRIC", shell_complete=files, **settings)
-    return record("rubrics", RubricOptions, rubric=rubric)
+    # It is read first, since it says what a config file may name.
+    allow_code: bool = value_of("--allow-code", "Let the rubric file name functions to run.", is_eager=True)
 
 
 @dataclass(frozen=True)
-class InputOptions:
+class RubricArgument(RubricOptions):
+    """The same, with the rubric as an argument."""
+
+    rubric: str = argument("rubric", metavar="RUBRIC", shell_complete=files)
+
+
+@dataclass(frozen=True)
+class InputOptions(Options):
     """Rows to work on."""
 
-    files: tuple[str, ...]
+    files: tuple[str, ...] = argument("files", nargs=-1, required=True, metavar="DATA...", shell_complete=files)
     """Tables, `-` for standard input, a folder of tables or the folder of a run."""
     mapping: tuple[tuple[str, str], ...] = value_of(
         "--map OURS=THEIRS", "What a column is called there: completion=output. May be given again.", pair,
@@ -179,13 +193,8 @@ class InputOptions:
         return f"{self.files[0]} and {more} more" if more else self.files[0]
 
 
-def input_options(metavar: str, **how: Any) -> Decorator:
-    """The rows to work on: an argument that is shown so, and what is done to them first."""
-    return record("given", InputOptions, files=click.argument("files", metavar=metavar, shell_complete=files, **how))
-
-
 @dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(Options):
     """Where a run is kept, and how it is worked on."""
 
     output: str | None = value_of(
@@ -201,6 +210,7 @@ class OutputOptions:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.judge_log and self.folder is None:
             raise click.UsageError("the judge log is kept in a run: name its folder with -o")
 
@@ -210,11 +220,23 @@ class OutputOptions:
         return None if self.output == "-" else self.output
 
 
+def _project_model() -> str | None:
+    ctx = click.get_current_context()
+    return None if ctx.resilient_parsing else config_of(ctx).get("model")
+
+
+JUDGES = "Who judges: openai/…, anthropic/…, http://…#name, or local, which needs no key and is the default."
+
+
 @dataclass(frozen=True)
-class JudgeOptions:
+class JudgeOptions(Options):
     """Who judges, how, and for how much."""
 
-    judge: str | None
+    # No other model is meant where `--model` is the judge, so that the project's model judges too.
+    judge: str | None = value_of(
+        "-m --model --judge MODEL", JUDGES, name="judge", envvar=["ASSAY_JUDGE", "ASSAY_MODEL"], show_envvar=True,
+        default=_project_model,
+    )  # fmt: skip
     """The name of a model; None is the default."""
     grader: str = value_of(
         "--grader", "One call a criterion, one for all, or one number for all.",
@@ -229,26 +251,8 @@ class JudgeOptions:
     no_cache: bool = value_of("--no-cache", "Keep no verdicts, and use none.")
 
 
-def judge_options(names: str = "") -> Decorator:
-    """The options of the judge, who is named by `--judge` and by these `names`.
-
-    Where those say `--model`, no other model is meant, so that the default model judges too.
-    """
-
-    def project_model() -> str | None:
-        ctx = click.get_current_context()
-        return None if ctx.resilient_parsing else config_of(ctx).get("model")
-
-    said = "Who judges: openai/…, anthropic/…, http://…#name, or local, which needs no key and is the default."
-    how: dict[str, Any] = {"envvar": ["ASSAY_JUDGE"]}
-    if names:
-        how = {"envvar": ["ASSAY_JUDGE", "ASSAY_MODEL"], "default": project_model}
-    judge = option(f"{names} --judge MODEL", said, name="judge", show_envvar=True, **how)
-    return record("judging", JudgeOptions, judge=judge)
-
-
 @dataclass(frozen=True)
-class DisplayOptions:
+class DisplayOptions(Options):
     """What is printed, and what makes a failure of it."""
 
     format: str = value_of("-f --format", "What to print.", tuple(FORMATS), "table", env="ASSAY_FORMAT")
@@ -271,18 +275,26 @@ class DisplayOptions:
         return Thresholds(self.fail_under, self.fail_interval_under, self.fail_rollout_under)
 
 
-output_options = record("output", OutputOptions)
-display_options = record("display", DisplayOptions)
+# Fields come in the order of the bases from the last to the first, and so do the options in the help.
+@dataclass(frozen=True)
+class RunOptions(DisplayOptions, JudgeOptions, OutputOptions, RubricOptions, InputOptions):
+    """What it takes to score rows."""
+
+
+def opened(path: str) -> runs.Run:
+    """The run in a folder; a folder that holds none is bad usage."""
+    try:
+        return runs.Run.open(path)
+    except runs.RunError as error:
+        raise click.UsageError(str(error)) from None
 
 
 @dataclass(frozen=True)
-class LabelOptions:
+class LabelOptions(Options):
     """A run, and labels about it."""
 
-    run: str = filled_by(click.argument("run", type=run_folder))
-    labels_file: str | None = filled_by(
-        click.argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files)
-    )
+    run: str = argument("run", type=run_folder)
+    labels_file: str | None = argument("labels_file", metavar="[LABELS]", required=False, shell_complete=files)
     """None for those that were given in the page of the run."""
     mapping: tuple[tuple[str, str], ...] = value_of(
         "--map OURS=THEIRS", "What a column is called there: verdict=grade. May be given again.", pair,
@@ -295,19 +307,14 @@ class LabelOptions:
         "--any-wording", "Take labels that were made for another wording of their criterion too."
     )
 
-    def labels(self) -> "list[Label]":
+    def labels(self) -> list[trust.Label]:
         """The labels, read."""
-        from assay.trust import LABELS, read_labels
-
-        source = Path(self.run) / LABELS if self.labels_file is None else self.labels_file
+        source = Path(self.run) / trust.LABELS if self.labels_file is None else self.labels_file
         if self.labels_file is None and not Path(source).exists():
             raise click.UsageError(
-                f"{self.run} has no {LABELS}: name a file of labels, or label in the page of the run"
+                f"{self.run} has no {trust.LABELS}: name a file of labels, or label in the page of the run"
             )
-        return read_labels(source, mapping=dict(self.mapping) or None)
-
-
-label_options = record("labelling", LabelOptions)
+        return trust.read_labels(source, mapping=dict(self.mapping) or None)
 
 
 def left_out(other_wording: Mapping[str, int], skipped: Mapping[str, int]) -> Iterator[str]:

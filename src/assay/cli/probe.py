@@ -9,24 +9,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from assay.cli.formats import Page, Section, shortened, shown_spending
 from assay.cli.options import (
     JudgeOptions,
-    RubricOptions,
+    RubricArgument,
     count,
+    declare,
     files,
     filled_by,
-    judge_options,
     number,
     page_option,
     quiet_option,
-    record,
-    rubric_argument,
     value_of,
 )
-from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED, Command
+from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.errors import TrustError
 from assay.wording import counted
 
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ProbeOptions:
+class ProbeOptions(JudgeOptions, RubricArgument):
     """What is tried, what makes a failure of it, and how it is shown."""
 
     bare: bool = value_of(
@@ -63,18 +59,15 @@ class ProbeOptions:
     quiet: bool = filled_by(quiet_option)
 
 
-@click.command(
+@declare(
     "probe",
-    cls=Command,
-    epilog="Exit code: 0 all was judged; 100 the upper end of the share of successful attacks is above "
-    "--fail-over; 1 something was not judged, or no criterion could be attacked; 2 bad usage.",
-    example="assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
+    ProbeOptions,
+    "assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
     "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
+    "Exit code: 0 all was judged; 100 the upper end of the share of successful attacks is above "
+    "--fail-over; 1 something was not judged, or no criterion could be attacked; 2 bad usage.",
 )
-@rubric_argument()
-@judge_options("-m --model")
-@record("probing", ProbeOptions)
-def command(rubrics: RubricOptions, judging: JudgeOptions, probing: ProbeOptions) -> int:
+def command(options: ProbeOptions) -> int:
     """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.
 
     They are added to responses that deserve to fail: the rubric's golden examples, else --responses,
@@ -86,16 +79,16 @@ def command(rubrics: RubricOptions, judging: JudgeOptions, probing: ProbeOptions
     from assay.probe.attacks import attacks_of
     from assay.probe.trials import probe
 
-    rubric, quiet, kept = rubric_of(rubrics), probing.quiet, kept_answers(judging)
+    rubric, quiet, kept = rubric_of(options), options.quiet, kept_answers(options)
     reports: dict[str, ProbeReport] = {}
     responses: list[dict[str, Any]] = []
-    if probing.responses is not None:
-        if probing.responses != "-" and not Path(probing.responses).is_file():
-            raise TrustError(f"--responses {probing.responses} is no file: name a text, or a table of responses")
-        responses = [{**text.rollout, "name": text.name} for text in texts_of([probing.responses])]
+    if options.responses is not None:
+        if options.responses != "-" and not Path(options.responses).is_file():
+            raise TrustError(f"--responses {options.responses} is no file: name a text, or a table of responses")
+        responses = [{**text.rollout, "name": text.name} for text in texts_of([options.responses])]
 
     async def work(under: Conditions) -> int:
-        attacks = attacks_of(probing.families, limit=probing.limit, seed=probing.seed)
+        attacks = attacks_of(options.families, limit=options.limit, seed=options.seed)
         for form, grader in graders.items():
             if not under.stopping():
                 reports[form] = await probe(
@@ -103,21 +96,21 @@ def command(rubrics: RubricOptions, judging: JudgeOptions, probing: ProbeOptions
                     grader,
                     attacks=attacks,
                     responses=responses,
-                    seed=probing.seed,
+                    seed=options.seed,
                     stopping=under.stopping,
                     on_progress=under.on_progress,
                 )
         return sum(not attack.harmless for attack in attacks)
 
     def show(_: int, spent: Ledger) -> int:
-        print(page_of(reports, rubric.name or "rubric", probing.show).text(probing.layout))
+        print(_page(reports, rubric.name or "rubric", options.show).text(options.layout))
         say_budget(spent, kept, quiet=quiet)
         if len(reports) < len(graders) or not all(report.complete for report in reports.values()):
             say(f"stopped before all was asked{kept}", quiet=quiet)
             return INTERRUPTED
         # The most hardened form is what would be used, so that one is held to the threshold.
         form, report = list(reports.items())[-1]
-        high, most = report.overall.share.high, probing.fail_over
+        high, most = report.overall.share.high, options.fail_over
         if high is None or any(each.unanswered for each in reports.values()):
             return BROKEN
         if most is None or high <= most:
@@ -125,15 +118,15 @@ def command(rubrics: RubricOptions, judging: JudgeOptions, probing: ProbeOptions
         say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}", quiet=quiet)
         return MISSED
 
-    with judging_with(replace(judging, guard=False), rubric, quiet=quiet) as named:
+    with judging_with(replace(options, guard=False), rubric, quiet=quiet) as named:
         grader = named or rubric.autograder
         if grader is None:
             raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
-        graders = _graders(grader, bare=probing.bare, guard=judging.guard)
+        graders = _graders(grader, bare=options.bare, guard=options.guard)
         return run_work(
             work,
             show,
-            judging,
+            options,
             what=lambda attacks: counted(attacks, "attack"),
             noun="verdicts",
             quiet=quiet,
@@ -158,7 +151,7 @@ Reports = Mapping[str, "ProbeReport"]
 """What was found of each form of the judge, from the least to the most hardened."""
 
 
-def page_of(reports: Reports, rubric: str, wins: int) -> Page:
+def _page(reports: Reports, rubric: str, wins: int) -> Page:
     """The page, with so many of the successful attacks on each form."""
     title = f"{rubric}: nothing was asked"
     if reports:

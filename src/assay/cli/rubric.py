@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from assay.cli.formats import (
     write_junit,
 )
 from assay.cli.lint import command as lint
-from assay.cli.options import JudgeOptions, RubricOptions, files, judge_options, option, quiet_option, rubric_argument
+from assay.cli.options import JudgeOptions, RubricArgument, argument, declare, files, filled_by, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED, Group
 from assay.errors import RubricError
 from assay.wording import counted
@@ -44,17 +45,21 @@ def command() -> None:
 command.add_command(lint)
 
 
-@command.command(
+@dataclass(frozen=True)
+class TestOptions(JudgeOptions, RubricArgument):
+    form: str = value_of("-f --format", "What to print.", ("table", "json", "junit"), "table", name="form")
+    quiet: bool = filled_by(quiet_option)
+
+
+@declare(
     "test",
-    epilog="Exit code: 0 all came out as expected, 100 something did not, 1 something has no answer, "
+    TestOptions,
+    "assay rubric test rubric.yaml",
+    "Exit code: 0 all came out as expected, 100 something did not, 1 something has no answer, "
     "2 there are no golden examples, or bad usage.",
-    example="assay rubric test rubric.yaml",
+    command,
 )
-@rubric_argument()
-@judge_options("-m --model")
-@option("-f --format", "What to print.", ("table", "json", "junit"), "table", name="form")
-@quiet_option
-def test(rubrics: RubricOptions, judging: JudgeOptions, form: str, quiet: bool) -> int:
+def test(options: TestOptions) -> int:
     """Score the golden examples of a RUBRIC, and show what comes out otherwise than expected.
 
     They stand in the file under `golden`, each with a completion and the verdicts to expect of it.
@@ -64,19 +69,19 @@ def test(rubrics: RubricOptions, judging: JudgeOptions, form: str, quiet: bool) 
     from assay.cli.sources import judging_with, rubric_of
     from assay.trust.golden_run import run_golden
 
-    rubric = rubric_of(rubrics)
+    rubric = rubric_of(options)
 
     def show(report: GoldenReport) -> int:
-        _print_test(report, rubric.name or rubrics.rubric or "rubric", form)
+        _print_test(report, rubric.name or options.rubric, options.form)
         if report.errors:
             return BROKEN
         return MISSED if report.wrong else FINE
 
-    with judging_with(judging, rubric, quiet=quiet) as grader:
+    with judging_with(options, rubric, quiet=options.quiet) as grader:
         return run_work(
             lambda under: run_golden(rubric, under.grader),
             lambda report, spent: show(report),
-            judging,
+            options,
             what=lambda report: counted(len(report.by_example()), "example"),
             noun="examples",
             quiet=True,
@@ -135,21 +140,24 @@ def _junit_case(result: GoldenResult) -> str:
     return junit_case(result.example, result.criterion, found)
 
 
-@command.command("show", example="assay rubric show rubric.yaml")
-@rubric_argument()
-@option("--json", "Print it as a rubric file in JSON.", name="as_json")
-def show(rubrics: RubricOptions, as_json: bool) -> None:
+@dataclass(frozen=True)
+class PrintOptions(RubricArgument):
+    as_json: bool = value_of("--json", "Print it as a rubric file in JSON.", name="as_json")
+
+
+@declare("show", PrintOptions, "assay rubric show rubric.yaml", group=command)
+def show(options: PrintOptions) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
     from assay.cli.sources import rubric_of
 
-    rubric = rubric_of(rubrics)
-    if as_json:
+    rubric = rubric_of(options)
+    if options.as_json:
         print(rubric.to_json())
         return
     judged = sum(criterion.judged for criterion in rubric.criteria)
     how = f"{judged} of them judged by a model" if judged else "checked by code"
     size = counted(len(rubric.criteria), "criterion", "criteria")
-    print(f"{rubric.name or rubrics.rubric}: {size}, {how}, {rubric.content_hash[:12]}")
+    print(f"{rubric.name or options.rubric}: {size}, {how}, {rubric.content_hash[:12]}")
     for line in _lines(rubric.criteria, "  "):
         print(line)
 
@@ -168,22 +176,26 @@ def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
         yield from _lines(getattr(criterion.check, "criteria", ()), indent + "    ")
 
 
-@command.command("convert", example="assay rubric convert rubric.yaml rubric.json")
-@rubric_argument()
-@click.argument("output", shell_complete=files)
-def convert(rubrics: RubricOptions, output: str) -> None:
+@dataclass(frozen=True)
+class ConvertOptions(RubricArgument):
+    output: str = argument("output", shell_complete=files)
+
+
+@declare("convert", ConvertOptions, "assay rubric convert rubric.yaml rubric.json", group=command)
+def convert(options: ConvertOptions) -> None:
     """Write a rubric to the file OUTPUT, as YAML or JSON by its ending; - prints YAML.
 
     Comments are lost. Nothing is overwritten.
     """
     from assay.cli.sources import rubric_of
 
+    output = options.output
     ending = Path(output).suffix.lower()
     if output != "-" and ending not in (".yaml", ".yml", ".json"):
         raise click.UsageError(f"{output} does not end in .yaml or .json: it is by that I know")
     if output != "-" and Path(output).exists():
         raise click.UsageError(f"{output} would be overwritten: name another file")
-    rubric = rubric_of(rubrics)
+    rubric = rubric_of(options)
     text = f"{(rubric.to_json() if ending == '.json' else rubric.to_yaml()).rstrip()}\n"
     if output == "-":
         sys.stdout.write(text)

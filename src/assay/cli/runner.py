@@ -19,7 +19,7 @@ import click
 
 from assay.cache import default_place
 from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, on_one_line, row_name, shown_dry_run
-from assay.cli.options import DisplayOptions, JudgeOptions, OutputOptions
+from assay.cli.options import DisplayOptions, JudgeOptions, OutputOptions, RunOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.concurrency import run_sync
 from assay.errors import AssayError
@@ -323,11 +323,8 @@ class RowPrinter:
 class Runner:
     """One sitting of a run of rows."""
 
-    title: str
+    options: RunOptions
     rubric: Rubric | None
-    judging: JudgeOptions
-    output: OutputOptions
-    display: DisplayOptions
     about: RunAbout | None = None
     """What a run that begins now is; where it is not known before, it is read from the folder."""
     printer: RowPrinter | None = None
@@ -335,17 +332,17 @@ class Runner:
 
     def run(self, work: Work[Summary], grader: Autograder | None, *, by_workers: bool = False) -> int:
         """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take."""
-        resumes = not self.judging.dry_run and _resumes(self.output)
-        if not (resumes or by_workers or self.judging.dry_run):
-            self.printer = RowPrinter(self._format(grader), self.display)
+        resumes = not self.options.dry_run and _resumes(self.options)
+        if not (resumes or by_workers or self.options.dry_run):
+            self.printer = RowPrinter(self._format(grader), self.options)
         return run_work(
             work,
             self._show,
-            self.judging,
+            self.options,
             what=lambda summary: counted(summary.rollouts, "rollout"),
             noun="rollouts",
-            quiet=self.display.quiet,
-            under=Conditions(grader, self.output.folder, self.output.resume),
+            quiet=self.options.quiet,
+            under=Conditions(grader, self.options.folder, self.options.resume),
             printer=self.printer,
             spending=self._rest_of_budget() if resumes else None,
             stopped=lambda: f"stopped at once; {self._how_to_go_on()}",
@@ -353,36 +350,36 @@ class Runner:
 
     def _format(self, grader: Autograder | None) -> Format | None:
         """What prints rows as they come; of a run that is kept, people are shown only the summary."""
-        folder, rubric = self.output.folder, self.rubric
-        if folder is not None and self.display.format in FOR_PEOPLE:
+        folder, rubric = self.options.folder, self.rubric
+        if folder is not None and self.options.format in FOR_PEOPLE:
             return None
         judge = judge_of(rubric, grader) if folder is not None else None if grader is None else judge_name(grader)
-        return FORMATS[self.display.format](
-            self.title if folder is None else str(Path(folder)),
+        return FORMATS[self.options.format](
+            self.options.data if folder is None else str(Path(folder)),
             criteria=[] if rubric is None else [criterion.name for criterion in rubric.criteria],
             judge=redacted_settings(judge),
-            thresholds=self.display.thresholds,
+            thresholds=self.options.thresholds,
             rows_bring_criteria=folder is not None,
         )
 
     def _rest_of_budget(self) -> AbstractContextManager[Ledger]:
         """The budget is for the whole run, however often it is resumed."""
-        dollars, folder = self.judging.budget, self.output.folder
+        dollars, folder = self.options.budget, self.options.folder
         if dollars is None or folder is None:
             return budget()
         run = Run.open(folder)
         return budget(dollars=dollars, spent=run.spent().cost or 0.0, rollout=run.dearest())
 
     def _show(self, summary: Summary, spent: Ledger) -> int:
-        folder, quiet, low = self.output.folder, self.display.quiet, list[str]()
+        folder, quiet, low = self.options.folder, self.options.quiet, list[str]()
         if self.printer is not None:
             self.printer.end(summary)
             low = self.printer.low
-        if folder is not None and (self.printer is None or self.display.format in FOR_PEOPLE):
+        if folder is not None and (self.printer is None or self.options.format in FOR_PEOPLE):
             about = self.about if self.about and self.printer else RunAbout.saved(Folder(folder))
-            format = saved_format(folder, about, self.display)
+            format = saved_format(folder, about, self.options)
             format.begin(summary)
-            if self.display.format not in FOR_PEOPLE:
+            if self.options.format not in FOR_PEOPLE:
                 for row in Run.open(folder).rows():
                     format.row(row)
             format.end(summary)
@@ -392,12 +389,12 @@ class Runner:
         if not summary.complete:
             say(f"stopped after {counted(summary.rollouts, 'rollout')}; {self._how_to_go_on()}", quiet=quiet)
             return INTERRUPTED
-        if folder is not None and self.printer is None and self.display.fail_rollout_under is not None:
-            low = low_rows(Run.open(folder).rows(), self.display)
-        return code_for(summary, self.display, low)
+        if folder is not None and self.printer is None and self.options.fail_rollout_under is not None:
+            low = low_rows(Run.open(folder).rows(), self.options)
+        return code_for(summary, self.options, low)
 
     def _how_to_go_on(self) -> str:
-        if self.output.folder is None:
+        if self.options.folder is None:
             return "nothing is kept without -o FOLDER"
         typed = click.get_current_context().find_root().meta["assay.arguments"]
         return f"go on with: {shlex.join(['assay', *typed, *([] if '--resume' in typed else ['--resume'])])}"

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli import options
-from assay.cli.options import count, record, value_of
-from assay.cli.root import Command
+from assay import backends, runs
+from assay.cli.options import InputOptions, OutputOptions, RunOptions, count, declare, files, opened, value_of
+from assay.tables import TableError, rows_of
 
 if TYPE_CHECKING:
-    from assay.cli.runner import Conditions, Runner, Work
+    from assay.cli.runner import Conditions, Work
     from assay.graders import Autograder
     from assay.rubric import Rubric
-    from assay.runs import Summary
 
 
 @dataclass(frozen=True)
-class WorkerOptions:
+class WorkerOptions(OutputOptions):
     """Who does the work."""
 
     backend: str | None = value_of(
@@ -43,6 +42,7 @@ class WorkerOptions:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, value in {"--workers": self.workers, "--shard-rows": self.shard_rows}.items():
             if self.backend is None and value is not None:
                 raise click.UsageError(f"{name} goes with --backend: say which")
@@ -50,27 +50,23 @@ class WorkerOptions:
             raise click.UsageError("--ray-address goes with --backend ray")
 
 
-@click.command(
+@dataclass(frozen=True)
+class ScoreOptions(RunOptions, WorkerOptions):
+    """What it takes to score saved rollouts."""
+
+    rubric: str | None = value_of(
+        "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python.",
+        env="ASSAY_RUBRIC", shell_complete=files,
+    )  # fmt: skip
+
+
+@declare(
     "score",
-    cls=Command,
-    epilog="Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad "
-    "usage or data, 130 stopped.",
-    example="assay score rollouts.jsonl -r rubric.yaml -o run",
+    ScoreOptions,
+    "assay score rollouts.jsonl -r rubric.yaml -o run",
+    "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad usage or data, 130 stopped.",
 )
-@options.input_options("DATA...", nargs=-1, required=True)
-@options.rubric_options(required=False)
-@options.output_options
-@record("workers", WorkerOptions)
-@options.judge_options("-m --model")
-@options.display_options
-def command(
-    given: options.InputOptions,
-    rubrics: options.RubricOptions,
-    output: options.OutputOptions,
-    workers: WorkerOptions,
-    judging: options.JudgeOptions,
-    display: options.DisplayOptions,
-) -> int:
+def command(options: ScoreOptions) -> int:
     """Score rollouts that were saved: .jsonl, .json, .csv, .tsv or .parquet files, or - for standard input.
 
     A row has a `completion`, and whatever else its criteria need: `prompt`, `answer`, columns of your
@@ -82,49 +78,46 @@ def command(
     from assay.backends.shards import files_about
     from assay.cli.runner import Runner
     from assay.cli.sources import judging_with, rubric_of
-    from assay.runs import RunAbout, score_rows
     from assay.runs.folder import Folder
     from assay.runs.metadata import judge_of
 
-    rubric = None if rubrics.rubric is None else rubric_of(rubrics)
-    runner = Runner(given.data, rubric, judging, output, display)
-    rows = None if _is_run(given) else Rows(given)
+    rubric = None if options.rubric is None else rubric_of(options)
+    runner = Runner(options, rubric)
+    rows = None if _is_run(options) else Rows(options)
     if rows is not None and rubric is None and not rows.have_rubrics:
         raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
-    if workers.backend is not None and not judging.dry_run:
+    if options.backend is not None and not options.dry_run:
         if rows is None:
-            raise click.UsageError(f"{given.data} is a run, which one process scores: leave --backend out")
-        is_file = rubrics.rubric is not None and Path(rubrics.rubric).is_file()
-        make = Making(rubrics, rubric if is_file else None, judging, rows.have_rubrics)
-        return runner.run(_by_workers(given, make, workers, runner), None, by_workers=True)
-    if output.folder is not None and output.resume:
-        run = Folder(output.folder)
+            raise click.UsageError(f"{options.data} is a run, which one process scores: leave --backend out")
+        return runner.run(_by_workers(options, rubric, rows.have_rubrics), None, by_workers=True)
+    if options.folder is not None and options.resume:
+        run = Folder(options.folder)
         if (run.path / "manifest.jsonl").exists() and not run.has_rows:
             # One process would begin it anew.
-            raise click.UsageError(f"{output.folder} is in shards: go on with it by --backend")
+            raise click.UsageError(f"{options.folder} is in shards: go on with it by --backend")
     if rows is None:
-        rescoring = _rescoring(given, rubric, output)
-        with judging_with(judging, rubric, quiet=display.quiet) as grader:
+        rescoring = _rescoring(options, rubric)
+        with judging_with(options, rubric, quiet=options.quiet) as grader:
             return runner.run(rescoring, grader)
-    with judging_with(judging, rubric, quiet=display.quiet, rows_may_ask=rows.have_rubrics) as grader:
-        runner.about = RunAbout.of(
+    with judging_with(options, rubric, quiet=options.quiet, rows_may_ask=rows.have_rubrics) as grader:
+        runner.about = runs.RunAbout.of(
             "score",
             rubric=rubric,
             judge=judge_of(rubric, grader),
-            config={"map": dict(given.mapping)},
-            options={"limit": given.limit, "concurrency": output.concurrency, "budget": judging.budget},
+            config={"map": dict(options.mapping)},
+            options={"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget},
             data=files_about(rows.paths),
         )
 
-        async def scoring(under: Conditions) -> Summary:
-            return await score_rows(
-                rubric, rows, folder=under.folder, about=runner.about, total=rows.count(), **under.settings(output)
+        async def scoring(under: Conditions) -> runs.Summary:
+            return await runs.score_rows(
+                rubric, rows, folder=under.folder, about=runner.about, total=rows.count(), **under.settings(options)
             )
 
         return runner.run(scoring, grader)
 
 
-def _is_run(given: options.InputOptions) -> bool:
+def _is_run(given: InputOptions) -> bool:
     from assay.backends.shards import tables_in
     from assay.runs.folder import Folder
 
@@ -138,13 +131,16 @@ def _is_run(given: options.InputOptions) -> bool:
 class Rows:
     """The rows of tables, one of them looked at before the work begins."""
 
-    def __init__(self, given: options.InputOptions) -> None:
+    def __init__(self, given: InputOptions) -> None:
+        from assay.backends.shards import tables_in
         from assay.cli.sources import COMPLETION
         from assay.runs.row import COLUMN
-        from assay.tables import TableError, rows_of
 
         self.given = given
-        self.paths = [path for name in given.files for path in _tables(name)]
+        self.paths: list[str] = []
+        for name in given.files:
+            is_folder = name != "-" and Path(name).is_dir()
+            self.paths += map(str, tables_in(Path(name))) if is_folder else [name]
         rows = chain.from_iterable(rows_of(path, mapping=dict(given.mapping)) for path in self.paths)
         first = next(rows, None)
         if first is None:
@@ -174,104 +170,91 @@ class Rows:
         return lines if self.given.limit is None else min(lines, self.given.limit)
 
 
-def _tables(name: str) -> list[str]:
-    """The file of this name, or the files in the folder."""
-    from assay.backends.shards import tables_in
-
-    if name == "-" or not Path(name).is_dir():
-        return [name]
-    return [str(path) for path in tables_in(Path(name))]
-
-
-def _rescoring(given: options.InputOptions, rubric: Rubric | None, output: options.OutputOptions) -> Work[Summary]:
+def _rescoring(options: ScoreOptions, rubric: Rubric | None) -> Work[runs.Summary]:
     """A run that was saved, by another rubric."""
-    from assay.cli.sources import opened
-    from assay.runs import rescore
-
     if rubric is None:
-        raise click.UsageError(f"{given.data} is a run: say by which rubric to score it, with -r")
-    if given.mapping or given.limit is not None:
-        raise click.UsageError(f"{given.data} is a run: --map and --limit are for tables")
-    run = opened(given.data)
-    if output.folder is not None and Path(output.folder).resolve() == run.path.resolve():
-        raise click.UsageError(f"{given.data} would be written over: name another folder with -o")
-    return lambda under: rescore(run, rubric, under.folder, **under.settings(output))
+        raise click.UsageError(f"{options.data} is a run: say by which rubric to score it, with -r")
+    if options.mapping or options.limit is not None:
+        raise click.UsageError(f"{options.data} is a run: --map and --limit are for tables")
+    run = opened(options.data)
+    if options.folder is not None and Path(options.folder).resolve() == run.path.resolve():
+        raise click.UsageError(f"{options.data} would be written over: name another folder with -o")
+    return lambda under: runs.rescore(run, rubric, under.folder, **under.settings(options))
 
 
 @dataclass(frozen=True)
 class Making:
     """Makes the rubric and the grader in a worker, as the options name them."""
 
-    rubrics: options.RubricOptions
+    options: ScoreOptions
     rubric: Rubric | None
     """The rubric of a file, which other machines need not have; None for one that Python makes anew."""
-    judging: options.JudgeOptions
     rows_may_ask: bool
 
     def __call__(self) -> tuple[Rubric | None, Autograder | None]:
         from assay.cli.sources import judging_with, rubric_of
 
         rubric = self.rubric
-        if rubric is None and self.rubrics.rubric is not None:
-            rubric = rubric_of(self.rubrics)
+        if rubric is None and self.options.rubric is not None:
+            rubric = rubric_of(self.options)
         stack = ExitStack()
         atexit.register(stack.close)  # the grader's cache is open as long as the worker lives
-        judging = judging_with(self.judging, rubric, quiet=True, rows_may_ask=self.rows_may_ask)
+        judging = judging_with(self.options, rubric, quiet=True, rows_may_ask=self.rows_may_ask)
         return rubric, stack.enter_context(judging)
 
 
-def _by_workers(given: options.InputOptions, make: Making, workers: WorkerOptions, runner: Runner) -> Work[Summary]:
+def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> Work[runs.Summary]:
     """Rows of tables, in shards."""
-    from assay.backends import Processes, RayTasks, score_shards
     from assay.backends.shards import ROWS, files_about, files_of
     from assay.cli.runner import say
     from assay.cli.sources import LOCAL, has_own_grader
     from assay.engine import Traits
-    from assay.runs import RunAbout
 
-    output, judge = runner.output, make.judging.judge or LOCAL
-    is_asked = make.judging.judge is not None or not has_own_grader(runner.rubric)
-    if is_asked and Traits.of(runner.rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
+    judge = options.judge or LOCAL
+    is_asked = options.judge is not None or not has_own_grader(rubric)
+    if is_asked and Traits.of(rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
         raise click.UsageError(
             f"every worker would load the model {judge!r}: name a judge that they can share with "
             "--judge, or leave --backend out"
         )
-    if output.folder is None:
+    if options.folder is None:
         raise click.UsageError("--backend needs a folder that all workers can write to: give -o")
-    if given.limit is not None:
+    if options.limit is not None:
         raise click.UsageError("--limit is for one process: leave it or --backend out")
-    if workers.backend == "ray":
-        if workers.ray_address is None and "RAY_ADDRESS" not in os.environ:
-            say("starting Ray, which listens on all interfaces of this machine", quiet=runner.display.quiet)
-        backend = RayTasks(workers.ray_address, workers.workers)
+    if options.backend == "ray":
+        if options.ray_address is None and "RAY_ADDRESS" not in os.environ:
+            say("starting Ray, which listens on all interfaces of this machine", quiet=options.quiet)
+        backend = backends.RayTasks(options.ray_address, options.workers)
     else:
-        backend = Processes() if workers.workers is None else Processes(workers.workers)
-    options: dict[str, Any] = {"concurrency": output.concurrency, "budget": make.judging.budget}
-    about = RunAbout.of(
+        backend = backends.Processes() if options.workers is None else backends.Processes(options.workers)
+    how: dict[str, Any] = {"concurrency": options.concurrency, "budget": options.budget}
+    about = runs.RunAbout.of(
         "score",
-        config={"map": dict(given.mapping)},
-        options=options | {"backend": workers.backend, "workers": workers.workers},
-        data=files_about(files_of(given.files)),
+        config={"map": dict(options.mapping)},
+        options=how | {"backend": options.backend, "workers": options.workers},
+        data=files_about(files_of(options.files)),
     )
+    is_file = options.rubric is not None and Path(options.rubric).is_file()
+    make = Making(options, rubric if is_file else None, rows_may_ask)
 
-    async def work(under: Conditions) -> Summary:
+    async def work(under: Conditions) -> runs.Summary:
         def stopping() -> bool:
             # Workers are waited for without a loop that could be cancelled.
             if under.stopping.heard > 1:
                 raise KeyboardInterrupt
             return under.stopping()
 
-        return score_shards(
+        return backends.score_shards(
             make,
-            given.files,
+            options.files,
             under.folder or "",
             backend=backend,
-            rows=workers.shard_rows or ROWS,
-            mapping=dict(given.mapping),
+            rows=options.shard_rows or ROWS,
+            mapping=dict(options.mapping),
             about=about,
             resume=under.resume,
-            max_concurrent=output.concurrency,
-            judge_log=output.judge_log,
+            max_concurrent=options.concurrency,
+            judge_log=options.judge_log,
             on_progress=under.on_progress,
             stopping=stopping,
         )

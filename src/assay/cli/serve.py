@@ -1,30 +1,19 @@
 """`assay serve RUBRIC`: serve a rubric over HTTP, as trainers ask for rewards."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import click
 
-from assay.aggregation import POLICIES
-from assay.cli.options import (
-    JudgeOptions,
-    RubricOptions,
-    count,
-    files,
-    judge_options,
-    option,
-    record,
-    rubric_argument,
-    seconds,
-    value_of,
-)
-from assay.cli.root import Command
+from assay.aggregation import POLICIES, Policy
+from assay.cli.options import JudgeOptions, RubricArgument, argument, count, declare, files, seconds, value_of
 
 
 @dataclass(frozen=True)
-class AddressOptions:
-    """Where the server listens, and who may ask it."""
+class ServerOptions(RubricArgument):
+    """Where the server listens, who may ask it, and what one worker takes on."""
 
+    rubric: str = argument("rubric", metavar="RUBRIC", envvar="ASSAY_RUBRIC", shell_complete=files)
     host: str = value_of(
         "--host ADDRESS", "Where to listen. Any other address than one of this machine alone needs a key.",
         default="127.0.0.1",
@@ -39,12 +28,10 @@ class AddressOptions:
         "--allow-host NAME", "Another name that requests may give the server, as a proxy does. May be given again.",
         multiple=True, name="allow_hosts",
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class BoundOptions:
-    """What one worker takes on: the fields of `assay.server.Bounds`."""
-
+    unscored: str = value_of(
+        "--unscored", "What a trainer that takes numbers only gets for a rollout without a score: an error, 0, the "
+        "mean of its group, or null.", POLICIES, "raise",
+    )  # fmt: skip
     at_once: int = value_of(
         "--at-once N", "Requests that a worker has under way; more are told to come back (429).", count(1), 1024
     )
@@ -57,24 +44,19 @@ class BoundOptions:
     )
 
 
-@click.command(
+@dataclass(frozen=True)
+class ServeOptions(JudgeOptions, ServerOptions):
+    """What it takes to serve a rubric."""
+
+
+@declare(
     "serve",
-    cls=Command,
-    epilog="Ends on Ctrl-C or SIGTERM once what is under way is answered; reads the rubric file again when "
-    "it changes, or on SIGHUP. Exit code: 0 ended as told, 2 it could not start.",
-    example="assay serve rubric.yaml --workers 4",
+    ServeOptions,
+    "assay serve rubric.yaml --workers 4",
+    "Ends on Ctrl-C or SIGTERM once what is under way is answered; reads the rubric file again when it changes, or on "
+    "SIGHUP. Exit code: 0 ended as told, 2 it could not start.",
 )
-@rubric_argument(envvar="ASSAY_RUBRIC")
-@record("place", AddressOptions)
-@option(
-    "--unscored", "What a trainer that takes numbers only gets for a rollout without a score: an error, 0, the "
-    "mean of its group, or null.", POLICIES, "raise",
-)  # fmt: skip
-@record("bounds", BoundOptions)
-@judge_options("-m --model")
-def command(
-    rubrics: RubricOptions, place: AddressOptions, unscored: Any, bounds: BoundOptions, judging: JudgeOptions
-) -> None:
+def command(options: ServeOptions) -> None:
     """Serve a rubric over HTTP, so that trainers can ask it for rewards.
 
     RUBRIC is a YAML, JSON or TOML file, or module:object. POST /v1/score takes rollouts; /openrlhf, /slime
@@ -87,36 +69,36 @@ def command(
     from assay.server.settings import key_from
 
     settings = Settings(
-        host=place.host,
-        port=place.port,
-        workers=place.workers,
-        unscored=unscored,
-        key=key_from(place.key_file),
-        allow_hosts=place.allow_hosts,
-        bounds=Bounds(**asdict(bounds)),
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
+        unscored=cast("Policy", options.unscored),
+        key=key_from(options.key_file),
+        allow_hosts=options.allow_hosts,
+        bounds=Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)}),
     )
     judge = Judge(
-        model=judging.judge or "local",
-        grader=cast("Any", judging.grader),
-        guard=judging.guard,
-        cache=None if judging.no_cache else judging.cache or str(default_place()),
-        budget=judging.budget,
+        model=options.judge or "local",
+        grader=cast("Any", options.grader),
+        guard=options.guard,
+        cache=None if options.no_cache else options.cache or str(default_place()),
+        budget=options.budget,
     )
-    where = str(rubrics.rubric)
-    if not judging.dry_run:
+    where = options.rubric
+    if not options.dry_run:
         workers = "1 worker" if settings.workers == 1 else f"{settings.workers} workers"
         serve(
             where,
             settings,
             judge,
-            allow_code=rubrics.allow_code,
+            allow_code=options.allow_code,
             started=lambda url: click.echo(f"serving {where} on {url} with {workers}", err=True),
         )
         return
     # Loaded as a worker would load it.
     loader = RubricLoader(judge)
     try:
-        rubric = loader.rubric(ServedSource.at(where, allow_code=rubrics.allow_code))
+        rubric = loader.rubric(ServedSource.at(where, allow_code=options.allow_code))
     finally:
         loader.close()
     click.echo(f"{rubric!r} would be served on {settings.url}", err=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import FOR_PEOPLE, brief_row, printable, whole_row
-from assay.cli.options import DisplayOptions, count, display_options, files, number, option, record, value_of
-from assay.cli.root import FINE, Command
+from assay.cli.options import DisplayOptions, Options, argument, count, declare, files, number, opened, value_of
+from assay.cli.root import FINE
 from assay.runs.stats import is_below
 
 if TYPE_CHECKING:
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RowFilter:
+class RowOptions(Options):
     """The rollouts that are to be shown."""
 
+    run: str = argument("run", shell_complete=files)
+    rows: bool = value_of("--rows", "Show the rollouts too, a line each.")
+    example: str | None = value_of("--row EXAMPLE", "Show all of one rollout.", name="example")
+    sample: int = value_of("--sample N", "Which rollout of the EXAMPLE, from 0.", count(), 0, show_default=False)
     errors: bool = value_of("--errors", "Only rollouts where something went wrong.")
     below: float | None = value_of("--below SCORE", "Only rollouts with a score below this.", number())
     task: str | None = value_of("--task TEXT", "Only rollouts of this task.")
@@ -33,52 +37,54 @@ class RowFilter:
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
 
 
-@click.command(
+@dataclass(frozen=True)
+class ShowOptions(DisplayOptions, RowOptions):
+    """What is shown of a run, and how."""
+
+
+@declare(
     "show",
-    cls=Command,
-    epilog="Exit code: 0; with a threshold 100 when it is missed, and 1 when a rollout has no score or "
-    "the run is not complete; 2 bad usage.",
-    example="assay show run --errors",
+    ShowOptions,
+    "assay show run --errors",
+    "Exit code: 0; with a threshold 100 when it is missed, and 1 when a rollout has no score or the run is not "
+    "complete; 2 bad usage.",
 )
-@click.argument("run", shell_complete=files)
-@option("--rows", "Show the rollouts too, a line each.")
-@option("--row EXAMPLE", "Show all of one rollout.", name="example")
-@option("--sample N", "Which rollout of the EXAMPLE, from 0.", count(), 0, show_default=False)
-@record("wanted", RowFilter)
-@display_options
-def command(run: str, rows: bool, example: str | None, sample: int, wanted: RowFilter, display: DisplayOptions) -> int:
+def command(options: ShowOptions) -> int:
     """Print what the saved RUN came to: errors first, then means, then every criterion.
 
     A run that is still being written is shown as far as it is.
     """
     from assay.cli.runner import code_for, low_rows, saved_format
-    from assay.cli.sources import opened
 
-    found = opened(run)
-    rows = rows or example is not None or wanted.errors or wanted.below is not None or wanted.task is not None
-    format = saved_format(run, found.about, display, brief_row if rows else None)
-    if example is not None:
+    found = opened(options.run)
+    rows = (
+        options.rows
+        or options.errors
+        or any(each is not None for each in (options.example, options.below, options.task))
+    )
+    format = saved_format(options.run, found.about, options, brief_row if rows else None)
+    if options.example is not None:
         try:
-            row = found.row(example, sample)
+            row = found.row(options.example, options.sample)
         except KeyError as error:
             raise click.UsageError(f"{error.args[0]}: --rows lists those there are") from None
-        if display.format == "table":
+        if options.format == "table":
             print(_all_of(row))
             return FINE
         format.begin(None)
         format.row(row)
-        if display.format in ("json", "junit", "csv"):
+        if options.format in ("json", "junit", "csv"):
             format.end(found.summary())
         return FINE
     summary = found.summary()
     format.begin(summary)
-    if rows or display.format not in FOR_PEOPLE:
-        for row in islice(filter(wanted.has, found.rows()), wanted.limit):
+    if rows or options.format not in FOR_PEOPLE:
+        for row in islice(filter(options.has, found.rows()), options.limit):
             format.row(row)
     format.end(summary)
-    if not display.thresholds.are_set:
+    if not options.thresholds.are_set:
         return FINE
-    return code_for(summary, display, low_rows(found.rows(), display))
+    return code_for(summary, options, low_rows(found.rows(), options))
 
 
 FIRST = ("prompt", "completion", "answer")

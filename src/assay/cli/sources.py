@@ -23,7 +23,6 @@ from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
 from assay.models.resolve import BY_KEY, what_to_set
 from assay.rubric import Rubric, rubric_at
-from assay.runs import Run, RunError
 from assay.tables import TableError, rows_of
 from assay.wording import described, did_you_mean, short_repr
 
@@ -69,14 +68,6 @@ def _rubric_in_python(reference: str) -> Rubric:
             f"{reference} is {short_repr(found)}: name a Rubric, a function that makes one, or a list of criteria"
         )
     return found
-
-
-def opened(path: str) -> Run:
-    """The run in a folder; a folder that holds none is bad usage."""
-    try:
-        return Run.open(path)
-    except RunError as error:
-        raise click.UsageError(str(error)) from None
 
 
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.formats import Section, json_text, laid_out, printable, shown_spending
-from assay.cli.options import JudgeOptions, count, files, filled_by, judge_options, quiet_option, record, value_of
-from assay.cli.root import BROKEN, FINE, MISSED, Command
+from assay.cli.options import JudgeOptions, Options, count, declare, files, filled_by, quiet_option, value_of
+from assay.cli.root import BROKEN, FINE, MISSED
 from assay.wording import counted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(Options):
     """What criteria are drafted from."""
 
     pairs: str | None = value_of("--pairs FILE", "A table with prompt, chosen and rejected.", shell_complete=files)
@@ -32,6 +32,7 @@ class SourceOptions:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         from_references = self.prompt is not None or self.references is not None
         if (self.pairs is not None) is from_references:
             raise click.UsageError("say what to draft from: --pairs, or --prompt with --references")
@@ -40,7 +41,7 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
-class SuggestOptions:
+class SuggestOptions(JudgeOptions, SourceOptions):
     """How many criteria are drafted, and where they go."""
 
     most: int = value_of("--most N", "How many drafted criteria to judge.", count(1), 12)
@@ -54,6 +55,7 @@ class SuggestOptions:
     quiet: bool = filled_by(quiet_option)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.output is None:
             return
         # Refused before anything is paid for.
@@ -66,18 +68,14 @@ class SuggestOptions:
             raise click.UsageError(f"{path.parent} is no folder: make it first")
 
 
-@click.command(
+@declare(
     "suggest",
-    cls=Command,
-    epilog="Exit code: 0 a rubric was drafted, 100 no criterion was kept, 1 something was not judged or "
-    "drafted, 2 bad usage.",
-    example="assay suggest --pairs pairs.jsonl -m openai/gpt-5-mini -o rubric.yaml\n"
+    SuggestOptions,
+    "assay suggest --pairs pairs.jsonl -m openai/gpt-5-mini -o rubric.yaml\n"
     "assay suggest --prompt task.txt --references answers.jsonl -m openai/gpt-5-mini --dry-run",
+    "Exit code: 0 a rubric was drafted, 100 no criterion was kept, 1 something was not judged or drafted, 2 bad usage.",
 )
-@record("source", SourceOptions)
-@judge_options("-m --model")
-@record("wanted", SuggestOptions)
-def command(source: SourceOptions, judging: JudgeOptions, wanted: SuggestOptions) -> int:
+def command(options: SuggestOptions) -> int:
     """Draft a rubric with golden examples, from pairs of responses or from a prompt with references.
 
     The model drafts criteria, and then judges by each of them. Of pairs, it drafts from a third of the
@@ -90,28 +88,28 @@ def command(source: SourceOptions, judging: JudgeOptions, wanted: SuggestOptions
     from assay.suggest.drafts import read_pairs
     from assay.suggest.suggestion import suggest_from_pairs, suggest_from_references
 
-    with opened_cache(judging) as cache:
-        model = judge_of(judging, cache, quiet=wanted.quiet)
-        grader = grader_of(judging, model)
-        pairs = None if source.pairs is None else read_pairs(source.pairs)[: wanted.limit]
-        prompts = _texts(source.prompt)
+    with opened_cache(options) as cache:
+        model = judge_of(options, cache, quiet=options.quiet)
+        grader = grader_of(options, model)
+        pairs = None if options.pairs is None else read_pairs(options.pairs)[: options.limit]
+        prompts = _texts(options.prompt)
         if len(prompts) > 1:
-            raise click.UsageError(f"--prompt {source.prompt} holds several prompts: give a text file")
-        references = _texts(source.references)
+            raise click.UsageError(f"--prompt {options.prompt} holds several prompts: give a text file")
+        references = _texts(options.references)
 
         def work(under: Conditions) -> Coroutine[Any, Any, Suggestion]:
-            options: dict[str, Any] = {"most": wanted.most, "on_progress": under.on_progress}
+            how: dict[str, Any] = {"most": options.most, "on_progress": under.on_progress}
             if pairs is not None:
-                return suggest_from_pairs(pairs, model, grader, seed=wanted.seed, **options)
-            return suggest_from_references(prompts[0], references, model, grader, **options)
+                return suggest_from_pairs(pairs, model, grader, seed=options.seed, **how)
+            return suggest_from_references(prompts[0], references, model, grader, **how)
 
         return run_work(
             work,
-            lambda suggestion, spent: _show(suggestion, wanted),
-            judging,
+            lambda suggestion, spent: _show(suggestion, options),
+            options,
             what=lambda suggestion: "it",
             noun="verdicts",
-            quiet=wanted.quiet,
+            quiet=options.quiet,
             can_wait=False,
         )
 
@@ -130,17 +128,17 @@ def _texts(name: str | None) -> list[str]:
         raise click.UsageError(f"{name}: {error}") from None
 
 
-def _show(suggestion: Suggestion, wanted: SuggestOptions) -> int:
-    if wanted.as_json:
+def _show(suggestion: Suggestion, options: SuggestOptions) -> int:
+    if options.as_json:
         print(json_text(suggestion.to_dict()))
-    if suggestion.kept and wanted.output is not None:
-        with Path(wanted.output).open("x", encoding="utf-8") as file:
-            file.write(suggestion.to_yaml(Path(wanted.output).stem))
-    elif suggestion.kept and not wanted.as_json:
+    if suggestion.kept and options.output is not None:
+        with Path(options.output).open("x", encoding="utf-8") as file:
+            file.write(suggestion.to_yaml(Path(options.output).stem))
+    elif suggestion.kept and not options.as_json:
         sys.stdout.write(suggestion.to_yaml())
     errors = sum(judged.errors for judged in suggestion.criteria)
-    if not wanted.quiet:
-        print("\n\n".join(_told(suggestion, wanted.output, errors)), file=sys.stderr)
+    if not options.quiet:
+        print("\n\n".join(_told(suggestion, options.output, errors)), file=sys.stderr)
     if suggestion.errors or errors:
         return BROKEN
     return FINE if suggestion.kept else MISSED
