@@ -7,7 +7,7 @@ from typing import Any, cast
 from assay.errors import Refused
 from assay.messages import ToolCall, tool_calls
 from assay.models.model import Reply, Request, Tool, Usage, json_schema
-from assay.models.openai import NO_FIELDS, SCHEMA, TEMPERATURE, Payload, messages_for, optional
+from assay.models.openai import NO_FIELDS, Payload, messages_for, optional
 from assay.types import Message
 
 LONGEST_REPLY = 4096  # tokens to write when the request names no limit; this endpoint insists on one
@@ -17,11 +17,11 @@ _STOPS = {
 }  # fmt: skip
 _TOOL = "reply"
 _PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    SCHEMA: lambda schema: {
+    "schema": lambda schema: {
         "tools": [{"name": _TOOL, "description": "Give the reply.", "input_schema": json_schema(schema)}],
         "tool_choice": {"type": "tool", "name": _TOOL},
     },
-    TEMPERATURE: lambda temperature: {"temperature": temperature},
+    "temperature": lambda temperature: {"temperature": temperature},
 }
 
 

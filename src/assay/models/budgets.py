@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any
@@ -95,65 +95,36 @@ class Ledger:
         """Whether money is limited, so that a call without a price cannot be made."""
         return any(ledger.dollars is not None for ledger in self.chain())
 
-    async def reserve(self, estimate: float) -> None:
-        """Set money aside for a call; wait for calls under way while it may still suffice."""
+    @asynccontextmanager
+    async def reserving(self, estimate: float) -> AsyncGenerator[None]:
+        """Set money aside for the call inside the block; wait for calls under way while it may still suffice."""
         rollout = _ROLLOUT.get()
-        taken: list[Ledger] = []
-        try:
+        with ExitStack() as stack:
             for ledger in self.chain():
                 await ledger._take(estimate, rollout)
-                taken.append(ledger)
-        except BaseException:
-            for ledger in taken:
-                ledger._put_back(estimate)
-            raise
-        if rollout is not None:
+                stack.callback(ledger._put_back, estimate)
+            if rollout is None:
+                yield
+                return
             rollout.reserved += estimate
             rollout.needed = max(rollout.needed, rollout.cost + rollout.reserved)
+            try:
+                yield
+            finally:
+                rollout.reserved -= estimate
 
-    def settle(self, estimate: float) -> None:
-        """Give back what was set aside; what the call cost has been added by then."""
-        rollout = _ROLLOUT.get()
-        if rollout is not None:
-            rollout.reserved -= estimate
-        for ledger in self.chain():
-            ledger._put_back(estimate)
-
-    def add(
-        self, usage: Usage, cost: float | None, model: str = "", *, most_calls: int = 0, most_cost: float = 0.0
-    ) -> None:
-        """Count a call that was answered, by the `model` of that id; in a dry run also what it may come to."""
-        rollout = _ROLLOUT.get()
-        if rollout is not None:
-            rollout.calls += 1
-            rollout.cost += cost or 0.0
+    def count(self, **amounts: Any) -> None:
+        """Count amounts under their names here and in the ledgers around: `retries=1`, `errors=Counter(["Refused"])`."""
         for ledger in self.chain():
             with ledger._lock:
-                ledger.calls += 1
-                ledger.usage += usage
-                ledger.cost += cost or 0.0
-                ledger.unpriced += cost is None
-                ledger.most_calls += most_calls
-                ledger.most_cost += most_cost
-                if model:
-                    ledger.models[model] += 1
-                ledger._changed()
+                for name, amount in amounts.items():
+                    setattr(ledger, name, getattr(ledger, name) + amount)
+                if "cost" in amounts:
+                    ledger._changed()
 
     def _changed(self) -> None:
         if self.on_change is not None:
             self.on_change()
-
-    def count(self, *, retries: int = 0, hits: int = 0, shared: int = 0, error: str = "", model: str = "") -> None:
-        """Count what costs nothing by itself."""
-        for ledger in self.chain():
-            with ledger._lock:
-                ledger.retries += retries
-                ledger.hits += hits
-                ledger.shared += shared
-                if model:
-                    ledger.models[model] += hits
-                if error:
-                    ledger.errors[error] += 1
 
     async def _take(self, estimate: float, rollout: "RolloutSpending | None") -> None:
         def taken() -> bool:
@@ -356,11 +327,21 @@ def is_dry_run() -> bool:
     return ledger is not None and ledger.is_dry_run
 
 
-def count_here(**counts: Any) -> None:
-    """Count what costs nothing by itself, as `Ledger.count` does, where a ledger is kept."""
+def count_here(**amounts: Any) -> None:
+    """Count amounts, as `Ledger.count` does, where a ledger is kept."""
     ledger = Ledger.current()
     if ledger is not None:
-        ledger.count(**counts)
+        ledger.count(**amounts)
+
+
+def count_call(usage: Usage, cost: float | None, model: str = "", **more: Any) -> None:
+    """Count a call that was answered, by the `model` of that id; None is the cost where no price is known."""
+    rollout = _ROLLOUT.get()
+    if rollout is not None:
+        rollout.calls += 1
+        rollout.cost += cost or 0.0
+    models = Counter([model] if model else [])
+    count_here(calls=1, usage=usage, cost=cost or 0.0, unpriced=int(cost is None), models=models, **more)
 
 
 @contextmanager

@@ -1,14 +1,14 @@
 """Ask a model behind an endpoint, under its limits and the budget, and read its replies."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import replace
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
-from assay.models.budgets import Ledger, count_here, without_a_price
+from assay.models.budgets import Ledger, count_call, count_here, without_a_price
 from assay.models.model import Model, Price, Reply, Request, Usage, schema_text
 from assay.models.openai import (
-    SCHEMA,
     Payload,
     ProviderFormat,
     RawReply,
@@ -71,14 +71,14 @@ class EndpointModel:
             except Unreadable as error:
                 again = _again(request, first, error)
             # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
-            second = await self._ask(again, frozenset() if first.text.strip() else {SCHEMA})
+            second = await self._ask(again, frozenset() if first.text.strip() else {"schema"})
             try:
                 value = read(second.text, request)
             except Unreadable as error:
                 kind = type(error)
                 raise kind(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
         except ModelError as error:
-            count_here(error=type(error).__name__)
+            count_here(errors=Counter([type(error).__name__]))
             raise
         return second._replace(
             value=value,
@@ -140,13 +140,10 @@ class EndpointModel:
             most_calls = (2 + len(self._payload(request, frozenset()).used)) * self.endpoint.limits.attempts
             most_cost = 0.0 if self.price is None else estimate + self.price.of(again)
             cost = None if self.price is None else estimate
-            ledger.add(expected, cost, most_calls=most_calls, most_cost=most_cost)
+            count_call(expected, cost, most_calls=most_calls, most_cost=most_cost)
             raise NotAsked(f"{self.id} was not asked: this is a dry run")
-        await ledger.reserve(estimate)
-        try:
+        async with ledger.reserving(estimate):
             return await self._answered(attempt, request, expected)
-        finally:
-            ledger.settle(estimate)
 
     async def _answered(self, attempt: SendAttempt, request: Request, expected: Usage) -> Reply:
         total = expected.prompt + expected.completion
@@ -159,9 +156,7 @@ class EndpointModel:
         self.tokens.learn(request, usage)
         self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
         cost = None if self.price is None else self.price.of(usage)
-        ledger = Ledger.current()
-        if ledger is not None:
-            ledger.add(usage, cost, reply.model)
+        count_call(usage, cost, reply.model)
         return reply._replace(usage=usage, cost=cost, seconds=seconds)
 
 

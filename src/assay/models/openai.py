@@ -15,8 +15,6 @@ from assay.messages import tool_calls
 from assay.models.model import Reply, Request, Token, Usage, json_schema, schema_text
 from assay.types import Message
 
-SCHEMA, TEMPERATURE, SEED, LOGPROBS = "schema", "temperature", "seed", "logprobs"
-MAX_TOKENS, MAX_COMPLETION_TOKENS = "max_tokens", "max_completion_tokens"
 NO_FIELDS: Mapping[str, Any] = {}
 
 
@@ -67,9 +65,9 @@ class OpenAIFormat:
 
     path = "/chat/completions"
 
-    def __init__(self, *, limit_name: str = MAX_TOKENS, **extra: Any) -> None:
+    def __init__(self, *, limit_name: str = "max_tokens", **extra: Any) -> None:
         """`limit_name` is what this endpoint calls the token limit; `extra` goes with every call."""
-        other = MAX_TOKENS if limit_name == MAX_COMPLETION_TOKENS else MAX_COMPLETION_TOKENS
+        other = "max_tokens" if limit_name == "max_completion_tokens" else "max_completion_tokens"
         self._limit_names = (limit_name, other)
         self._extra = extra
 
@@ -103,9 +101,16 @@ class OpenAIFormat:
         message = choice["message"]
         refusal = message.get("refusal")
         ended = (choice.get("finish_reason") or "stop").lower()
+        usage = data.get("usage") or NO_FIELDS
+        details = usage.get("prompt_tokens_details") or NO_FIELDS
         return Reply(
             refusal or text_of(message.get("content")),
-            usage=_usage(data.get("usage") or NO_FIELDS),
+            usage=Usage(
+                prompt=usage.get("prompt_tokens") or 0,
+                cached=details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0,
+                completion=usage.get("completion_tokens") or 0,
+                stored=details.get("cache_write_tokens") or 0,
+            ),
             model=data.get("model") or "",
             finish_reason="refusal" if refusal else "length" if ended in _CUT else ended,
             logprobs=_logprobs((choice.get("logprobs") or NO_FIELDS).get("content")),
@@ -125,21 +130,11 @@ def _response_format(schema: type[BaseModel]) -> dict[str, Any]:
 
 
 _PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    SCHEMA: _response_format,
-    TEMPERATURE: lambda temperature: {"temperature": temperature},
-    SEED: lambda seed: {"seed": seed},
-    LOGPROBS: lambda alternatives: {"logprobs": True, "top_logprobs": alternatives},
+    "schema": _response_format,
+    "temperature": lambda temperature: {"temperature": temperature},
+    "seed": lambda seed: {"seed": seed},
+    "logprobs": lambda alternatives: {"logprobs": True, "top_logprobs": alternatives},
 }
-
-
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    details = usage.get("prompt_tokens_details") or NO_FIELDS
-    return Usage(
-        prompt=usage.get("prompt_tokens") or 0,
-        cached=details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0,
-        completion=usage.get("completion_tokens") or 0,
-        stored=details.get("cache_write_tokens") or 0,
-    )
 
 
 def _logprobs(tokens: Sequence[Mapping[str, Any]] | None) -> tuple[Token, ...] | None:
@@ -173,7 +168,7 @@ def prompt(name: str) -> str:
 
 def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
     """The messages, with the schema said in the system prompt where the endpoint takes none."""
-    if request.schema is None or SCHEMA not in left_out:
+    if request.schema is None or "schema" not in left_out:
         return request.messages
     # There it is the same for every request of a kind, so what they share stays shared.
     said = prompt("json").replace("{schema}", schema_text(request.schema))
@@ -241,12 +236,12 @@ def whole(reply: Reply, where: str, request: Request) -> Reply:
 
 
 _NAMED = {
-    SCHEMA: re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
-    TEMPERATURE: re.compile("temperature"),
-    MAX_COMPLETION_TOKENS: re.compile("max_completion_tokens"),
-    MAX_TOKENS: re.compile("max_tokens"),
-    SEED: re.compile(r"\bseed\b"),
-    LOGPROBS: re.compile("logprobs"),
+    "schema": re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
+    "temperature": re.compile("temperature"),
+    "max_completion_tokens": re.compile("max_completion_tokens"),
+    "max_tokens": re.compile("max_tokens"),
+    "seed": re.compile(r"\bseed\b"),
+    "logprobs": re.compile("logprobs"),
 }
 """How an endpoint names a parameter that it complains about."""
 _VAGUE = frozenset({400, 404, 405, 415, 422, 501})
@@ -257,7 +252,7 @@ _REASONING = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNOREC
 def refused_by_name(name: str) -> frozenset[str]:
     """The parameters that a model of this name refuses: OpenAI's reasoning models take no temperature."""
     # They know the limit of tokens by its newer name, `max_completion_tokens`.
-    return frozenset({TEMPERATURE, MAX_TOKENS} if _REASONING.match(name.rpartition("/")[2]) else ())
+    return frozenset({"temperature", "max_tokens"} if _REASONING.match(name.rpartition("/")[2]) else ())
 
 
 def is_named(parameter: str, complaint: str) -> bool:
@@ -270,4 +265,4 @@ def unsupported_parameter(status: int | None, complaint: str, used: Set[str]) ->
     if status != 500 and status not in _VAGUE:
         return None
     named = (parameter for parameter in _NAMED if parameter in used and is_named(parameter, complaint))
-    return next(named, SCHEMA if status in _VAGUE and SCHEMA in used else None)
+    return next(named, "schema" if status in _VAGUE and "schema" in used else None)

@@ -4,6 +4,7 @@ Only whole, readable replies are kept. Whatever a model raises is not: a failure
 be answered for ever.
 """
 
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -58,7 +59,7 @@ class Cached:
         known = await self._cache.get(key)
         reply = None if known is None else _unpacked(known, request)
         if reply is not None:
-            count_here(hits=1, model=reply.model)
+            count_here(hits=1, models=Counter([reply.model] if reply.model else []))
             return reply
         reply = await self.inner(request)
         if reply.text and not reply.tool_calls:

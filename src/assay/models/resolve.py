@@ -17,11 +17,11 @@ from pydantic import BaseModel
 from assay.criterion import path_of
 from assay.errors import Refused
 from assay.models.anthropic import AnthropicFormat
-from assay.models.budgets import Ledger
+from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
 from assay.models.limiter import Limits
 from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
-from assay.models.openai import MAX_COMPLETION_TOKENS, MAX_TOKENS, OpenAIFormat, ProviderFormat, whole
+from assay.models.openai import OpenAIFormat, ProviderFormat, whole
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
 from assay.models.sdk import GeminiFormat, Protocol, SdkSend, address_of, creating, key_of
@@ -249,7 +249,7 @@ def _format(protocol: Protocol, provider: str, options: _Options) -> ProviderFor
         return AnthropicFormat(**options.extra)
     if protocol == "genai":
         return GeminiFormat(timeout=options.timeout, **options.extra)
-    limit_name = MAX_COMPLETION_TOKENS if provider == "openai" else MAX_TOKENS
+    limit_name = "max_completion_tokens" if provider == "openai" else "max_tokens"
     return OpenAIFormat(limit_name=limit_name, **options.extra)
 
 
@@ -306,9 +306,7 @@ class FunctionModel:
             said = self._function(request.system, request.user)
         if inspect.isawaitable(said):
             said = await said
-        ledger = Ledger.current()
-        if ledger is not None:
-            ledger.add(NOTHING, None)
+        count_call(NOTHING, None)
         if isinstance(said, Reply):
             return whole(said, self.id, request)
         if isinstance(said, str):

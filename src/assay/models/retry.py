@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 from weakref import WeakSet
 
 from assay.errors import CircuitOpen, DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
-from assay.models.budgets import Ledger
+from assay.models.budgets import Ledger, count_here
 from assay.models.limiter import Limiter, Limits, Outcome
 from assay.models.openai import RawReply
 from assay.wording import described
@@ -157,8 +157,7 @@ class Endpoint:
                 raise result.error(f"{self.where} gave no answer {tried}: {result.what} ({advice})")
             await asyncio.sleep(wait)
             attempt += 1
-            if ledger is not None:
-                ledger.count(retries=1)
+            count_here(retries=1)
 
     def refused(self, error: Refused, model: str) -> None:
         """Take note of a refusal for good. One that holds for all calls ends those that wait."""

@@ -10,18 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from assay.errors import Refused
 from assay.models.model import Reply, Request, Token, Usage, json_schema
-from assay.models.openai import (
-    LOGPROBS,
-    NO_FIELDS,
-    SCHEMA,
-    SEED,
-    TEMPERATURE,
-    Payload,
-    RawReply,
-    joined,
-    messages_for,
-    optional,
-)
+from assay.models.openai import NO_FIELDS, Payload, RawReply, joined, messages_for, optional
 from assay.redaction import redacted, without
 from assay.types import Message
 from assay.wording import short_repr
@@ -156,10 +145,10 @@ def _plain(value: Any) -> Any:
 _STOPS = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
 _FILTERED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 _PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    SCHEMA: lambda schema: {"response_mime_type": "application/json", "response_json_schema": json_schema(schema)},
-    TEMPERATURE: lambda temperature: {"temperature": temperature},
-    SEED: lambda seed: {"seed": seed},
-    LOGPROBS: lambda alternatives: {"response_logprobs": True, "logprobs": alternatives},
+    "schema": lambda schema: {"response_mime_type": "application/json", "response_json_schema": json_schema(schema)},
+    "temperature": lambda temperature: {"temperature": temperature},
+    "seed": lambda seed: {"seed": seed},
+    "logprobs": lambda alternatives: {"response_logprobs": True, "logprobs": alternatives},
 }
 
 
