@@ -23,6 +23,11 @@ NETWORK_DISKS = frozenset(
 )
 """File systems, as the kernel names them, that several hosts may use at once."""
 
+# In the words of PostgreSQL, which SQLite understands too.
+_COLUMNS = (
+    "key TEXT PRIMARY KEY, question TEXT NOT NULL, text TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL, "
+    "sample BIGINT NOT NULL, created DOUBLE PRECISION NOT NULL, cost DOUBLE PRECISION, value TEXT NOT NULL"
+)
 Result = TypeVar("Result")
 
 
@@ -92,11 +97,7 @@ class SqliteStore(Store):
         connection.execute(f"PRAGMA journal_mode = {'DELETE' if network_disk(self.path) else 'WAL'}")
         with self._transaction(connection):
             if not number("PRAGMA user_version"):
-                connection.execute(
-                    "CREATE TABLE verdicts (key TEXT PRIMARY KEY, question TEXT NOT NULL, text TEXT NOT NULL, "
-                    "judge TEXT NOT NULL, prompt TEXT NOT NULL, sample INTEGER NOT NULL, created REAL NOT NULL, "
-                    "cost REAL, value TEXT NOT NULL)"
-                )
+                connection.execute(f"CREATE TABLE verdicts ({_COLUMNS})")
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -177,13 +178,9 @@ class PostgresStore(Store):
         with self._transaction(connection):
             # Held while the tables are made, so that two processes that start at once do not both make them.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [APPLICATION_ID])
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS assay_verdicts (number BIGINT GENERATED ALWAYS AS IDENTITY, "
-                "key TEXT PRIMARY KEY, question TEXT NOT NULL, text TEXT NOT NULL, judge TEXT NOT NULL, "
-                "prompt TEXT NOT NULL, sample BIGINT NOT NULL, created DOUBLE PRECISION NOT NULL, "
-                "cost DOUBLE PRECISION, value TEXT NOT NULL);"
-                "CREATE TABLE IF NOT EXISTS assay_cache (schema_version INTEGER NOT NULL);"
-            )
+            number = "number BIGINT GENERATED ALWAYS AS IDENTITY"
+            connection.execute(f"CREATE TABLE IF NOT EXISTS assay_verdicts ({number}, {_COLUMNS})")
+            connection.execute("CREATE TABLE IF NOT EXISTS assay_cache (schema_version INTEGER NOT NULL)")
             [version] = connection.execute("SELECT max(schema_version) FROM assay_cache").fetchone()
             _refuse_newer(self.where, version or 0)
             if version is None:

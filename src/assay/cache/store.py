@@ -36,12 +36,7 @@ def text_hash(text: str) -> str:
 
 @dataclass(frozen=True)
 class VerdictKey:
-    """Which question about which text was put to which judge, and how.
-
-    >>> key = VerdictKey(question="q1", text=text_hash("Paris."), judge="openai/gpt-5-mini", prompt="3")
-    >>> key.digest == VerdictKey("q1", text_hash("Paris."), "openai/gpt-5-mini", "3", sample=1).digest
-    False
-    """
+    """Which question about which text was put to which judge, and how."""
 
     question: str  # the criterion's `question_hash`
     text: str  # the `text_hash` of all else the judge reads: the response, the query, a reference answer
@@ -138,9 +133,7 @@ class CacheStats:
 class Store:
     """Verdicts in an SQL database. Safe for several threads and processes; the first verdict stays.
 
-    Threads take turns at one connection. It is closed before a fork and opened when next used: SQLite keeps
-    what it has locked in the memory of the process, so a child that inherits an open file believes in locks
-    it does not have, also on a connection of its own, and loses what it writes.
+    Threads take turns at one connection, which is opened when first used.
     """
 
     _table: str
@@ -204,12 +197,7 @@ class Store:
         terms = selection.terms()
         condition = f" WHERE {' AND '.join(terms)}" if terms else ""
         query = f"DELETE FROM {self._table}{condition}".replace("?", self._mark)
-
-        def delete(connection: Any) -> int:
-            with self._transaction(connection):
-                return connection.execute(query, list(terms.values())).rowcount
-
-        return self._run(delete)
+        return self._run(lambda connection: connection.execute(query, list(terms.values())).rowcount)
 
     def stats(self) -> CacheStats:
         """How much is there."""
@@ -268,6 +256,8 @@ _stopped: list[Store] = []
 
 def _before_fork() -> None:
     """Wait for the thread at each connection and close it; none gets it until after the fork."""
+    # SQLite keeps what it has locked in the memory of the process, so a child that inherits an open file believes in
+    # locks it does not have, also on a connection of its own, and loses what it writes.
     _forking.acquire()
     _stopped.extend(_STORES)
     for store in _stopped:

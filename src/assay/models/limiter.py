@@ -83,8 +83,7 @@ class Limiter:
     """Lets so many calls go at once, and finds out how many is good.
 
     It looks back every other moment. Without refusals, at full use and not slower than before, the number
-    grows; with them it is halved, but not below the number of calls that are evidently being served: some
-    endpoints refuse at random however little is asked, and fewer places would only make fewer answers there.
+    grows; with them it is halved, but not below the number of calls that are evidently being served.
     """
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -182,6 +181,7 @@ class Limiter:
             # A refusal comes at once and an answer does not, so those under way count too.
             often = window.refused > REFUSED_CALLS * (calls + self.active)
             if often or window.refused_seconds > REFUSED_TIME * window.held:
+                # Some endpoints refuse at random, and fewer places would only make fewer answers there.
                 served = (window.held - window.refused_seconds) / elapsed
                 self.limit = max(1.0, self.limit // 2, served // 1)
                 self._rest = REST

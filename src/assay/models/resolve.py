@@ -24,7 +24,7 @@ from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
 from assay.models.openai import OpenAIFormat, ProviderFormat, whole
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
-from assay.models.sdk import GeminiFormat, Protocol, SdkSend, address_of, creating, key_of
+from assay.models.sdk import GeminiFormat, Protocol, SdkSend, address_and_key_of, creating, keywords_of
 from assay.models.structured import read
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr
@@ -69,13 +69,6 @@ _WAYS = (
     "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
     "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
 )
-
-
-def url_of(provider: str) -> str:
-    """A provider's address, or the one that the variable of its SDK gives."""
-    known = PROVIDERS[provider]
-    elsewhere = os.environ.get(known.base_url, "").rstrip("/")
-    return elsewhere.removesuffix(known.path) + known.path if elsewhere else known.url
 
 
 def provider_at(url: str) -> str | None:
@@ -209,10 +202,12 @@ def _over_http(source: str, options: _Options) -> Model:
             raise Refused(f"{source!r} names no model: {_WAYS}")
         if provider not in PROVIDERS:
             raise Refused(f"{source!r} names no provider we know: {_instead(provider, name)}")
-        url, variable = url_of(provider), PROVIDERS[provider].key
-        key = options.key or (os.environ.get(variable) if variable else None)
-        if variable and not key:
-            raise Refused(f"{source!r} needs a key: set {variable}, or pass api_key=")
+        known = PROVIDERS[provider]
+        key = options.key or os.environ.get(known.key or "")
+        if known.key and not key:
+            raise Refused(f"{source!r} needs a key: set {known.key}, or pass api_key=")
+        elsewhere = os.environ.get(known.base_url, "").rstrip("/")
+        url = elsewhere.removesuffix(known.path) + known.path if elsewhere else known.url
     written = _format("anthropic" if provider == "anthropic" else "openai", provider, options)
     where, login, password = parted_from_login(url)
     keep_secret(key, password)
@@ -233,8 +228,8 @@ def _instead(provider: str, name: str) -> str:
 def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Options) -> Model:
     if not name:
         raise Refused(f"{short_repr(client)} is a client, and no model is named: pass its name too")
-    url, _, password = parted_from_login(address_of(client))
-    key = key_of(client)
+    address, key = address_and_key_of(client)
+    url, _, password = parted_from_login(address)
     keep_secret(key, password)
     send = SdkSend(client, options.timeout, telltale(key, password))
     maker, known = _MAKERS[protocol], provider_at(url)
@@ -288,13 +283,8 @@ class FunctionModel:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self.id = path_of(function)
-        try:
-            parameters = inspect.signature(function).parameters.values()
-        except (ValueError, TypeError):
-            parameters = ()
-        named = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
-        takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-        self._by_name = takes_any or {"system_prompt", "user_prompt"} <= named
+        names = keywords_of(function)
+        self._by_name = names is None or {"system_prompt", "user_prompt"} <= names
 
     def __repr__(self) -> str:
         return f"<model {self.id}>"

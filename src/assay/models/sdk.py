@@ -35,16 +35,12 @@ def creating(client: Any) -> tuple[Protocol, Callable[..., Any]] | None:
     return None
 
 
-def address_of(client: Any) -> str:
-    """The address that a client asks; empty when it does not say."""
-    options = getattr(getattr(client, "_api_client", None), "_http_options", None)
-    return str(getattr(client, "base_url", None) or getattr(options, "base_url", None) or "").rstrip("/")
-
-
-def key_of(client: Any) -> str:
-    """The key that a client sends; empty when it has none, or makes one for each call."""
-    key = getattr(client, "api_key", None)
-    return str(key or getattr(getattr(client, "_api_client", None), "api_key", None) or "")
+def address_and_key_of(client: Any) -> tuple[str, str]:
+    """The address that a client asks and the key that it sends, each empty when it does not say."""
+    google = getattr(client, "_api_client", None)
+    url = getattr(client, "base_url", None) or getattr(getattr(google, "_http_options", None), "base_url", None)
+    key = getattr(client, "api_key", None) or getattr(google, "api_key", None)
+    return str(url or "").rstrip("/"), str(key or "")
 
 
 class SdkSend:
@@ -61,13 +57,13 @@ class SdkSend:
         self._create = found[1]
         self._secrets = secrets
         self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
-        self._names = _keywords(self._create)
+        self._names = keywords_of(self._create)
         marks = (self._create, getattr(client, "close", None), getattr(client, "aclose", None))
         self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
 
     async def __call__(self, payload: Payload, seconds: float) -> RawReply:
         body = dict(payload.body)
-        if self._names is not None and "extra_body" in self._names:
+        if self._names and "extra_body" in self._names:
             # Endpoints take more fields than their SDKs name: `anthropic` 1.17 has no `temperature`.
             unnamed = {name: body.pop(name) for name in list(body) if name not in self._names}
             body |= {"extra_body": {**unnamed, **body.get("extra_body", {})}} if unnamed else {}
@@ -122,14 +118,14 @@ async def _until_the_loop_ends(client: Any) -> AsyncGenerator[None]:
             await session.close()
 
 
-def _keywords(create: Callable[..., Any]) -> frozenset[str] | None:
-    """The keywords that a function takes; None when it takes any, or does not say."""
+def keywords_of(function: Callable[..., Any]) -> set[str] | None:
+    """The keywords that a function takes, none when it does not say; None when it takes any."""
     try:
-        parameters = inspect.signature(create).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
-        return None
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    return None if takes_any else frozenset(parameter.name for parameter in parameters)
+        return set()
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return None if takes_any else {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ import ast
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -29,7 +29,7 @@ _REASONS = frozenset({"explanation", "reason", "reasoning", "rationale", "analys
 
 def read(text: str, request: Request) -> Any:
     """The reply as the request's schema; raises `Unreadable`, or `OffMenu` for a wrong verdict."""
-    schema, check = request.schema, request.check or _no_complaint
+    schema, check = request.schema, request.check
     if schema is None:
         return None
     try:
@@ -51,16 +51,12 @@ def read(text: str, request: Request) -> Any:
             continue
         first, second = _verdict(draft.model_dump()), _verdict(value.model_dump())
         # An earlier one counts where it is a verdict on offer.
-        if first != second and check(draft) is None:
+        if first != second and (check is None or check(draft) is None):
             raise Unreadable(f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one")
-    problem = check(value)
+    problem = None if check is None else check(value)
     if problem is not None:
         raise OffMenu(problem)
     return value
-
-
-def _no_complaint(value: Any) -> None:
-    """What checks a reply that only has to fit its schema."""
 
 
 def without_thoughts(text: str) -> str:
@@ -182,17 +178,13 @@ def _closed(text: str) -> tuple[str, int]:
 
 def _loaded(source: str) -> dict[str, Any]:
     """The object in a text that is JSON, almost JSON or Python; {} when it is none."""
-    for load in (_json, _python):
+    for load in (_lenient_json, _python):
         try:
             found = load(source)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     return {}
-
-
-def _json(source: str) -> Any:
-    return json.loads(source, strict=False, object_pairs_hook=_without_doubles)
 
 
 def _python(source: str) -> Any:
@@ -211,3 +203,6 @@ def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         if known.setdefault(name, value) != value:
             raise Unreadable(f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict")
     return known
+
+
+_lenient_json = partial(json.loads, strict=False, object_pairs_hook=_without_doubles)
