@@ -187,7 +187,7 @@ class TestOutcomes:
         outcome = pool.call(fails, timeout=60)
         assert (outcome.ok, outcome.kind, outcome.message) == (False, "raised", "OddError: 1 and 2")
         assert "in fails" in outcome.trace
-        assert "worker.py" not in outcome.trace
+        assert "forkserver.py" not in outcome.trace
 
     @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration])
     def test_an_exception_of_any_kind(self, lone, error):

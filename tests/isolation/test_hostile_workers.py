@@ -246,7 +246,7 @@ def test_a_worker_cannot_talk_a_deadline_away(lone, told):
     def lies(told):
         import sys
 
-        clock = sys.modules["assay.isolation.worker"].Clock
+        clock = sys.modules["assay.isolation.forkserver"].Clock
         clock.start, clock.stop = lambda *_: told, lambda _: told[0]
 
     first = lone.call(lies, told, timeout=60)
@@ -272,7 +272,7 @@ def test_an_answer_that_never_ends_is_not_waited_for(lone, monkeypatch):
 
 def test_a_fresh_process_for_every_task():
     """With `recycle_after=1` nothing that a task did to its worker meets the next."""
-    tamper = "sys.modules['assay.isolation.worker']._called = lambda *_: 'tampered'"
+    tamper = "sys.modules['assay.isolation.forkserver']._called = lambda *_: 'tampered'"
     with Pool(max_workers=2, recycle_after=1, preload=["cloudpickle", __name__]) as pool:
         tasks = [pool.submit(obey, tamper, n, timeout=60) for n in range(20)]
         assert [task.result().value for task in tasks] == [*range(20)]

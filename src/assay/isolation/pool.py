@@ -505,7 +505,7 @@ def processors() -> int:
 
 
 def clock_kind() -> ClockKind:
-    """The best way this machine has to count working time: see `worker.Clock`."""
+    """The best way this machine has to count working time: see `forkserver.Clock`."""
     if os.path.exists("/proc/self/schedstat"):  # noqa: PTH110
         return "schedule"
     return "processor" if os.name == "posix" else "wall"

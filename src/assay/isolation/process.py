@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from assay.isolation import protocol
-from assay.isolation.protocol import ClockKind, Packed, WorkerSettings
-from assay.isolation.worker import Reading, worked
+from assay.isolation.forkserver import Reading, worked
+from assay.isolation.protocol import Packed, WorkerSettings
 from assay.redaction import logger_of, redacted
 
 logger = logger_of("assay")
@@ -166,32 +166,55 @@ class WorkerProcess:
 
     def answer(self, work: Work) -> Outcome:
         """What came of its task. Raises `EndedError` and `MisbehavedError`; at a deadline it is left busy."""
-        until, deadline = time.monotonic() + LOADING, None
+        before = None  # what was counted of the process before its task, by its own word
+        began, until = 0.0, time.monotonic() + LOADING
+        limit = work.timeout * (CEILING if self.template.settings.clock == "processor" else 1) + SLACK
+        hard = OVERLOAD * (1 + limit) if work.hard_timeout is None else work.hard_timeout
         while True:
-            received = self._received(until)
+            received, now = self._received(until), time.monotonic()
             if received is None:
-                if deadline is None:
+                if before is None:
                     text = f"{work.function.name} was not loaded within {LOADING:g} s"
                     return Outcome(kind="timeout", message=f"TimeoutError: {text}")
-                outcome = deadline.passed()
-                if outcome is not None:
-                    return outcome
-                until = deadline.look_at
+                since = now - began
+                seconds = self._worked(since, before)
+                left = min(limit - seconds, hard - since)
+                if left <= 0:
+                    return work.out_of_time(seconds) if hard > since else _not_done(hard, since, seconds)
+                until = now + max(left, 0.001)
                 continue
             kind, token, said = received
             if token != self._token:
                 raise MisbehavedError("it said something that is no answer to its task")
             try:
-                if kind == protocol.STARTED and deadline is None:
+                if kind == protocol.STARTED and before is None:
                     self._known.add(work.function.number)
-                    deadline = _Deadline(self._pid, self.template.settings.clock, work, Reading(*json.loads(said)))
-                    until = deadline.look_at
+                    before, began = Reading(*json.loads(said)), now
+                    until = began + min(limit, hard)
                     continue
                 if kind == protocol.ANSWER and not self._inbox:
                     return self._outcome(json.loads(said), work)
             except Exception as error:
                 raise MisbehavedError("its answer could not be read") from error
             raise MisbehavedError("it said more than its answer")
+
+    def _worked(self, since: float, before: Reading) -> float:
+        """How many of the seconds since its task began it has worked, as the kernel counts."""
+        if self.template.settings.clock != "schedule":
+            return since
+        try:
+            with open(f"/proc/{self._pid}/schedstat", "rb") as file:  # noqa: PTH123
+                used, waited, _ = (int(number) / 1e9 for number in file.read().split())
+            with open(f"/proc/{self._pid}/status", "rb") as file:  # noqa: PTH123
+                status = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+            now = Reading(used, waited, int(status[b"voluntary_ctxt_switches"]))
+            # What it says of itself may be a lie, but it cannot have used more than the kernel has counted.
+            if any(told > counted for told, counted in zip(before, now, strict=True)):
+                return since
+        except (OSError, ValueError, KeyError, TypeError):
+            return since
+        slept = now.sleeps > before.sleeps or not status[b"State"].strip().startswith(b"R")
+        return min(worked(since, before, now, slept=slept), since)
 
     def _outcome(self, said: Any, work: Work) -> Outcome:
         (kind, seconds, spent), content = said
@@ -282,52 +305,11 @@ class WorkerProcess:
         return protocol.NUMBER.unpack(said)[0] if said else None
 
 
-class _Deadline:
-    """When a task has worked for as long as it may, as the kernel counts the work of its process."""
-
-    def __init__(self, pid: int, clock: ClockKind, work: Work, before: Reading) -> None:
-        """`before` is what was counted of the process before, by its own word."""
-        self._pid, self._clock, self._work, self._before = pid, clock, work, before
-        self._began = time.monotonic()
-        self._limit = work.timeout * (CEILING if clock == "processor" else 1) + SLACK
-        hard = work.hard_timeout
-        self._hard = OVERLOAD * (1 + self._limit) if hard is None else hard
-        self.look_at = self._began + min(self._limit, self._hard)  # when to look whether it has
-
-    def passed(self) -> Outcome | None:
-        """What becomes of the task when its time is up; else None, and a time to look again."""
-        now = time.monotonic()
-        since = now - self._began
-        seconds = self._worked(since)
-        left = min(self._limit - seconds, self._hard - since)
-        if left > 0:
-            self.look_at = now + max(left, 0.001)
-            return None
-        if self._hard > since:
-            return self._work.out_of_time(seconds)
-        text = f"not done {self._hard:g} s after it began, and stopped"
-        if since - seconds > 0.1 * since:
-            text += f" ({seconds:.2g} s of that was work, the rest waiting for a processor)"
-        return Outcome(kind="timeout", message=f"TimeoutError: {text}", seconds=seconds)
-
-    def _worked(self, since: float) -> float:
-        """How many of the seconds since its task began the process has worked."""
-        if self._clock != "schedule":
-            return since
-        try:
-            with open(f"/proc/{self._pid}/schedstat", "rb") as file:  # noqa: PTH123
-                used, waited, _ = (int(number) / 1e9 for number in file.read().split())
-            with open(f"/proc/{self._pid}/status", "rb") as file:  # noqa: PTH123
-                status = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
-            now = Reading(used, waited, int(status[b"voluntary_ctxt_switches"]))
-            # What it says of itself may be a lie, but it cannot have used more than the kernel has counted.
-            if any(told > counted for told, counted in zip(self._before, now, strict=True)):
-                return since
-        except (OSError, ValueError, KeyError, TypeError):
-            return since
-        sleeps = not status[b"State"].strip().startswith(b"R")
-        slept = sleeps or now.sleeps > self._before.sleeps
-        return min(worked(since, self._before, now, slept=slept), since)
+def _not_done(hard: float, since: float, seconds: float) -> Outcome:
+    text = f"not done {hard:g} s after it began, and stopped"
+    if since - seconds > 0.1 * since:
+        text += f" ({seconds:.2g} s of that was work, the rest waiting for a processor)"
+    return Outcome(kind="timeout", message=f"TimeoutError: {text}", seconds=seconds)
 
 
 class Template:
@@ -403,12 +385,12 @@ class Template:
 
 
 def _started(settings: WorkerSettings, main: str, end: socket.socket) -> "subprocess.Popen[bytes]":
-    """A fresh interpreter that runs a function of `worker` with one end of a socket."""
+    """A fresh interpreter that runs a function of `forkserver` with one end of a socket."""
     # In a session of its own, where a Ctrl-C at the terminal does not reach it. What it prints goes to stderr: the
     # output of this program is what this program prints. Not `-m`: the interpreter might find this package only by the path we have now.
     code = (
         "import json, sys; sys.path[:] = json.loads(sys.argv[2])['path']; "
-        f"from assay.isolation.worker import {main}; {main}()"
+        f"from assay.isolation.forkserver import {main}; {main}()"
     )
     flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)
     path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]

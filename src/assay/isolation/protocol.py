@@ -28,7 +28,7 @@ TASK: Final = b"t"
 function (None when the worker has it), the arguments, and the seconds it may work; function and arguments pickled too."""
 HELLO: Final = b"h"  # from a worker: it is there
 STARTED: Final = b"s"
-"""From a worker: function and arguments are loaded, and work begins. A `worker.Reading` follows, as JSON."""
+"""From a worker: function and arguments are loaded, and work begins. A `forkserver.Reading` follows, as JSON."""
 ANSWER: Final = b"a"  # from a worker: what came of a task, as JSON
 LARGEST_VALUE: Final = 1 << 26
 """Characters of JSON that a result may have, so that no worker can fill the memory of this process."""
@@ -47,7 +47,7 @@ class WorkerSettings(NamedTuple):
 
     preload: tuple[str, ...] = ()  # modules to import before any work
     memory: int | None = None  # bytes that a worker may take beyond what it has once its function is loaded
-    clock: ClockKind = "wall"  # how working time is counted: see `worker.Clock`
+    clock: ClockKind = "wall"  # how working time is counted: see `forkserver.Clock`
 
 
 def message(kind: bytes, content: bytes = b"", token: bytes = NO_TOKEN) -> bytes:

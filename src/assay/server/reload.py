@@ -164,14 +164,13 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def follow_file(folder: ServerFolder, judge: Judge, stop: threading.Event) -> None:
+def follow_file(folder: ServerFolder, loader: RubricLoader, stop: threading.Event) -> None:
     """Publish the rubric file of a server whenever it changes; what is wrong with it where it makes no rubric."""
     from watchfiles import watch
 
     source = folder.published().source
     if source.file is None:
         return
-    loader = RubricLoader(judge)
     seen = source.text
     is_pending = True  # it may have changed before it was watched
     # The folder is watched, since most editors replace the file. A timeout is a look at what is pending.
@@ -190,7 +189,6 @@ def follow_file(folder: ServerFolder, judge: Judge, stop: threading.Event) -> No
         if text != seen:
             seen = text
             folder.publish(_taken_over(folder.published(), text, loader))
-    loader.close()
 
 
 def _taken_over(published: Published, text: bytes, loader: RubricLoader) -> Published:

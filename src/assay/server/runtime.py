@@ -65,10 +65,16 @@ def serve(
     settings = settings if settings is not None else Settings()
     judge = judge if judge is not None else Judge()
     source = ServedSource.at(rubric, allow_code=allow_code)
+    loader = RubricLoader(judge)
+    try:
+        loader.rubric(source)  # here first, so that workers need not find out one by one what is wrong with it
+    except Exception as error:
+        raise ServeError(redacted(str(error)) or described(error)) from error
     _allow_connections()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stop = threading.Event()
     with ExitStack() as stack:
+        stack.callback(loader.close)
         listening = stack.enter_context(bound(settings))
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-server-"))
         folder = ServerFolder(Path(place), settings.workers)
@@ -85,7 +91,7 @@ def serve(
                     return
             if started is not None:
                 started(url)
-            follow_file(folder, judge, stop)
+            follow_file(folder, loader, stop)
 
         beside = threading.Thread(target=look_after, name="assay-serve")
         beside.start()
@@ -97,26 +103,13 @@ def serve(
             beside.join()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        if (failed := folder.path / "failed").exists():
-            raise ServeError(failed.read_text())
 
 
 def worker_app(settings: Settings, judge: Judge, folder: ServerFolder) -> RewardApp:
     """The application of a worker process."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("assay").addFilter(lambda record: False)  # replies and metrics say it all
-    try:
-        return _Worker(settings, judge, folder).app
-    except Exception as error:
-        status = folder.status()
-        if status.workers_ready or status.restarts:
-            raise RuntimeError("a worker could not start") from error  # another try may do better
-        (folder.path / "failed").write_text(redacted(str(error)) or described(error))
-        # To be ended by the supervisor: it would wait for the answer of one that ends while it is looked at.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getppid(), signal.SIGTERM)
-        time.sleep(HEALTH_SECONDS)
-        raise
+    return _Worker(settings, judge, folder).app
 
 
 class _Worker:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from assay.aggregation import advantages
 from assay.messages import completion_text
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import CriterionReport
@@ -99,30 +98,13 @@ def _parsed(text: str) -> str | None:
     return extract_hash_answer(text)
 
 
-def group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The rollouts of one prompt side by side, with the advantage that each has over the others."""
-    over = advantages([row["reward"] for row in rows])
-    return {
-        "example": rows[0]["example"],
-        "prompt": rows[0]["prompt"],
-        "rows": [{**row, "advantage": advantage} for row, advantage in zip(rows, over, strict=True)],
-    }
-
-
 def _errors(index: RowIndex, summary: Summary) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for criterion, kinds in summary.errors_by_criterion.items():
         for kind, count in kinds.items():
-            row = index.first_error(f"{criterion}: {kind}")
-            found.append(
-                {
-                    "criterion": None if criterion == "rollout" else criterion,
-                    "kind": kind,
-                    "count": count,
-                    "first_row": row,
-                    "message": index.error_of(row, criterion) if row is not None else "",
-                }
-            )
+            row, message = index.first_error(criterion, kind)
+            name = None if criterion == "rollout" else criterion
+            found.append({"criterion": name, "kind": kind, "count": count, "first_row": row, "message": message})
     return sorted(found, key=lambda error: -error["count"])
 
 

@@ -262,15 +262,12 @@ class RowIndex:
         """The rows that took the most `seconds`, or had the most `cost`."""
         return [row for row in self.page(sort=column, descending=True, limit=count).rows if row[column]]
 
-    def first_error(self, words: str) -> int | None:
-        """The first row with an error that holds these words."""
-        return self._one("SELECT min(number) FROM rows WHERE instr(errors, ?) > 0", words)
-
-    def error_of(self, number: int, criterion: str) -> str:
-        """What a row says of the error of one criterion."""
-        errors: str = self._one("SELECT errors FROM rows WHERE number = ?", number) or ""
+    def first_error(self, criterion: str, kind: str) -> tuple[int | None, str]:
+        """The first row with an error of this kind of one criterion, and what it says of it."""
         head = f"{criterion}: "
-        return next((line[len(head) :] for line in errors.split("\n") if line.startswith(head)), "")
+        number = self._one("SELECT min(number) FROM rows WHERE instr(errors, ?) > 0", head + kind)
+        errors: str = self._one("SELECT errors FROM rows WHERE number = ?", number) or ""
+        return number, next((line[len(head) :] for line in errors.split("\n") if line.startswith(head)), "")
 
     def _one(self, sql: str, *values: object) -> Any:
         with self._lock:

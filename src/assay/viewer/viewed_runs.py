@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from assay.aggregation import advantages
 from assay.errors import AssayError, LabelError
 from assay.redaction import logger_of
 from assay.runs import Row, Run, RunError
@@ -109,11 +110,16 @@ class ViewedRun:
         return row
 
     def group(self, example: str) -> dict[str, Any]:
+        """The rollouts of one prompt side by side, with the advantage that each has over the others."""
         self.look()
-        numbers = self.index.numbers_of(example)
-        if not numbers:
+        rows = [self.row(number) for number in self.index.numbers_of(example)]
+        if not rows:
             raise NotFoundError(f"there is no example {example!r}")
-        return page_data.group([self.row(number) for number in numbers])
+        over = zip(rows, advantages([row["reward"] for row in rows]), strict=True)
+        return {
+            **{name: rows[0][name] for name in ("example", "prompt")},
+            "rows": [{**row, "advantage": advantage} for row, advantage in over],
+        }
 
     def labels(self) -> list[Label]:
         """What people said about this run; read again when the file has changed."""
