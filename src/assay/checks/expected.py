@@ -125,11 +125,10 @@ def exact(value: object) -> Fraction:
     >>> exact("1,000.5"), exact(0.1)
     (Fraction(2001, 2), Fraction(1, 10))
     """
-    if isinstance(value, bool):
-        value = repr(value)  # to Python a bool is a number
-    if isinstance(value, Rational):
+    is_bool = isinstance(value, bool)  # which Python takes for a number
+    if isinstance(value, Rational) and not is_bool:
         return Fraction(value)
-    if isinstance(value, Real | Decimal):
+    if isinstance(value, Real | Decimal) and not is_bool:
         value = str(value)
     match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is not None:

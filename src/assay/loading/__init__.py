@@ -93,7 +93,9 @@ class Loadable:
         """
         data: dict[str, Any] = {"name": self.name} if self.name else {}
         if self.aggregation is not AGGREGATIONS["weighted"]:
-            data["aggregation"] = _written_aggregation(self.aggregation)
+            own = AGGREGATIONS.get(self.aggregation.name) is not self.aggregation
+            written = self.aggregation.over_lines or self.aggregation
+            data["aggregation"] = reference_of(written) if own else self.aggregation.name
         try:
             data["criteria"] = [criterion.to_dict() for criterion in self.criteria]
         except RecursionError:
@@ -155,12 +157,6 @@ def as_yaml(data: object) -> str:
     if not _is_unicode(json.dumps(data, ensure_ascii=False)):
         raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
     return dump_yaml(data)
-
-
-def _written_aggregation(aggregation: Aggregation) -> str:
-    if AGGREGATIONS.get(aggregation.name) is aggregation:
-        return aggregation.name
-    return reference_of(aggregation.over_lines or aggregation)
 
 
 def _is_unicode(text: str) -> bool:

@@ -63,7 +63,7 @@ class Document:
         if self.format == "toml":
             return _toml_positions(self.text)
         pieces = _json_pieces if self.format == "json" else _yaml_pieces
-        return _walk(pieces(self.text), {}).positions or {}
+        return _Tree(pieces(self.text), {}).positions or {}
 
     def line(self, path: KeyPath) -> int | None:
         """The line of a path, or of as much of it as is there; None when nothing of it is."""
@@ -175,13 +175,13 @@ def _load_json(text: str) -> Any:
     except ValueError as error:
         raise DocumentError(str(error)) from None
     if repeated:
-        _walk(_json_pieces(text))  # which raises, and knows the line
+        _Tree(_json_pieces(text))  # which raises, and knows the line
     return data
 
 
 def load_yaml(text: str) -> Any:
     """The data of a YAML text; raises `DocumentError`."""
-    return _walk(_yaml_pieces(text)).root
+    return _Tree(_yaml_pieces(text)).root
 
 
 def _load_toml(text: str) -> Any:
@@ -333,14 +333,16 @@ class _Open:
 class _Tree:
     """Data put together from pieces, which counts what it comes to with every alias written out."""
 
-    def __init__(self, positions: dict[KeyPath, Position] | None) -> None:
+    def __init__(self, pieces: Iterator[_Piece], positions: dict[KeyPath, Position] | None = None) -> None:
         self.root: Any = None
         self.positions = positions
         self._opened: list[_Open] = []
         self._named: dict[str, tuple[Any, int]] = {}
         self._total = self._repeated = 0
+        for piece in pieces:
+            self._take(piece)
 
-    def take(self, piece: _Piece) -> None:
+    def _take(self, piece: _Piece) -> None:
         kind = piece.kind
         if kind == "end":
             self._close(piece)
@@ -352,7 +354,10 @@ class _Tree:
         self._total += size
         top = self._opened[-1] if self._opened else None
         if top is not None and top.key is None and top.piece.kind == "mapping":
-            _refuse_key(value, top.held, piece.line)
+            if isinstance(value, list | dict):
+                raise DocumentError("a key is a list or a mapping: give a word", piece.line)
+            if value in top.held:
+                raise DocumentError(f"the key {value!r:.80} stands twice in one mapping: drop one of them", piece.line)
             top.key = piece if kind == "value" else piece._replace(value=value)
             top.last = piece.end
             return
@@ -371,7 +376,8 @@ class _Tree:
             top.held.append(value)
         else:
             step = key.text
-            if _is_merge(key):
+            # What stands under `<<` is merged into the mapping; quoted, it is a key like any other.
+            if key.text == "<<" and not key.style and key.kind == "value":
                 top.merged.append((value, piece.line))
             else:
                 top.held[key.value] = value
@@ -380,16 +386,12 @@ class _Tree:
             top.key = None
             return None
         path = (*top.path, step)
-        self.positions.setdefault(path, self._position(top, piece))
-        top.key, top.last = None, max(top.last, piece.end)
-        return path
-
-    def _position(self, top: _Open, piece: _Piece) -> Position:
-        key = top.key
         line, key_start = (piece.line, None) if key is None else (key.line, key.start)
         shared = piece.kind == "alias" or bool(piece.anchor)
-        flow = top.piece.in_brackets
-        return Position(line, piece.start, piece.end, key_start, flow, piece.style, shared)
+        position = Position(line, piece.start, piece.end, key_start, top.piece.in_brackets, piece.style, shared)
+        self.positions.setdefault(path, position)
+        top.key, top.last = None, max(top.last, piece.end)
+        return path
 
     def _close(self, piece: _Piece) -> None:
         closed = self._opened.pop()
@@ -417,25 +419,6 @@ class _Tree:
         if self._repeated > MOST_REPEATED:
             raise DocumentError(f"its aliases unfold to more than {MOST_REPEATED:,} values: write them out", piece.line)
         return value, size
-
-
-def _is_merge(key: _Piece) -> bool:
-    """Whether what stands under a key is merged into the mapping; quoted, `<<` is a key like any other."""
-    return key.text == "<<" and not key.style and key.kind == "value"
-
-
-def _refuse_key(value: Any, mapping: dict[Any, Any], line: int) -> None:
-    if isinstance(value, list | dict):
-        raise DocumentError("a key is a list or a mapping: give a word", line)
-    if value in mapping:
-        raise DocumentError(f"the key {value!r:.80} stands twice in one mapping: drop one of them", line)
-
-
-def _walk(pieces: Iterator[_Piece], positions: dict[KeyPath, Position] | None = None) -> _Tree:
-    tree = _Tree(positions)
-    for piece in pieces:
-        tree.take(piece)
-    return tree
 
 
 _TABLE = re.compile(r"\s*\[(\[)?\s*([^\[\]#]+?)\s*\]")

@@ -1,8 +1,9 @@
 """Read golden examples: completions with known verdicts, which a rubric carries to be tested by."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE, Criterion
@@ -44,86 +45,65 @@ def golden_at(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
     by_name = {criterion.name: criterion for criterion in criteria}
     found: dict[str, Golden] = {}
     for index in range(len(cast("list[object]", listed))):
-        entry = _Entry(node.at(index), index)
-        example = entry.read(by_name)
+        example = _read(node.at(index), index, by_name)
         if example.name in found:
-            raise entry.error(f"name is {example.name!r}, as for another: give each its own", "name")
+            raise _error(node.at(index), index, f"name is {example.name!r}, as for another: give each its own", "name")
         found[example.name] = example
     return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+def _error(node: Node, index: int, message: str, field: str = "") -> Exception:
+    return node.error(f"golden example at index {index}: {message}", field)
+
+
+def _read(node: Node, index: int, criteria: Mapping[str, Criterion]) -> Golden:
     """One example as it stands in a file."""
-
-    node: Node
-    index: int
-
-    def error(self, message: str, field: str = "") -> Exception:
-        return self.node.error(f"golden example at index {self.index}: {message}", field)
-
-    def read(self, criteria: Mapping[str, Criterion]) -> Golden:
-        given = self.node.data
-        if not self.node.is_mapping:
-            raise self.error(f"expected a mapping, and this is {short_repr(given)}")
-        for key in given:
-            if key not in _KEYS:
-                raise self.error(f"{short_repr(key)} is no field: {did_you_mean(key, _KEYS)}", str(key))
-        for key in ("completion", "expect"):
-            if key not in given:
-                raise self.error(f"{key} is missing: give it")
-        self._refuse_kinds(given)
-        fields = {key: given[key] for key in _FIELDS if key in given}
-        name = given.get("name", f"golden_{self.index + 1}")
-        return Golden(name, fields, dict(self._read_expect(given["expect"], criteria)))
-
-    def _refuse_kinds(self, given: Mapping[str, Any]) -> None:
-        for key in ("name", "task"):
-            if not isinstance(given.get(key, ""), str) or given.get(key, "-") == "":
-                raise self.error(f"{key} is {short_repr(given[key])}: give a text, in quotes", key)
-        for key in ("prompt", "completion"):
-            if not (isinstance(given.get(key, ""), str) or _is_chat(given[key])):
-                raise self.error(f"{key} is {short_repr(given[key])}: give a text, or messages", key)
-        for key in ("info", "expect"):
-            if not isinstance(given.get(key, {}), Mapping):
-                raise self.error(f"{key} is {short_repr(given[key])}: give a mapping", key)
-        if not given["expect"]:
-            raise self.error("expect is empty: name a criterion, and its verdict", "expect")
-
-    def _read_expect(
-        self, expect: Mapping[Any, Any], criteria: Mapping[str, Criterion]
-    ) -> Iterator[tuple[str, Expected]]:
-        for name, said in expect.items():
-            criterion = criteria.get(name)
-            if criterion is None:
-                advice = did_you_mean(name, criteria)
-                raise self.error(f"there is no criterion {short_repr(name)}: {advice}", "expect")
-            expected = _spelled_as_offered(criterion, said)
-            if expected is None:
-                offered = ", ".join(_labels(criterion))
-                number = " or a number" if not criterion.judged else ""
-                raise self.error(f"{name} is expected to be {short_repr(said)}: give {offered}{number}", "expect")
-            yield name, expected
+    given, error = node.data, partial(_error, node, index)
+    if not node.is_mapping:
+        raise error(f"expected a mapping, and this is {short_repr(given)}")
+    for key in given:
+        if key not in _KEYS:
+            raise error(f"{short_repr(key)} is no field: {did_you_mean(key, _KEYS)}", str(key))
+    for key in ("completion", "expect"):
+        if key not in given:
+            raise error(f"{key} is missing: give it")
+    for key, value in given.items():
+        said = f"{key} is {short_repr(value)}"
+        if key in ("name", "task") and (not isinstance(value, str) or not value):
+            raise error(f"{said}: give a text, in quotes", key)
+        if key in ("prompt", "completion") and not isinstance(value, str) and not _is_chat(value):
+            raise error(f"{said}: give a text, or messages", key)
+        if key in ("info", "expect") and not isinstance(value, Mapping):
+            raise error(f"{said}: give a mapping", key)
+    if not given["expect"]:
+        raise error("expect is empty: name a criterion, and its verdict", "expect")
+    expect: dict[str, Expected] = {}
+    for name, said in given["expect"].items():
+        criterion = criteria.get(name)
+        if criterion is None:
+            raise error(f"there is no criterion {short_repr(name)}: {did_you_mean(name, criteria)}", "expect")
+        # Where a criterion is not asked, it does not apply.
+        may_not_apply = criterion.allow_na or bool(criterion.when)
+        labels = (*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices
+        expected = _spelled_as_offered(criterion, labels, said)
+        if expected is None:
+            number = " or a number" if not criterion.judged else ""
+            raise error(f"{name} is expected to be {short_repr(said)}: give {', '.join(labels)}{number}", "expect")
+        expect[name] = expected
+    fields = {key: given[key] for key in _FIELDS if key in given}
+    return Golden(given.get("name", f"golden_{index + 1}"), fields, expect)
 
 
 def _is_chat(value: object) -> bool:
     """Whether this is a list of messages, as a rollout may have it."""
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(message, Mapping) for message in cast("list[object]", value))
+    messages = cast("list[object]", value) if isinstance(value, list) else []
+    return bool(messages) and all(isinstance(message, Mapping) for message in messages)
 
 
-def _labels(criterion: Criterion) -> tuple[str, ...]:
-    """The verdicts that a criterion may come to. Where it is not asked, it does not apply."""
-    may_not_apply = criterion.allow_na or bool(criterion.when)
-    return (*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices
-
-
-def _spelled_as_offered(criterion: Criterion, said: object) -> Expected | None:
+def _spelled_as_offered(criterion: Criterion, labels: Sequence[str], said: object) -> Expected | None:
     """What is expected, spelled as the criterion spells it; None when it can never be."""
     if isinstance(said, str):
         folded = said.strip().casefold()
-        labels = _labels(criterion)
         return next((label for label in labels if label.strip().casefold() == folded), None)
     if isinstance(said, bool) or not isinstance(said, int | float) or criterion.judged:
         return None

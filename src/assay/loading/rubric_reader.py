@@ -113,8 +113,7 @@ class CriterionEntry:
         if not self.node.is_mapping:
             raise self.error(f"expected a dictionary, and this is {short_repr(self.node.data)}")
         given: dict[Any, Any] = dict(self.node.data)
-        self._refuse_keys(given)
-        self._refuse_kinds(given)
+        self._refuse_fields(given)
         if "check" in given:
             given["check"] = self._check(given["check"], allow_code)
         if "rubric" in given:
@@ -133,26 +132,20 @@ class CriterionEntry:
     def error(self, message: str, field: str = "") -> RubricFileError:
         return self.node.error(f"{self.label}: {message}", field)
 
-    def _refuse_keys(self, given: Mapping[Any, Any]) -> None:
+    def _refuse_fields(self, given: Mapping[Any, Any]) -> None:
+        """Refuse unknown fields, and what pydantic would take for a number or a bool and a writer hardly means."""
         for key, value in given.items():
             if key not in _CRITERION_KEYS:
-                advice = did_you_mean(key, _CRITERION_KEYS)
-                raise self.error(f"{short_repr(key)} is no field: {advice}", str(key))
+                raise self.error(f"{short_repr(key)} is no field: {did_you_mean(key, _CRITERION_KEYS)}", str(key))
             if value is None:
                 raise self.error(f"{key} is empty: give it a value, or leave it out", key)
         ways = [way for way in _WAYS if way in given]
         if len(ways) != 1:
-            raise self.error(
-                f"a criterion has exactly one of requirement, check and rubric, and this one has "
-                f"{' and '.join(ways) or 'none of them'}",
-                ways[-1] if ways else "",
-            )
-
-    def _refuse_kinds(self, given: Mapping[str, Any]) -> None:
-        """Refuse what pydantic would take for a number or a bool, and a writer hardly means."""
+            has = " and ".join(ways) or "none of them"
+            said = f"a criterion has exactly one of requirement, check and rubric, and this one has {has}"
+            raise self.error(said, ways[-1] if ways else "")
         for key, value in given.items():
-            field = Criterion.model_fields.get(key)
-            kind = None if field is None else field.annotation
+            kind = Criterion.model_fields[key].annotation if key in Criterion.model_fields else None
             if kind is float and isinstance(value, bool):
                 raise self.error(f"{key} is {value}: give a number", key)
             if kind is bool and not isinstance(value, bool):
@@ -247,16 +240,13 @@ def _flat(holder: Node, tags: tuple[str, ...], level: int) -> Iterator[tuple[Nod
         if not node.is_mapping or "criteria" not in node.data:
             yield node, tags
             continue
-        title = _title(node, f"Invalid section at index {index}: ")
+        label = f"Invalid section at index {index}: "
+        _refuse_unknown(node, _SECTION_KEYS, label)
+        if not isinstance(node.data["criteria"], list):
+            raise node.error(f"{label}'criteria' is {short_repr(node.data['criteria'])}: give a list", "criteria")
+        key = "title" if "title" in node.data else "name"
+        title = _text(node, key, label) if key in node.data else ""
         yield from _flat(node.at("criteria"), (*tags, title) if title else tags, level + 1)
-
-
-def _title(section: Node, label: str) -> str:
-    _refuse_unknown(section, _SECTION_KEYS, label)
-    if not isinstance(section.data["criteria"], list):
-        raise section.error(f"{label}'criteria' is {short_repr(section.data['criteria'])}: give a list", "criteria")
-    key = "title" if "title" in section.data else "name"
-    return _text(section, key, label) if key in section.data else ""
 
 
 def _text(node: Node, key: str, label: str = "") -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.tables.table_readers import (
+    Numbered,
     TableError,
     frame_rows,
     is_frame,
-    json_lines,
-    json_rows,
+    json_file,
     listed_columns,
     parquet_rows,
     separated,
@@ -19,10 +19,10 @@ from assay.tables.table_readers import (
 )
 from assay.wording import short_repr
 
-_READERS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, dict[str, Any]]]]] = {
-    ".jsonl": json_lines,
-    ".ndjson": json_lines,
-    ".json": json_rows,
+_READERS: Mapping[str, Callable[[Path, str], Numbered]] = {
+    ".jsonl": partial(json_file, may_be_list=False),
+    ".ndjson": partial(json_file, may_be_list=False),
+    ".json": json_file,
     ".csv": separated,
     ".tsv": partial(separated, delimiter="\t"),
     ".parquet": parquet_rows,
@@ -46,13 +46,12 @@ def rows_of(
     numbered = _numbered(source, name)
     if not mapping and not fields:
         return (row for _, row in numbered)
-    return _renamed(numbered, mapping or {}, fields, partial(_place, source, name))
-
-
-def _place(source: object, name: str, number: int) -> str:
-    """What a row is called in a message: a line of a file, or a row of something else."""
     by_line = _is_path(source) and not str(source).endswith((".json", ".parquet"))
-    return f"{name}:{number}" if by_line else f"row {number} of {name}"
+
+    def place(number: int) -> str:
+        return f"{name}:{number}" if by_line else f"row {number} of {name}"
+
+    return _renamed(numbered, mapping or {}, fields, place)
 
 
 def _is_path(source: object) -> bool:
@@ -66,7 +65,7 @@ def _name(source: object) -> str:
     return "the rows" if kind.__module__ == "builtins" else f"the {kind.__name__}"
 
 
-def _numbered(source: object, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _numbered(source: object, name: str) -> Numbered:
     if _is_path(source):
         if str(source) == "-":
             return standard_input(name)
@@ -80,7 +79,7 @@ def _numbered(source: object, name: str) -> Iterator[tuple[int, dict[str, Any]]]
     raise TableError(f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame")
 
 
-def _file(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _file(path: Path, name: str) -> Numbered:
     endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
     reader = _READERS.get(endings[-1]) if endings else None
     if reader is None:
@@ -91,7 +90,7 @@ def _file(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     return reader(path, name)
 
 
-def _mappings(source: Iterable[object], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _mappings(source: Iterable[object], name: str) -> Numbered:
     for number, row in enumerate(source, start=1):
         if not isinstance(row, Mapping):
             raise TableError(f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value")
@@ -99,25 +98,16 @@ def _mappings(source: Iterable[object], name: str) -> Iterator[tuple[int, dict[s
 
 
 def _renamed(
-    numbered: Iterator[tuple[int, dict[str, Any]]],
-    mapping: Mapping[str, str],
-    fields: Sequence[str],
-    place: Callable[[int], str],
+    numbered: Numbered, mapping: Mapping[str, str], fields: Sequence[str], place: Callable[[int], str]
 ) -> Iterator[dict[str, Any]]:
     foreign = frozenset(mapping.values())
     for number, row in numbered:
-        try:
+        lacking = [theirs for theirs in mapping.values() if theirs not in row]
+        if mapping and not lacking:
             named = {ours: row[theirs] for ours, theirs in mapping.items()}
-        except KeyError as error:
-            raise _lacking(place(number), error.args[0], row) from None
-        if mapping:
             row = named | {k: v for k, v in row.items() if k not in foreign and k not in named}
-        for field in fields:
-            if field not in row:
-                raise _lacking(place(number), field, row)
+        lacking += [field for field in fields if field not in row]
+        if lacking:
+            there = ", ".join(map(str, row)) or "none"
+            raise TableError(f"{place(number)}: there is no field {lacking[0]!r} (there: {there})")
         yield row
-
-
-def _lacking(where: str, field: str, row: Mapping[str, Any]) -> TableError:
-    there = ", ".join(map(str, row)) or "none"
-    return TableError(f"{where}: there is no field {field!r} (there: {there})")

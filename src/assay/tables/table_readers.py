@@ -26,7 +26,6 @@ class TableError(AssayError, ValueError):
 Numbered = Iterator[tuple[int, dict[str, Any]]]
 
 _BOM = b"\xef\xbb\xbf"
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _LARGEST_CELL = 2**31 - 1
 _ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")
 """What stands before the next item of a list."""
@@ -43,16 +42,10 @@ def _opened(path: Path, name: str) -> Generator[IO[bytes]]:
         raise TableError(f"{name}: it cannot be read: {what}") from error
 
 
-def json_lines(path: Path, name: str) -> Numbered:
-    """One object a line; blank lines are passed over."""
+def json_file(path: Path, name: str, *, may_be_list: bool = True) -> Numbered:
+    """One object a line, blank lines passed over; or a list of them."""
     with _opened(path, name) as file:
-        yield from _objects(file, name)
-
-
-def json_rows(path: Path, name: str) -> Numbered:
-    """A list of objects, or one object a line."""
-    with _opened(path, name) as file:
-        yield from _either(file, name)
+        yield from (_either if may_be_list else _objects)(file, name)
 
 
 def standard_input(name: str) -> Numbered:
@@ -84,64 +77,37 @@ decoded = _decoder.decode
 
 def _objects(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
     for number, line in zip(count(start), lines, strict=False):
+        if number == 1:
+            _refuse_utf_16(line, name)
+            line = line.removeprefix(_BOM)
         try:
-            text = line.decode()
-            row: object = decoded(text)
+            row: object = decoded(line.decode())
         except (ValueError, RecursionError) as error:
             if not line.strip():
                 continue
-            if number == 1 and line.startswith((_BOM, *_UTF_16)):
-                row = _after_mark(line, name)
-                if row is None:
-                    continue
-            else:
-                raise _no_json(f"{name}:{number}", error) from None
+            raise _no_json(f"{name}:{number}", error) from None
         if type(row) is not dict:
             raise TableError(f'{name}:{number}: {short_repr(row)} is no object: write one a line, {{"field": ...}}')
         yield number, cast("dict[str, Any]", row)
 
 
-def _after_mark(line: bytes, name: str) -> object:
-    """The first line of a file that starts with a byte order mark; None when it is blank."""
-    if line.startswith(_UTF_16):
-        raise _in_utf_16(name)
-    text = line.removeprefix(_BOM)
-    try:
-        return decoded(text.decode()) if text.strip() else None
-    except (ValueError, RecursionError) as error:
-        raise _no_json(f"{name}:1", error) from None
-
-
-def _in_utf_16(name: str) -> TableError:
-    return TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
-
-
-def _no_text(path: Path, name: str) -> TableError:
-    """Where a file is no UTF-8. It is read again, for decoding runs ahead of the rows."""
-    with _opened(path, name) as file:
-        for number, line in enumerate(file, start=1):
-            if number == 1 and line.startswith(_UTF_16):
-                return _in_utf_16(name)
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                return _no_json(f"{name}:{number}", error)
-    return TableError(f"{name}: it is no UTF-8: save it as UTF-8")
+def _refuse_utf_16(line: bytes, name: str) -> None:
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
 
 
 def _no_json(where: str, error: Exception) -> TableError:
+    said = f"no JSON: {error}"
     if isinstance(error, UnicodeDecodeError):
-        what = f"{error.reason} at byte {error.start + 1}"
-        return TableError(f"{where}: no UTF-8: {what}: save it as UTF-8")
-    if isinstance(error, json.JSONDecodeError):
+        said = f"no UTF-8: {error.reason} at byte {error.start + 1}: save it as UTF-8"
+    elif isinstance(error, json.JSONDecodeError):
         # Some of these messages end in "at" already.
-        what = error.msg.removesuffix(" at")
-        return TableError(f"{where}: no JSON: {what} at column {error.colno}")
-    if isinstance(error, RecursionError):
-        return TableError(f"{where}: its brackets are nested too deep to read")
-    if isinstance(error, RepeatedFieldError):
-        return TableError(f"{where}: {error}")
-    return TableError(f"{where}: no JSON: {error}")
+        said = f"no JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+    elif isinstance(error, RecursionError):
+        said = "its brackets are nested too deep to read"
+    elif isinstance(error, RepeatedFieldError):
+        said = str(error)
+    return TableError(f"{where}: {said}")
 
 
 def _either(file: IO[bytes], name: str) -> Numbered:
@@ -186,7 +152,11 @@ def separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
     with _opened(path, name) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         lines = csv.reader(text, delimiter=delimiter, strict=True)
         try:
-            header = _header(next(lines, list[str]()), name)
+            header = [cell.strip() for cell in next(lines, list[str]())]
+            if not any(header):
+                raise TableError(f"{name}: there is no header: name the columns in the first line")
+            if len(set(header)) < len(header):
+                raise TableError(f"{name}:1: the header is {short_repr(header)}: give every column a name of its own")
             for cells in lines:
                 if len(cells) == len(header):
                     yield lines.line_num, dict(zip(header, cells, strict=True))
@@ -198,16 +168,16 @@ def separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
         except csv.Error as error:
             raise TableError(f"{name}:{lines.line_num}: {error}") from None
         except UnicodeDecodeError:
-            raise _no_text(path, name) from None
-
-
-def _header(cells: list[str], name: str) -> list[str]:
-    names = [cell.strip() for cell in cells]
-    if not any(names):
-        raise TableError(f"{name}: there is no header: name the columns in the first line")
-    if len(set(names)) < len(names):
-        raise TableError(f"{name}:1: the header is {short_repr(names)}: give every column a name of its own")
-    return names
+            # Where that is shows when the file is read again, for decoding runs ahead of the rows.
+            with _opened(path, name) as again:
+                for number, line in enumerate(again, start=1):
+                    if number == 1:
+                        _refuse_utf_16(line, name)
+                    try:
+                        line.decode()
+                    except UnicodeDecodeError as error:
+                        raise _no_json(f"{name}:{number}", error) from None
+            raise
 
 
 AT_ONCE = 1024
@@ -271,18 +241,14 @@ def frame_rows(frame: Any) -> Numbered:
 
 def listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
     """The rows of a mapping of equally long lists."""
-    lengths = {
-        column: len(cast("list[Any]", values)) if isinstance(values, list | tuple) else None
-        for column, values in columns.items()
-    }
-    if None in lengths.values():
-        column = next(column for column, length in lengths.items() if length is None)
-        raise TableError(
-            f"{name} is a mapping, and {column!r} in it is no list but a {type(columns[column]).__name__}: "
-            "give a list of rows, a mapping of lists, or one split of a data set"
-        )
-    if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{column} {length}" for column, length in lengths.items())
+    for column, values in columns.items():
+        if not isinstance(values, list | tuple):
+            raise TableError(
+                f"{name} is a mapping, and {column!r} in it is no list but a {type(values).__name__}: "
+                "give a list of rows, a mapping of lists, or one split of a data set"
+            )
+    if len(set(map(len, columns.values()))) > 1:
+        found = ", ".join(f"{column} {len(values)}" for column, values in columns.items())
         raise TableError(f"the columns of {name} are of different lengths: {found}")
     rows = zip(*columns.values(), strict=True)
     return enumerate((dict(zip(columns, row, strict=True)) for row in rows), start=1)
