@@ -36,13 +36,7 @@ class Claim(NamedTuple):
 
 @lru_cache(maxsize=20_000)
 def claim_of(requirement: str) -> Claim:
-    """What a requirement comes to.
-
-    >>> claim_of("Must not cite a blog").words == claim_of("Never cites blogs").words
-    True
-    >>> claim_of("Must not cite a blog").denied, claim_of("Cites source A").words
-    (True, ('cite', 'cite', 'A'))
-    """
+    """What a requirement comes to."""
     found = [word.replace("’", "'") for word in _WORD.findall(requirement[:LONGEST])]
     folded = [w if place and w.isupper() else w.casefold() for place, w in enumerate(found)]
     denials = sum(map(_denies, folded))
@@ -85,12 +79,7 @@ class Limit(NamedTuple):
 
 
 def limit_of(requirement: str) -> Limit | None:
-    """The limit that a criterion sets to the whole response; None when it sets none.
-
-    >>> limit_of("The response is at most 200 words long")
-    Limit(is_least=False, number=200, unit='word')
-    >>> limit_of("The second paragraph has at most 200 words and no list")
-    """
+    """The limit that a criterion sets to the whole response; None when it sets none."""
     found = pattern("limit").search(requirement[:1000])
     if found is None or not pattern("whole").match(requirement[: found.start()]):
         return None

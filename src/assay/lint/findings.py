@@ -88,9 +88,5 @@ class Finding:
 
 
 def at_least(severity: Severity, least: Severity) -> bool:
-    """Whether one severity is as bad as another, or worse.
-
-    >>> at_least("error", "warning"), at_least("note", "warning")
-    (True, False)
-    """
+    """Whether one severity is as bad as another, or worse."""
     return SEVERITIES.index(severity) >= SEVERITIES.index(least)

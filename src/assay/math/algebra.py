@@ -145,11 +145,7 @@ def _attempt(text: str, *, loose: bool = False, grouped: bool = True) -> list[No
 
 @lru_cache(maxsize=16384)
 def read(answer: str) -> ParsedAnswer:
-    r"""The reading of an answer; golds are read once, however often they are compared.
-
-    >>> read(r"\boxed{5\text{ cm}}").tree
-    Quantity(value=Number(value=5, decimal=False), unit='cm')
-    """
+    r"""The reading of an answer; golds are read once, however often they are compared."""
     if len(answer) > LONGEST:
         return ParsedAnswer(answer[:LONGEST], None, f"{len(answer)} characters are no answer", True)
     text = _mended(without_markup(unwrapped(answer)))

@@ -70,11 +70,7 @@ _DROPPED: Final = frozenset({r"\$", r"\mathstrut", r"\relax"})
 
 
 def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
-    """The tokens of a text, with one `end` behind them. `grouped`: `1,234` is one number.
-
-    >>> [token.value for token in tokens_of(r"2\\pi x")]
-    ['2', '\\\\pi', 'x', '']
-    """
+    """The tokens of a text, with one `end` behind them. `grouped`: `1,234` is one number."""
     tokens: list[MathToken] = []
     place, spaced = 0, False
     match_at = (_TOKEN if grouped else _SEPARATE_COMMAS).match
@@ -100,11 +96,7 @@ _LOOKED_AT: Final = 60
 
 
 def literal(text: str) -> Number:
-    """A literal as an exact number.
-
-    >>> literal("1,234.5")
-    Number(value=2469/2, decimal=True)
-    """
+    """A literal as an exact number."""
     if len(text) > _MOST_DIGITS:
         raise UnreadableError(f"a number of {len(text)} digits is too long")
     mantissa, _, exponent = text.lower().replace(",", "").replace(" ", "").partition("e")
@@ -120,11 +112,7 @@ def literal(text: str) -> Number:
 
 
 def repeating(whole: str, decimals: str, period: str) -> fmpq:
-    """The number whose last digits repeat for ever.
-
-    >>> repeating("0", "1", "6")
-    1/6
-    """
+    """The number whose last digits repeat for ever."""
     if len(decimals) + len(period) > _MOST_DIGITS:
         raise UnreadableError("a recurring decimal is too long")
     shift, cycle = 10 ** len(decimals), 10 ** len(period) - 1
@@ -132,11 +120,7 @@ def repeating(whole: str, decimals: str, period: str) -> fmpq:
 
 
 def recurring(text: str) -> Number:
-    """A decimal with an ellipsis behind it, where its digits have begun to repeat.
-
-    >>> recurring("0.1666")
-    Number(value=1/6, decimal=False)
-    """
+    """A decimal with an ellipsis behind it, where its digits have begun to repeat."""
     whole, _, decimals = text.partition(".")
     end = decimals[-_LOOKED_AT:]
     match = _RECURRING.match(end)
@@ -197,11 +181,7 @@ CONSTANTS: Final[dict[str, Node]] = {
 
 
 def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Node, bool]:
-    """The tree of a text, and whether a looser reading would differ.
-
-    >>> parsed("2x+1")[0]
-    Sum(terms=(Product(factors=(Number(value=2, decimal=False), Symbol(name='x'))), Number(value=1, decimal=False)))
-    """
+    """The tree of a text, and whether a looser reading would differ."""
     grammar = Grammar(tokens_of(text, grouped=grouped), loose=loose)
     try:
         tree = grammar.whole()

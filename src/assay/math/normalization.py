@@ -44,11 +44,7 @@ class Plain(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def plain_number(text: str) -> Plain | None:
-    """The number that a short text is, or None.
-
-    >>> plain_number(r"$\\frac{3}{4}$")
-    Plain(top=3, bottom=4, is_decimal=False, is_percent=False, has_unit=False, shown='3/4', is_whole=False)
-    """
+    """The number that a short text is, or None."""
     if len(text) > _DIGITS:
         return None
     match = _NUMBER.fullmatch(text.strip())

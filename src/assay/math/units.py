@@ -72,11 +72,7 @@ def is_unit(word: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def unit_of(text: str) -> Unit | None:
-    """The unit a text names, or None for words that are no known unit.
-
-    >>> unit_of("km/h").factor
-    5/18
-    """
+    """The unit a text names, or None for words that are no known unit."""
     powers: Counter[str] = Counter()
     factor, sign, pending = fmpq(1), 1, 1
     last: tuple[str, fmpq] | None = None

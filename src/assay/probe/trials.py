@@ -52,11 +52,10 @@ async def probe(
 ) -> ProbeReport:
     """Attack the judge of a rubric's criteria, and report how often it was fooled.
 
-    Every criterion needs a response that fails it: see `targets_of`. The judge is asked about that
-    first. Attacks count only where it failed, and where a harmless text that looks like the attacks
-    of the family fails as well: otherwise nothing was won by the attack. `attacks` are the shipped
-    ones by default; `attacks_of` takes some of them. `stopping` is asked before each text; once it says so,
-    nothing more is begun.
+    Every criterion needs a response that fails it: see `targets_of`. The judge is asked about that first. Attacks count
+    only where it failed, and where a harmless text that looks like the attacks of the family fails as well: otherwise
+    nothing was won by the attack. `attacks` are the shipped ones by default; `attacks_of` takes some of them.
+    `stopping` is asked before each text; once it says so, nothing more is begun.
 
     >>> import asyncio
     >>> from assay import PerCriterionGrader
@@ -157,11 +156,6 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
 
     They are its golden examples that should fail it; without any, the `responses` (texts, or
     rollouts); without those, shipped texts about something else.
-
-    >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}])
-    >>> [target] = targets_of(rubric, ["It is Rome."])
-    >>> target.name, target.baits[0].text
-    ('names_paris', 'It is Rome.')
     """
     others = tuple(_response_baits(responses)) or off_topic(seed)
     found = [

@@ -122,10 +122,9 @@ async def suggest_from_pairs(
 ) -> Suggestion:
     """Criteria that tell preferred responses from rejected ones.
 
-    `model`, which is what `model_of` takes, sees a third of the prompts and drafts up to `most`
-    criteria. The grader, by default one around that model, judges both sides of all other pairs. A
-    criterion is kept when it agrees with the preferences there clearly more often than chance would:
-    when the lower end of the interval is above one half.
+    `model`, which is what `model_of` takes, sees a third of the prompts and drafts up to `most` criteria. The grader,
+    by default one around that model, judges both sides of all other pairs. A criterion is kept when it agrees with the
+    preferences there clearly more often than chance would: when the lower end of the interval is above one half.
     """
     shown, unseen = split(pairs, seed)
     drafter, judge = _models(model, grader)

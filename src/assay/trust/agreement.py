@@ -13,11 +13,14 @@ from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import DEFAULT_RESAMPLING, Record, Resampling
-from assay.trust.labels import Joined, Label, LabelledItem, join
-from assay.trust.questions import (
+from assay.trust.labels import (
     Answer,
+    Joined,
+    Label,
+    LabelledItem,
     Question,
     has_votes,
+    join,
     pair_runs,
     pooled_choices,
     questions_of,
@@ -245,10 +248,6 @@ def mean_answer(question: Question, answers: Sequence[Answer]) -> Answer:
     """What a person would say on average: their choice where they agree, else what it is worth.
 
     To leave out what they are split on would leave out what is hard.
-
-    >>> polite = Question("polite")
-    >>> mean_answer(polite, ["MET", "MET"]), mean_answer(polite, ["MET", "UNMET"])
-    ('MET', 0.5)
     """
     worths = [worth for worth in map(question.worth, answers) if worth is not None]
     if 2 * len(worths) < len(answers) or not worths:

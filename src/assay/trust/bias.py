@@ -38,8 +38,7 @@ from assay.trust.estimate import (
     t_quantile,
     undefined,
 )
-from assay.trust.labels import Label, join
-from assay.trust.questions import Answer, Question, questions_of
+from assay.trust.labels import Answer, Label, Question, join, questions_of
 
 Method: TypeAlias = Literal["prediction_powered", "rogan_gladen"]
 
@@ -260,14 +259,9 @@ def corrected_mean(
     found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed, level).within(*bounds)}
     if is_binary:
         found["rogan_gladen"] = clustered_rogan_gladen(observed, level)
-    budget, sizes = label_budget(observed), (observed.labels, len(observed.judge))
+    more_labels, left_at_most = label_budget(observed)
     return Corrected(
-        name,
-        corrected=found,
-        more_labels=budget.to_halve(*sizes),
-        left_at_most=budget.left_at_most(*sizes),
-        warning=_warning(observed),
-        **known,
+        name, corrected=found, more_labels=more_labels, left_at_most=left_at_most, warning=_warning(observed), **known
     )
 
 
@@ -416,11 +410,7 @@ def _yes_share(observed: Observed, weights: Array, level: float) -> Estimate:
 
 
 def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0, level: float = LEVEL) -> Estimate:
-    """The rate that people would give. `effect` is what clusters do to its variance.
-
-    >>> print(rogan_gladen(ErrorRates(600, 1000, 45, 50, 10, 50)))
-    0.57 [0.47, 0.68]
-    """
+    """The rate that people would give. `effect` is what clusters do to its variance."""
     share = rates.positives / rates.rollouts
     hits, alarms = rates.hits / rates.people_yes, rates.false_alarms / rates.people_no
     value = min(max((share - alarms) / (hits - alarms), 0.0), 1.0)
@@ -462,26 +452,6 @@ def clustered_rogan_gladen(observed: Observed, level: float = LEVEL) -> Estimate
     return rogan_gladen(rates, effect=design_effect(influence, observed.examples), level=level)
 
 
-class LabelBudget(NamedTuple):
-    """How the variance of an estimate falls with the number of labels: `falling` / labels + `fixed`."""
-
-    falling: float
-    fixed: float
-    """What is left when labels cost nothing: the rollouts are too few."""
-
-    def to_halve(self, labels: int, rollouts: int) -> int | None:
-        """How many more labels halve the interval; None when labelling every rollout would not."""
-        room = (self.falling / labels + self.fixed) / 4 - self.fixed
-        if room <= 0 or self.falling / room > rollouts:
-            return None
-        return max(1, math.ceil(self.falling / room - 1e-9) - labels)
-
-    def left_at_most(self, labels: int, rollouts: int) -> float:
-        """The share of the interval that is left when every rollout is labelled."""
-        now, then = (self.falling / count + self.fixed for count in (labels, rollouts))
-        return (then / now) ** 0.5 if now > 0 else 1.0
-
-
 class _Moments(NamedTuple):
     """How people and judge vary on the labelled rollouts, and together."""
 
@@ -494,13 +464,7 @@ class _Moments(NamedTuple):
 
 
 def prediction_powered(observed: Observed, level: float = LEVEL) -> Estimate:
-    """The mean that people would give to all rollouts, labelled or not.
-
-    >>> judge = np.array([1, 1, 0, 0] * 100, dtype=float)
-    >>> people = np.where(np.arange(400) < 40, judge, np.nan)
-    >>> print(prediction_powered(Observed(judge, people, np.arange(400.0))))
-    0.50 [0.43, 0.57]
-    """
+    """The mean that people would give to all rollouts, labelled or not."""
     labelled = observed.labelled
     others = observed.judge[~labelled]
     others_mean = float(others.mean()) if len(others) else 0.0
@@ -533,12 +497,22 @@ def power_tuning(observed: Observed) -> float:
     return float(min(max(slope / (1 + observed.labels / others), 0.0), 1.0))
 
 
-def label_budget(observed: Observed) -> LabelBudget:
-    """How the interval would shrink with more labels like these."""
-    moments = _moments(observed, smooth=True)
+def label_budget(observed: Observed) -> tuple[int | None, float]:
+    """How many more labels like these halve the interval, and the share of it that is left when all are labelled.
+
+    None when labelling every rollout would not halve it. The variance falls as `falling` / labels + `fixed`: what is
+    fixed is left when labels cost nothing, since the rollouts are too few.
+    """
+    moments, labels, rollouts = _moments(observed, smooth=True), observed.labels, len(observed.judge)
     spread, both = moments.people_spread, moments.people_spread * moments.judge_spread
     told = min(moments.joint**2 / both, 1.0) if both > 0 and moments.joint > 0 else 0.0
-    return LabelBudget(spread * (1 - told), spread * told / len(observed.judge))
+    falling, fixed = spread * (1 - told), spread * told / rollouts
+    now, then = falling / labels + fixed, falling / rollouts + fixed
+    left = (then / now) ** 0.5 if now > 0 else 1.0
+    room = now / 4 - fixed
+    if room <= 0 or falling / room > rollouts:
+        return None, left
+    return max(1, math.ceil(falling / room - 1e-9) - labels), left
 
 
 def correlation(observed: Observed) -> float | None:

@@ -26,7 +26,7 @@ from assay.trust.estimate import (
     sums_by_example,
     undefined,
 )
-from assay.trust.questions import Answer
+from assay.trust.labels import Answer
 
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
 """How much worse a verdict two ranks away is than the next one: no worse, twice, four times."""

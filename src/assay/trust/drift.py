@@ -8,8 +8,7 @@ from assay.errors import TrustError
 from assay.runs import Run
 from assay.trust.agreement import consensus
 from assay.trust.estimate import DEFAULT_RESAMPLING, MEAN, SHARE, Estimate, Record, Resampling, clustered_values, np
-from assay.trust.labels import Label, join
-from assay.trust.questions import Answer, Question, TwoAnswers, pair_runs, same_questions
+from assay.trust.labels import Answer, Label, Question, TwoAnswers, join, pair_runs, same_questions
 from assay.trust.significance import holm, sign_flip
 
 

@@ -118,9 +118,6 @@ def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEV
     The trials of a cluster may come out alike, so they count for as many independent ones as give the
     spread that is seen between clusters. Where no spread is seen, since nothing or everything
     succeeded or there is one cluster alone, each cluster counts as one.
-
-    >>> print(clustered_wilson([(2, 2), (2, 2), (0, 2), (0, 2)]))
-    0.50 [0.06, 0.94]
     """
     counted = [(successes, trials) for successes, trials in clusters if trials]
     if not counted:
@@ -153,9 +150,6 @@ def difference_of(first: Estimate, second: Estimate) -> Estimate:
     """The first share less the second, from separate trials.
 
     The interval is Newcombe's, which joins those of the two and stays within -1 and 1.
-
-    >>> print(difference_of(wilson(9, 10), wilson(3, 10)))
-    0.60 [0.17, 0.81]
     """
     one, one_low, one_high = first.value, first.low, first.high
     other, other_low, other_high = second.value, second.low, second.high
