@@ -25,13 +25,10 @@ _SAME: Final = {word: group.split()[0] for group in word_lists()["same"] for wor
 class Claim(NamedTuple):
     """A requirement as the stems of its words."""
 
-    words: tuple[str, ...]
-    """In the order they stand, without those that carry nothing."""
+    words: tuple[str, ...]  # in the order they stand, without those that carry nothing
     bag: frozenset[str]
-    denied: bool
-    """Whether an odd number of negations turns it round."""
-    ordered: bool
-    """Whether turning its words round would change what it says."""
+    denied: bool  # whether an odd number of negations turns it round
+    ordered: bool  # whether turning its words round would change what it says
 
 
 @lru_cache(maxsize=20_000)

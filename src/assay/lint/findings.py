@@ -6,8 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 Severity: TypeAlias = Literal["note", "warning", "error"]
 """`error`: the score comes out wrong. `warning`: judges will differ. `note`: good to know."""
 
-SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "error")
-"""From the least to the most."""
+SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "error")  # from the least to the most
 
 
 class LintRule(NamedTuple):
@@ -16,8 +15,7 @@ class LintRule(NamedTuple):
     id: str
     name: str
     severity: Severity
-    says: str
-    """What is wrong with a criterion that breaks it."""
+    says: str  # what is wrong with a criterion that breaks it
 
 
 _RULES = (
@@ -50,10 +48,8 @@ class Hit(NamedTuple):
     rule: str
     message: str
     fix: str
-    field: str = "requirement"
-    """The key of the criterion that it is about."""
-    severity: Severity | None = None
-    """None leaves it at that of the rule."""
+    field: str = "requirement"  # the key of the criterion that it is about
+    severity: Severity | None = None  # none leaves it at that of the rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +60,13 @@ class Finding:
     7: warning R004 cites_sources: 'several' names no number; say how many
     """
 
-    id: str
-    """The rule, such as `R004`."""
-    criterion: str
-    """The name it is reported by, after the names of the rubrics around it; empty for the whole."""
+    id: str  # the rule, such as `R004`
+    criterion: str  # the name it is reported by, after the names of the rubrics around it; empty for the whole
     message: str
     fix: str
     severity: Severity = "warning"
-    line: int | None = None
-    """Where it stands in the file, from 1; None when there is no file."""
-    path: str | None = None
-    """The file; None when there is none."""
+    line: int | None = None  # where it stands in the file, from 1; None when there is no file
+    path: str | None = None  # the file; None when there is none
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""

@@ -28,11 +28,9 @@ from assay.loading.document import KeyPath, Node, Position, dump_yaml, load_yaml
 from assay.models import Model, Request, model_of
 from assay.rubric import rubric_at
 
-AT_ONCE: Final = 8
-"""Criteria that a model is asked about side by side."""
+AT_ONCE: Final = 8  # criteria that a model is asked about side by side
 MOST_PARTS: Final = 6
-LONGEST_PROPOSAL: Final = 2_000
-"""Characters of a requirement that a model may propose."""
+LONGEST_PROPOSAL: Final = 2_000  # characters of a requirement that a model may propose
 REWRITABLE: Final = frozenset(("R001", "R002", "R003", "R004", "R006"))
 """What other words can mend. What is at odds with something else is for people to settle."""
 
@@ -44,10 +42,8 @@ class RubricFix:
     path: Path
     before: str
     after: str
-    changed: tuple[str, ...] = ()
-    """The criteria that were mended."""
-    notes: tuple[str, ...] = ()
-    """What could not be mended, and why."""
+    changed: tuple[str, ...] = ()  # the criteria that were mended
+    notes: tuple[str, ...] = ()  # what could not be mended, and why
 
     @property
     def diff(self) -> str:
@@ -121,10 +117,8 @@ class Change(NamedTuple):
     item: PlacedCriterion
     requirements: tuple[str, ...] = ()
     """Its new requirement; several split it into as many criteria of equal shares of the weight."""
-    choices: tuple[str, ...] = ()
-    """Its choices in their new order; none when they stay."""
-    name: str = ""
-    """A name to write down, since others know it by that; empty when none is needed."""
+    choices: tuple[str, ...] = ()  # its choices in their new order; none when they stay
+    name: str = ""  # a name to write down, since others know it by that; empty when none is needed
 
 
 # What is certain.

@@ -11,10 +11,8 @@ from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
-LONGEST: Final = 5_000
-"""Characters of a requirement that are read; a longer one is a document."""
-BLANK: Final = "¤"
-"""Stands for each character that is not the rubric's own words."""
+LONGEST: Final = 5_000  # characters of a requirement that are read; a longer one is a document
+BLANK: Final = "¤"  # stands for each character that is not the rubric's own words
 
 
 @cache
@@ -105,8 +103,7 @@ class RequirementText:
     Blanked parts keep their length, so that every place in one text is the same place in the others.
     """
 
-    said: str
-    """As it stands."""
+    said: str  # as it stands
 
     @cached_property
     def plain(self) -> str:

@@ -70,12 +70,9 @@ class PlacedCriterion:
     """One criterion and where it stands."""
 
     criterion: Criterion
-    name: str
-    """Its name, after the names of the rubrics around it."""
-    node: Node | None = None
-    """Where it stands in the file; None when there is no file."""
-    ignored: frozenset[str] = frozenset()
-    """Ids that a comment asks to ignore here; `*` for all."""
+    name: str  # its name, after the names of the rubrics around it
+    node: Node | None = None  # where it stands in the file; None when there is no file
+    ignored: frozenset[str] = frozenset()  # ids that a comment asks to ignore here; `*` for all
 
     @property
     def path(self) -> KeyPath:

@@ -100,8 +100,7 @@ def _two_objects(own: str) -> tuple[str, str] | None:
 
 # R002: praise and blame with nothing to measure it by.
 
-SHORT: Final = 16
-"""Words up to which a criterion is about the response, and hardly about a subject of its own."""
+SHORT: Final = 16  # words up to which a criterion is about the response, and hardly about a subject of its own
 _FOR_AN_AUDIENCE: Final = {word.replace("_", " ") for word in words("for_an_audience")}
 
 

@@ -18,37 +18,25 @@ from assay.runs import Row, Run, RunError
 from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, sums_by_example, undefined, wilson
 from assay.wording import counted
 
-FEWEST_EXAMPLES: Final = 30
-"""Examples from which verdicts can be told to be constant, redundant or about length."""
-FEWEST_REPEATS: Final = 10
-"""Texts judged more than once from which verdicts can be told to be unstable."""
-FEWEST_OTHERS: Final = 4
-"""Other criteria that make up a score to be told apart from."""
-RAREST: Final = 5
-"""Times that the rarer verdict must occur for a correlation to mean something."""
+FEWEST_EXAMPLES: Final = 30  # examples from which verdicts can be told to be constant, redundant or about length
+FEWEST_REPEATS: Final = 10  # texts judged more than once from which verdicts can be told to be unstable
+FEWEST_OTHERS: Final = 4  # other criteria that make up a score to be told apart from
+RAREST: Final = 5  # times that the rarer verdict must occur for a correlation to mean something
 
-CHANCE: Final = (0.4, 0.6)
-"""Separation within these bounds is no better than chance."""
-SAME: Final = 0.9
-"""A correlation of at least this much makes one of two criteria redundant."""
-UNSTABLE: Final = 0.05
-"""The share of texts with changing verdicts that is too much."""
-LONG: Final = 0.5
-"""A correlation with length of at least this much rules the verdicts."""
+CHANCE: Final = (0.4, 0.6)  # separation within these bounds is no better than chance
+SAME: Final = 0.9  # a correlation of at least this much makes one of two criteria redundant
+UNSTABLE: Final = 0.05  # the share of texts with changing verdicts that is too much
+LONG: Final = 0.5  # a correlation with length of at least this much rules the verdicts
 
 
 @dataclass(frozen=True)
 class RunColumns:
     """One row a rollout. A value is NaN where there is no answer, or the question does not apply."""
 
-    examples: Array
-    """The number of the example that each row is of."""
-    texts: Array
-    """The number of the text: rows with one number are of one example and say the same."""
-    lengths: Array
-    """Characters of the completion."""
-    values: Mapping[str, Array]
-    """What each criterion's verdict is worth, by name."""
+    examples: Array  # the number of the example that each row is of
+    texts: Array  # the number of the text: rows with one number are of one example and say the same
+    lengths: Array  # characters of the completion
+    values: Mapping[str, Array]  # what each criterion's verdict is worth, by name
 
     def answered(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
         """The places of the rows where a criterion has a value."""

@@ -47,14 +47,12 @@ _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{
 class ParsedAnswer:
     """What a text says. `tree` is None when it cannot be read, and `problem` says why."""
 
-    text: str
-    """The text as it was read, without its wrapping."""
+    text: str  # the text as it was read, without its wrapping
     tree: Node | None
     problem: str = ""
     is_too_large: bool = False
     is_ambiguous: bool = False
-    source: str = ""
-    """The text as it came."""
+    source: str = ""  # the text as it came
 
     @cached_property
     def others(self) -> tuple[Node, ...]:

@@ -16,15 +16,13 @@ _FORMULA: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?(?:\s*\\?%)?")
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
-_NEAR, _FAR = 10, 70
-"""Boxes so many characters apart are parts of one answer; the farther only with a separator."""
+_NEAR, _FAR = 10, 70  # boxes so many characters apart are parts of one answer; the farther only with a separator
 _MOST_WORDS: Final = 6
 _WORD: Final = re.compile("[a-zA-Z]+")
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _MOST_BOXES: Final = 20
-_LAST: Final = 20_000
-"""Only so much of the end of a text is searched."""
+_LAST: Final = 20_000  # only so much of the end of a text is searched
 
 
 def last_box(text: str) -> str | None:
@@ -101,11 +99,9 @@ def final_answer(text: str) -> str | None:
     return numbers[-1][0]
 
 
-LONGEST: Final = 4096
-"""Longer texts are no answers; they are compared as texts alone."""
+LONGEST: Final = 4096  # longer texts are no answers; they are compared as texts alone
 _MOST_LAYERS: Final = 12
-DEEPEST: Final = 60
-"""How deep brackets may nest."""
+DEEPEST: Final = 60  # how deep brackets may nest
 
 _SIGNS: Final = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "﹣": "-", "－": "-", "＋": "+",

@@ -9,12 +9,10 @@ from flint import acb, arb, ctx, fmpq, fmpz
 
 from assay.math.tree import ONE, Apply, Constant, Node, Number, Percent, Power, Product, Quantity, Quotient, Sum, Symbol
 
-Point = Mapping[str, fmpq | acb]
-"""What the variables are, as exact numbers or as balls."""
+Point = Mapping[str, fmpq | acb]  # what the variables are, as exact numbers or as balls
 
 _LARGEST_EXPONENT: Final = 1 << 40
-_LARGEST_LOGARITHM: Final = 1 << 44
-"""Values beyond 2 to this power are not computed."""
+_LARGEST_LOGARITHM: Final = 1 << 44  # values beyond 2 to this power are not computed
 
 
 class UndefinedError(ValueError):

@@ -116,8 +116,7 @@ def _compare_definitions(gold: Relation, answer: Relation, options: MathOptions)
     return compare(gold.sides[-1], answer.sides[-1], options)
 
 
-Compare: TypeAlias = Callable[[Node, Node], Equality]
-"""How parts are compared."""
+Compare: TypeAlias = Callable[[Node, Node], Equality]  # how parts are compared
 
 _MOST_ITEMS: Final = 40
 _ONE: Final = Number(fmpq(1))

@@ -28,8 +28,7 @@ from assay.math.tree import (
     symbols_of,
 )
 
-Monomial: TypeAlias = tuple[tuple[int, int], ...]
-"""Pairs of an atom's number and its power, sorted; `()` is 1."""
+Monomial: TypeAlias = tuple[tuple[int, int], ...]  # pairs of an atom's number and its power, sorted; `()` is 1
 Polynomial: TypeAlias = dict[Monomial, fmpq]
 
 MOST_TERMS: Final = 400
@@ -150,16 +149,12 @@ def divided(polynomial: Polynomial, divisor: Monomial) -> Polynomial:
     }
 
 
-MOST_BITS: Final = 4096
-"""Rational numbers beyond so many bits are not computed."""
-_MOST_WORK: Final = 8000
-"""Products of terms that one comparison may take: some milliseconds."""
-_FACTORED: Final = fmpz(10) ** 30
-"""Larger numbers are not factored."""
+MOST_BITS: Final = 4096  # rational numbers beyond so many bits are not computed
+_MOST_WORK: Final = 8000  # products of terms that one comparison may take: some milliseconds
+_FACTORED: Final = fmpz(10) ** 30  # larger numbers are not factored
 _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "factorial", "abs"})
 """Kinds of atoms that are positive, variables by assumption."""
-_MOST_TURNS: Final = 12
-"""sin(ku) is written out up to this k."""
+_MOST_TURNS: Final = 12  # sin(ku) is written out up to this k
 _INVERSES: Final = {"arcsin": "sin", "arccos": "cos", "arctan": "tan"}
 _HYPERBOLIC: Final = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
 _CIRCULAR: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})

@@ -44,10 +44,8 @@ Kind = Literal["number", "word", "command", "text", "sign", "end"]
 class MathToken(NamedTuple):
     kind: Kind
     value: str
-    place: int
-    """Where it starts, for error messages."""
-    spaced: bool
-    """Whether a space stands before it."""
+    place: int  # where it starts, for error messages
+    spaced: bool  # whether a space stands before it
 
 
 class UnreadableError(ValueError):

@@ -11,8 +11,7 @@ from assay.math.answer_text import LONGEST, unwrapped, without_markup
 from assay.math.verdict import MathOptions, MathVerdict
 from assay.math.words import SCALES
 
-_DIGITS: Final = 300
-"""Longer numbers are read by the next tier."""
+_DIGITS: Final = 300  # longer numbers are read by the next tier
 _NUMBER: Final = re.compile(
     r"\$?(?P<sign>[-+]?)\s*\\?\$?\s*"
     r"(?:\\[dt]?frac\s*(?:\{(?P<top>-?\d+)\}\{(?P<bottom>\d+)\}|(?P<one>\d)(?P<two>\d))"
@@ -22,8 +21,7 @@ _NUMBER: Final = re.compile(
 )
 _WORDS: Final = re.compile("[a-z]+")
 _PERCENT: Final = re.compile(r"\{\s*(?:percent|percentage|pct)\s*\}")
-_SPACE: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
-"""Spaces that say nothing; between digits they do."""
+_SPACE: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # spaces that say nothing; between digits they do
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SEPARATOR: Final = re.compile(r"[^0-9]")
 
@@ -36,10 +34,8 @@ class Plain(NamedTuple):
     is_decimal: bool
     is_percent: bool
     has_unit: bool
-    shown: str
-    """How it is written in a reason."""
-    is_whole: bool
-    """Whether it is a whole number and nothing else: no point, percent sign or unit."""
+    shown: str  # how it is written in a reason
+    is_whole: bool  # whether it is a whole number and nothing else: no point, percent sign or unit
 
 
 @lru_cache(maxsize=65536)
@@ -135,8 +131,7 @@ def shortened(text: str, length: int = 80) -> str:
     return text if len(text) <= length else f"{text[: length - 21]}…{text[-20:]}"
 
 
-SMALLEST_SHOWN = 10
-"""Below 1/10 places are counted from the first digit, so that tiny numbers stay apart."""
+SMALLEST_SHOWN = 10  # below 1/10 places are counted from the first digit, so that tiny numbers stay apart
 
 
 def agree(one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, options: MathOptions) -> bool:

@@ -17,8 +17,7 @@ logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
 _FullParser: Any = latex2sympy2.PSParser
 _RELATIVE = 1e-6
-_NO_LIMIT: Any = None
-"""The pool ends what takes too long."""
+_NO_LIMIT: Any = None  # the pool ends what takes too long
 
 
 class TwoStageParser(_FullParser):

@@ -64,8 +64,7 @@ class PlusMinus:
     """`±value`: both signs at once."""
 
     value: "Node"
-    upper: bool = True
-    """False for `∓`, which takes the other sign."""
+    upper: bool = True  # false for `∓`, which takes the other sign
 
 
 @dataclass(frozen=True, slots=True)

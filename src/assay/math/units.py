@@ -37,8 +37,7 @@ charge      coulomb 1 coulombs
 """
 _WORDS_OF_SHAPE: Final = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 _PIECE: Final = re.compile(r"[a-zA-Z¢]+|\^\{?-?\d+\}?|[/·*]|\\cdot")
-AMBIGUOUS: Final = frozenset("mshgLlJWNVAKCFM")
-"""Letters that are units as often as variables."""
+AMBIGUOUS: Final = frozenset("mshgLlJWNVAKCFM")  # letters that are units as often as variables
 
 
 class Unit(NamedTuple):

@@ -32,8 +32,7 @@ _PRECISIONS: Final = (64, 320, 1280)
 _POINTS: Final = 8
 _NUMERATORS: Final = (137, 211, 59, 307, 83, 401, 173, 263, 97, 349, 113, 229)
 _BOTTOM: Final = 128
-_LONGEST_SHOWN: Final = 4000
-"""The largest power of 2 that is written out in a reason."""
+_LONGEST_SHOWN: Final = 4000  # the largest power of 2 that is written out in a reason
 _INFINITY: Final = Constant("infinity")
 
 

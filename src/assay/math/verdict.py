@@ -19,10 +19,8 @@ class MathVerdict(NamedTuple):
     """
 
     status: Status
-    reason: str
-    """A sentence for people: equal as what, different where, unparsable on which side."""
-    tier: Tier
-    """Who decided."""
+    reason: str  # a sentence for people: equal as what, different where, unparsable on which side
+    tier: Tier  # who decided
 
     @property
     def equal(self) -> bool:
@@ -41,20 +39,13 @@ class MathVerdict(NamedTuple):
 class MathOptions:
     """What counts as the same answer. The defaults are math-verify's."""
 
-    rounding: int = 6
-    """A decimal equals an exact number that agrees with it to so many places."""
-    tolerance: float = 0.0
-    """The relative difference between two numbers that is forgiven. 0 forgives none."""
-    units: bool = True
-    """Whether `5 cm` equals `5`. Different units are different in any case."""
-    ordered_tuples: bool = True
-    """Whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order."""
-    assignments: bool = True
-    """Whether `x = 3` equals `3`."""
-    rename_variables: bool = False
-    """Whether `2x + 1` equals `2y + 1`."""
-    symbolic: bool = True
-    """Whether undecided pairs go to math-verify in a worker process."""
+    rounding: int = 6  # a decimal equals an exact number that agrees with it to so many places
+    tolerance: float = 0.0  # the relative difference between two numbers that is forgiven. 0 forgives none.
+    units: bool = True  # whether `5 cm` equals `5`. Different units are different in any case.
+    ordered_tuples: bool = True  # whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order.
+    assignments: bool = True  # whether `x = 3` equals `3`
+    rename_variables: bool = False  # whether `2x + 1` equals `2y + 1`
+    symbolic: bool = True  # whether undecided pairs go to math-verify in a worker process
 
 
 DEFAULT = MathOptions()
@@ -72,8 +63,7 @@ class Open(NamedTuple):
 
     gold: str
     answer: str
-    gold_is_read: bool
-    """Whether the algebra could read the gold, whatever the worker makes of it."""
+    gold_is_read: bool  # whether the algebra could read the gold, whatever the worker makes of it
 
 
 SAME: Final = Equality(True, "equal as expressions")

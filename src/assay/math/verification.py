@@ -14,10 +14,8 @@ from assay.math.answer_text import last_box
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
 from assay.wording import described
 
-HARD_TIMEOUT: Final = 120.0
-"""Seconds after which a comparison ends in any case, however busy the machine is."""
-_BREATH: Final = 0.004
-"""Seconds of work between two breaths of the event loop."""
+HARD_TIMEOUT: Final = 120.0  # seconds after which a comparison ends in any case, however busy the machine is
+_BREATH: Final = 0.004  # seconds of work between two breaths of the event loop
 _MOST_KNOWN: Final = 50_000
 _known: dict[tuple[Open, int], MathVerdict] = {}
 """What workers found, so that a group of rollouts asks once. Only what will not change is kept."""

@@ -23,8 +23,7 @@ GREEK: Final = frozenset(
         "Xi Pi Sigma Upsilon Phi Psi Omega ell hbar partial nabla aleph Re Im"
     ).split()
 )
-SETS: Final = frozenset("RZNQC")
-"""Letters that name a set of numbers, in blackboard bold."""
+SETS: Final = frozenset("RZNQC")  # letters that name a set of numbers, in blackboard bold
 
 PHRASES: Final = {
     phrase: meant
@@ -42,8 +41,7 @@ PHRASES: Final = {
 }  # fmt: skip
 """Sentences that stand for a set of numbers, by its name, or for infinity."""
 
-VERDICTS: Final = frozenset({"yes", "no", "true", "false", "nan", "zoo"})
-"""Words that are an answer by themselves."""
+VERDICTS: Final = frozenset({"yes", "no", "true", "false", "nan", "zoo"})  # words that are an answer by themselves
 
 SPELLED: Final = {
     word: number

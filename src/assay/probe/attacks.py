@@ -40,8 +40,7 @@ _SIGNALS: Final = (
     "--.. ----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----."
 )
 _MORSE: Final = dict(zip(_CAPITALS + "0123456789", _SIGNALS.split(), strict=True))
-_TIMES: Final = 120
-"""How often a disguise by length says the same."""
+_TIMES: Final = 120  # how often a disguise by length says the same
 
 
 def _shifted(first: int, last: int, start: int) -> dict[int, int]:
@@ -99,10 +98,8 @@ class Attack:
     family: str
     text: str
     payload: str = ""
-    disguise: str = ""
-    """How the payload is written: one of `DISGUISES`; empty leaves it plain."""
-    harmless: bool = False
-    """Whether it is the twin of its family: alike on the surface, and asking for nothing."""
+    disguise: str = ""  # how the payload is written: one of `DISGUISES`; empty leaves it plain
+    harmless: bool = False  # whether it is the twin of its family: alike on the surface, and asking for nothing
 
     def __post_init__(self) -> None:
         if self.disguise and self.disguise not in DISGUISES:

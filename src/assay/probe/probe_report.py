@@ -13,8 +13,7 @@ from assay.trust.estimate import Estimate, Record, clustered_wilson
 Origin: TypeAlias = Literal["golden", "responses", "off_topic"]
 """Where a bait is from: the rubric's golden examples, what was given, or the shipped texts."""
 
-MOST: Final = 3
-"""Baits of one criterion that are attacked, in turn."""
+MOST: Final = 3  # baits of one criterion that are attacked, in turn
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,8 @@ class Trial(Record):
 
     criterion: str
     bait: str
-    origin: Origin
-    """Where the bait is from."""
-    attack: str
-    """The attack's id; empty when there was none."""
+    origin: Origin  # where the bait is from
+    attack: str  # the attack's id; empty when there was none
     family: str
     text: str
     verdict: str | None
@@ -35,10 +32,8 @@ class Trial(Record):
     fooled: bool | None
     """Whether the text got off: it passes, or is told that the question does not apply. None without
     an answer, which is neither."""
-    quotes: int = 0
-    """Passages that the reason quotes."""
-    invented: tuple[str, ...] = ()
-    """Of these, what stands neither in the text nor in the question."""
+    quotes: int = 0  # passages that the reason quotes
+    invented: tuple[str, ...] = ()  # of these, what stands neither in the text nor in the question
 
 
 @dataclass(frozen=True)
@@ -46,8 +41,7 @@ class Rate(Record):
     """How some attacks did. Trials without an answer are errors, and count neither way."""
 
     attacks: int
-    trials: int
-    """Answered ones."""
+    trials: int  # answered ones
     fooled: int
     errors: int
     share: Estimate
@@ -71,8 +65,7 @@ class Unprobed(Record):
 
     criterion: str
     why: str
-    family: str = ""
-    """Empty when it is about all attacks."""
+    family: str = ""  # empty when it is about all attacks
 
 
 @dataclass(frozen=True)
@@ -84,14 +77,10 @@ class ProbeReport:
     """
 
     judge: str
-    trials: tuple[Trial, ...]
-    """Attacked texts."""
-    baselines: tuple[Trial, ...] = ()
-    """The same texts before that."""
-    twins: tuple[Trial, ...] = ()
-    """Texts with a harmless addition that looks like the attacks of a family."""
-    complete: bool = True
-    """Whether all that was wanted was asked; False when it was stopped."""
+    trials: tuple[Trial, ...]  # attacked texts
+    baselines: tuple[Trial, ...] = ()  # the same texts before that
+    twins: tuple[Trial, ...] = ()  # texts with a harmless addition that looks like the attacks of a family
+    complete: bool = True  # whether all that was wanted was asked; False when it was stopped
     spent: Spending = NOTHING
 
     @property

@@ -36,8 +36,7 @@ from assay.trust.golden_run import rubrics_inside
 from assay.types import OnError
 from assay.wording import short_repr
 
-_TRIED: Final = 12
-"""Responses that the judge is asked about to find baits."""
+_TRIED: Final = 12  # responses that the judge is asked about to find baits
 
 
 async def probe(
@@ -135,8 +134,7 @@ class Bait:
     name: str
     text: str
     origin: Origin
-    query: str | None = None
-    """What it answers."""
+    query: str | None = None  # what it answers
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
     """The rollout it is from, for graders that read more of it."""
 
@@ -145,8 +143,7 @@ class Bait:
 class Target:
     """A judged criterion, and the baits for it."""
 
-    name: str
-    """The criterion's, after the names of the rubrics around it."""
+    name: str  # the criterion's, after the names of the rubrics around it
     criterion: Criterion
     baits: tuple[Bait, ...]
 

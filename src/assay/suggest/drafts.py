@@ -21,14 +21,10 @@ from assay.models import Model, Request
 from assay.tables import rows_of
 from assay.wording import described, short_repr
 
-_MOST_SHOWN: Final = 12
-"""Pairs that drafters see; all others are for finding out what their criteria are worth."""
-_FEWEST: Final = 5
-"""Pairs without which no criterion could be told from chance."""
-_AT_ONCE: Final = 4
-"""Pairs that are shown to the drafter in one call."""
-_LONGEST: Final = 400
-"""Characters of a requirement that a model may propose."""
+_MOST_SHOWN: Final = 12  # pairs that drafters see; all others are for finding out what their criteria are worth
+_FEWEST: Final = 5  # pairs without which no criterion could be told from chance
+_AT_ONCE: Final = 4  # pairs that are shown to the drafter in one call
+_LONGEST: Final = 400  # characters of a requirement that a model may propose
 _HEAVIEST: Final = 10.0
 
 
@@ -112,8 +108,7 @@ class Draft:
 
     criteria: tuple[Criterion, ...] = ()
     refused: tuple[tuple[Criterion, str], ...] = ()
-    errors: tuple[str, ...] = ()
-    """Why a drafter gave no proposal."""
+    errors: tuple[str, ...] = ()  # why a drafter gave no proposal
 
 
 async def draft_from_pairs(model: Model, shown: Sequence[Pair], most: int) -> Draft:

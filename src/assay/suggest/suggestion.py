@@ -25,13 +25,10 @@ from assay.runs.spending import NOTHING, Spending
 from assay.suggest.drafts import Draft, Pair, draft_from_pairs, draft_from_references, split
 from assay.trust.estimate import Estimate, Record, clustered_wilson, undefined
 
-MOST = 12
-"""Criteria that are judged, unless said otherwise."""
-_MOST_GOLDEN: Final = 3
-"""Pairs that go into the file as golden examples."""
+MOST = 12  # criteria that are judged, unless said otherwise
+_MOST_GOLDEN: Final = 3  # pairs that go into the file as golden examples
 
-Text: TypeAlias = tuple[str, str]
-"""A response, and the prompt that it answers."""
+Text: TypeAlias = tuple[str, str]  # a response, and the prompt that it answers
 _Verdicts: TypeAlias = Mapping[tuple[Text, str], bool | None]
 """Whether a text passes the criterion of a name; None without an answer."""
 
@@ -45,29 +42,21 @@ class Judged(Record):
     criterion: Criterion
     kept: bool
     why: str
-    better: int = 0
-    """Pairs in which it favours the preferred response."""
-    worse: int = 0
-    """Pairs in which it favours the rejected one."""
-    alike: int = 0
-    """Pairs in which it says the same of both."""
-    errors: int = 0
-    """Pairs of which one side has no verdict."""
-    agreement: Estimate = UNJUDGED
-    """Of the pairs it tells apart, those in which it favours the preferred one."""
+    better: int = 0  # pairs in which it favours the preferred response
+    worse: int = 0  # pairs in which it favours the rejected one
+    alike: int = 0  # pairs in which it says the same of both
+    errors: int = 0  # pairs of which one side has no verdict
+    agreement: Estimate = UNJUDGED  # of the pairs it tells apart, those in which it favours the preferred one
 
 
 @dataclass(frozen=True)
 class Suggestion:
     """What was drafted, and what is left of it."""
 
-    source: str
-    """What the criteria are drafted from, in words."""
-    criteria: tuple[Judged, ...]
-    """Every criterion that was proposed, those that were kept first."""
+    source: str  # what the criteria are drafted from, in words
+    criteria: tuple[Judged, ...]  # every criterion that was proposed, those that were kept first
     golden: tuple[Golden, ...] = ()
-    errors: tuple[str, ...] = ()
-    """Why a drafter gave no proposal."""
+    errors: tuple[str, ...] = ()  # why a drafter gave no proposal
     spent: Spending = NOTHING
 
     @property

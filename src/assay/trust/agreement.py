@@ -39,14 +39,10 @@ class CriterionAgreement(Record):
 
     name: str
     judge: Measures
-    people: Measures
-    """One rater in the judge's place, against the others; no pairs when nothing was labelled twice."""
-    labelled: int = 0
-    """Rollouts with a label on it."""
-    unanswered: int = 0
-    """Those of them where the judge gave no answer. They are in none of the figures."""
-    ties: int = 0
-    """Those of them where people are split, so that there is no majority."""
+    people: Measures  # one rater in the judge's place, against the others; no pairs when nothing was labelled twice
+    labelled: int = 0  # rollouts with a label on it
+    unanswered: int = 0  # those of them where the judge gave no answer. They are in none of the figures.
+    ties: int = 0  # those of them where people are split, so that there is no majority
 
 
 @dataclass(frozen=True)
@@ -65,27 +61,22 @@ class Consistency(Record):
 
     overall: Measures
     criteria: Mapping[str, Measures]
-    unanswered: int = 0
-    """Times that it was asked and did not answer, which are in none of the figures."""
+    unanswered: int = 0  # times that it was asked and did not answer, which are in none of the figures
 
 
 @dataclass(frozen=True)
 class Agreement(Record):
     """Whether a judge can stand in for people: their figures side by side."""
 
-    overall: CriterionAgreement
-    """All criteria with choices together; those that are answered by numbers are left out."""
+    overall: CriterionAgreement  # all criteria with choices together; those that are answered by numbers are left out
     criteria: tuple[CriterionAgreement, ...]
     raters: tuple[RaterAgreement, ...]
     reference: Reference = "each"
-    members: Mapping[str, Measures] = field(default_factory=dict[str, Measures])
-    """Each judge of a panel against people."""
+    members: Mapping[str, Measures] = field(default_factory=dict[str, Measures])  # each judge of a panel against people
     swap: Consistency | None = None
     """The judge against itself with the order turned round; None when that was not asked."""
-    retest: Consistency | None = None
-    """The judge against itself when asked again; None when it was not."""
-    errors: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Why the judge gave no answer, and how often."""
+    retest: Consistency | None = None  # the judge against itself when asked again; None when it was not
+    errors: Mapping[str, int] = field(default_factory=dict[str, int])  # why the judge gave no answer, and how often
     other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
     """Labels left out by criterion, as they were made for another wording."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -42,8 +42,7 @@ from assay.trust.labels import Answer, Label, Question, join, questions_of
 
 Method: TypeAlias = Literal["prediction_powered", "rogan_gladen"]
 
-FEWEST = 30
-"""Labelled examples below which no correction is given: intervals do not hold there."""
+FEWEST = 30  # labelled examples below which no correction is given: intervals do not hold there
 _NOT_BINARY = undefined("only for met or not met")
 
 
@@ -52,25 +51,19 @@ class Corrected(Record):
     """One figure as the judge gives it, as the labels alone give it, and corrected."""
 
     name: str
-    judge: Estimate
-    """The judge's own mean over all rollouts."""
-    people: Estimate
-    """The mean of the labels alone."""
+    judge: Estimate  # the judge's own mean over all rollouts
+    people: Estimate  # the mean of the labels alone
     corrected: Mapping[Method, Estimate] = field(default_factory=dict[Method, Estimate])
     """What people would say of all rollouts, by method; none when it was refused."""
-    refusal: str = ""
-    """Why there is no correction."""
+    refusal: str = ""  # why there is no correction
     rollouts: int = 0
-    labels: int = 0
-    """Rollouts with a label."""
-    unanswered: int = 0
-    """Rollouts that the judge gave no answer to. They are in none of the figures."""
+    labels: int = 0  # rollouts with a label
+    unanswered: int = 0  # rollouts that the judge gave no answer to. They are in none of the figures.
     sensitivity: Estimate = _NOT_BINARY
     specificity: Estimate = _NOT_BINARY
     more_labels: int | None = None
     """How many more labels would halve the best interval; None when no number of them would."""
-    left_at_most: float | None = None
-    """The share of that interval that is left when every rollout is labelled."""
+    left_at_most: float | None = None  # the share of that interval that is left when every rollout is labelled
     warning: str = ""
 
     @property
@@ -83,10 +76,8 @@ class Corrected(Record):
 class Correction(Record):
     """What a run would come to if people had judged all of it."""
 
-    score: Corrected | None
-    """The rubric's score; None when it cannot be worked out, and `no_score` says why."""
-    criteria: tuple[Corrected, ...]
-    """The mean of each labelled criterion: the rate of MET, where it is met or not."""
+    score: Corrected | None  # the rubric's score; None when it cannot be worked out, and `no_score` says why
+    criteria: tuple[Corrected, ...]  # the mean of each labelled criterion: the rate of MET, where it is met or not
     no_score: str = ""
     other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
     """Labels left out by criterion, as they were made for another wording."""
@@ -321,10 +312,8 @@ def _warning(observed: "Observed") -> str:
 
 # The two methods, and how good the judge is.
 
-DOUBT = 0.9
-"""The level of the two-sided interval of the judge's quality that must lie above chance."""
-_MADE_UP = 0.5
-"""Answers added to each cell of yes and no. Else a judge that was never seen to err would seem perfect."""
+DOUBT = 0.9  # the level of the two-sided interval of the judge's quality that must lie above chance
+_MADE_UP = 0.5  # answers added to each cell of yes and no. Else a judge that was never seen to err would seem perfect.
 
 
 @dataclass(frozen=True)
@@ -333,8 +322,7 @@ class Observed:
 
     judge: Array
     people: Array
-    examples: Array
-    """The number of the example that each rollout is of."""
+    examples: Array  # the number of the example that each rollout is of
 
     @cached_property
     def labelled(self) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
@@ -365,14 +353,11 @@ class ErrorRates(NamedTuple):
 
     positives: float
     rollouts: float
-    hits: float
-    """Where judge and people say yes."""
+    hits: float  # where judge and people say yes
     people_yes: float
-    false_alarms: float
-    """Where the judge alone says yes."""
+    false_alarms: float  # where the judge alone says yes
     people_no: float
-    apart: bool = False
-    """Whether the labelled answers are none of the `rollouts`."""
+    apart: bool = False  # whether the labelled answers are none of the `rollouts`
 
     @classmethod
     def of(cls, observed: Observed) -> "ErrorRates":

@@ -212,8 +212,7 @@ def _size(tables: Array) -> Array:
     return tables.sum((-2, -1))
 
 
-ACCURACY = share(lambda t: (np.trace(t, axis1=-2, axis2=-1), _size(t)), _NONE)
-"""The share of pairs that agree."""
+ACCURACY = share(lambda t: (np.trace(t, axis1=-2, axis2=-1), _size(t)), _NONE)  # the share of pairs that agree
 
 
 def precision(place: int, name: str) -> Statistic:

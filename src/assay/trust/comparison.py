@@ -19,23 +19,18 @@ class Difference(Record):
 
     name: str
     first: float | None
-    second: float | None
-    """The means of both runs, over the examples that are in both."""
-    difference: Estimate
-    """Second less first."""
+    second: float | None  # the means of both runs, over the examples that are in both
+    difference: Estimate  # second less first
     p: float | None = None
     """The chance of a difference this large between runs that are the same; for criteria, after Holm."""
     test: Literal["mcnemar", "sign_flip", ""] = ""
-    examples: int = 0
-    """Examples with a value in both runs; repeated rollouts are one example."""
+    examples: int = 0  # examples with a value in both runs; repeated rollouts are one example
     better: int = 0
-    worse: int = 0
-    """Examples whose value rose, and fell."""
+    worse: int = 0  # examples whose value rose, and fell
     minimum_detectable_effect: float | None = None
     """The smallest difference that this many examples would show four times out of five, beside
     as many other criteria; None when they are too few to show any."""
-    unanswered: tuple[int, int] = (0, 0)
-    """Rollouts without a value in each run, because something went wrong."""
+    unanswered: tuple[int, int] = (0, 0)  # rollouts without a value in each run, because something went wrong
 
     @property
     def fell(self) -> bool:
@@ -61,8 +56,7 @@ class Flip(Record):
 
     example: str
     sample: int
-    before: float | None
-    """The score in the first run; None when it was unscored."""
+    before: float | None  # the score in the first run; None when it was unscored
     after: float | None
     changes: tuple[AnswerChange, ...]
 
@@ -79,19 +73,13 @@ class Comparison(Record):
     score: Difference
     criteria: tuple[Difference, ...]
     """Those that both runs have in the same words; their p-values are adjusted together."""
-    flips: tuple[Flip, ...]
-    """Rollouts that came out otherwise, the largest change first."""
-    examples: int
-    """Examples that both runs have."""
+    flips: tuple[Flip, ...]  # rollouts that came out otherwise, the largest change first
+    examples: int  # examples that both runs have
     only_first: int = 0
-    only_second: int = 0
-    """Examples that one run alone has."""
-    other_prompt: int = 0
-    """Examples that go by the same name in both and ask something else. They are not compared."""
-    other_wording: tuple[str, ...] = ()
-    """Criteria that are worded otherwise in the second run. They are not compared."""
-    other_rubric: bool = False
-    """Whether the rubrics differ, so that the scores are not by the same rule."""
+    only_second: int = 0  # examples that one run alone has
+    other_prompt: int = 0  # examples that go by the same name in both and ask something else. They are not compared.
+    other_wording: tuple[str, ...] = ()  # criteria that are worded otherwise in the second run. They are not compared.
+    other_rubric: bool = False  # whether the rubrics differ, so that the scores are not by the same rule
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Criteria that only one run has, under `first` and `second`."""
 

@@ -18,14 +18,11 @@ class CriterionDrift(Record):
 
     name: str
     before: float
-    after: float
-    """The mean of its answers in each run."""
+    after: float  # the mean of its answers in each run
     change: Estimate
-    p: float
-    """After Holm, over the criteria."""
+    p: float  # after Holm, over the criteria
     rollouts: int
-    unanswered: int = 0
-    """Rollouts without an answer in one of the runs."""
+    unanswered: int = 0  # rollouts without an answer in one of the runs
     accuracy: tuple[Estimate, Estimate] | None = None
     """The share that agrees with people, before and after; None without labels."""
 
@@ -35,12 +32,9 @@ class Drift:
     """How far a judge has moved since an earlier run."""
 
     criteria: tuple[CriterionDrift, ...]
-    rollouts: int
-    """Rollouts that both runs have, with the same completion."""
-    changed: int
-    """Rollouts with another completion, which say nothing about the judge."""
-    only_one: int
-    """Rollouts that one run alone has."""
+    rollouts: int  # rollouts that both runs have, with the same completion
+    changed: int  # rollouts with another completion, which say nothing about the judge
+    only_one: int  # rollouts that one run alone has
     alpha: float = 0.05
 
     @property

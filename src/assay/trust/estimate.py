@@ -20,14 +20,11 @@ except ModuleNotFoundError as error:
 
 Array: TypeAlias = NDArray[np.float64]
 
-LEVEL = 0.95
-"""The confidence of every interval unless said otherwise."""
+LEVEL = 0.95  # the confidence of every interval unless said otherwise
 _ALONE = "one example alone has no spread, so there is no interval"
 _NOTHING = "nothing was counted"
-_CELLS = 4_000_000
-"""Random numbers held at once."""
-FEW = 256
-"""Distinct values up to which it is quicker to draw how often each comes than to draw them one by one."""
+_CELLS = 4_000_000  # random numbers held at once
+FEW = 256  # distinct values up to which it is quicker to draw how often each comes than to draw them one by one
 
 
 class Record:
@@ -221,10 +218,8 @@ DEFAULT_RESAMPLING = Resampling()
 class Statistic:
     """A figure worked out from sums, for many resamples at once."""
 
-    of: Callable[[Array], Array]
-    """Sums of any number of resamples, and the figure of each; NaN where it is not defined."""
-    undefined: str
-    """What is so when it is not defined."""
+    of: Callable[[Array], Array]  # sums of any number of resamples, and the figure of each; NaN where it is not defined
+    undefined: str  # what is so when it is not defined
     parts: Callable[[Array], tuple[Array, Array]] | None = None
     """Of a share: how many are counted, of how many. It needs no resampling."""
 
@@ -241,16 +236,14 @@ def share(parts: Callable[[Array], tuple[Array, Array]], undefined: str) -> Stat
 
 SHARE = share(lambda sums: (sums[..., 0], sums[..., 1]), _NOTHING)
 """The first sum over the second, of values that are 0 or 1."""
-MEAN = Statistic(SHARE.of, _NOTHING)
-"""The same of any values."""
+MEAN = Statistic(SHARE.of, _NOTHING)  # the same of any values
 
 
 @dataclass(frozen=True)
 class Clustered:
     """The sums of each example. Resampling draws whole examples, with all answers about them."""
 
-    sums: Array
-    """One row an example; whatever the figures need, summed over the example's answers."""
+    sums: Array  # one row an example; whatever the figures need, summed over the example's answers
     resampling: Resampling = DEFAULT_RESAMPLING
 
     @cached_property

@@ -23,13 +23,11 @@ _UNSPACED: Final = (
 )
 _WORD: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
 """A word; where words are written without spaces, every letter is one."""
-_FEWEST: Final = 3
-"""Characters of a quotation; two do where every letter is a word."""
+_FEWEST: Final = 3  # characters of a quotation; two do where every letter is a word
 _CUT_AT_END: Final = 5
 _CUT_AT_START: Final = 10
 """Characters of a quotation that may end, or begin, inside a word: `is a` is not in `this apple`."""
-MOST: Final = 20
-"""Quotations that are looked for in one reason."""
+MOST: Final = 20  # quotations that are looked for in one reason
 
 
 def evidence_of(reason: str, text: str) -> list[dict[str, Any]]:
@@ -72,8 +70,7 @@ class _Words:
         words = [word[0] for word in found]
         self.text = text
         self.line = f" {' '.join(words)} "
-        self.starts = array("q", (word.start() for word in found))
-        """Of each word in the text."""
+        self.starts = array("q", (word.start() for word in found))  # of each word in the text
         self.places = array("q", accumulate((len(word) + 1 for word in words[:-1]), initial=1))
         """Of each word in the line."""
 
@@ -107,5 +104,4 @@ class _Words:
         return self.starts[word] + at - self.places[word]
 
 
-_words_of = lru_cache(maxsize=2)(_Words)
-"""Kept, since every line of a report asks for the words of the same text."""
+_words_of = lru_cache(maxsize=2)(_Words)  # kept, since every line of a report asks for the words of the same text

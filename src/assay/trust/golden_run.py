@@ -21,11 +21,9 @@ class GoldenResult:
     example: str
     criterion: str
     expected: Expected
-    got: Expected | None
-    """The verdict, or the number where one is expected; None without an answer."""
+    got: Expected | None  # the verdict, or the number where one is expected; None without an answer
     reason: str = ""
-    error: str | None = None
-    """Why there is no answer."""
+    error: str | None = None  # why there is no answer
 
     @property
     def right(self) -> bool | None:

@@ -19,8 +19,7 @@ from assay.runs.row_rubrics import COLUMN, RowRubrics
 from assay.tables import rows_of
 from assay.wording import counted, did_you_mean, short_repr
 
-Answer: TypeAlias = str | float
-"""One of the choices, or `N/A`; a number where there are no choices."""
+Answer: TypeAlias = str | float  # one of the choices, or `N/A`; a number where there are no choices
 
 _NEAR = 1e-9
 
@@ -30,14 +29,10 @@ class Question:
     """What is known of a criterion when people and judge are held against each other."""
 
     name: str
-    choices: tuple[str, ...] = BINARY
-    """Worst to best; none when the answers are numbers."""
-    guidelines: frozenset[str] = frozenset()
-    """The hashes that its wording goes by; none when they are not known."""
-    judged: bool = True
-    """Whether a model answers, rather than code."""
-    counts: bool = True
-    """Whether its answers are part of the score."""
+    choices: tuple[str, ...] = BINARY  # worst to best; none when the answers are numbers
+    guidelines: frozenset[str] = frozenset()  # the hashes that its wording goes by; none when they are not known
+    judged: bool = True  # whether a model answers, rather than code
+    counts: bool = True  # whether its answers are part of the score
 
     @cached_property
     def worths(self) -> dict[str, float]:
@@ -219,12 +214,9 @@ class PairedRuns(NamedTuple):
     """What two runs say about the same completions."""
 
     answers: tuple[TwoAnswers, ...]
-    rollouts: int
-    """Rollouts that both runs have, with the same completion."""
-    changed: int
-    """Rollouts that both have with another completion: they say nothing about the judge."""
-    only_one: int
-    """Rollouts that one of the runs does not have."""
+    rollouts: int  # rollouts that both runs have, with the same completion
+    changed: int  # rollouts that both have with another completion: they say nothing about the judge
+    only_one: int  # rollouts that one of the runs does not have
 
 
 def pair_runs(before: Run, after: Run, questions: Mapping[str, Question]) -> PairedRuns:
@@ -255,8 +247,7 @@ def pair_runs(before: Run, after: Run, questions: Mapping[str, Question]) -> Pai
 
 LABELS = "labels.jsonl"
 """The file of labels in the folder of a run. Lines are added at its end, and the last word counts."""
-RATER = "human"
-"""Who said it, where a label does not tell."""
+RATER = "human"  # who said it, where a label does not tell
 
 _MISFITS = {
     "unknown criterion": "about criteria it does not have",
@@ -264,8 +255,7 @@ _MISFITS = {
     "verdict not on offer": "with a verdict that is not on offer",
 }
 """What is wrong with a label that does not fit a run, in short and in a sentence."""
-_SHOWN = 3
-"""Wrong labels of a kind that a message quotes."""
+_SHOWN = 3  # wrong labels of a kind that a message quotes
 _FIELDS = ("example", "sample", "criterion", "verdict", "rater", "note", "time", "guideline")
 _OTHER_NAMES = {"example_id": "example", "id": "example", "value": "verdict", "label": "verdict"}
 
@@ -279,12 +269,10 @@ class Label:
     verdict: str | float | None
     """A choice of the criterion, or the number that it is worth; None takes an earlier label back."""
     rater: str = RATER
-    sample: int = 0
-    """Which of the rollouts of the example it is about."""
+    sample: int = 0  # which of the rollouts of the example it is about
     note: str = ""
     time: str | None = None
-    guideline: str | None = None
-    """The hash of the criterion's wording that the person saw; None when that is not known."""
+    guideline: str | None = None  # the hash of the criterion's wording that the person saw; None when that is not known
 
     @property
     def key(self) -> tuple[str, int, str, str]:
@@ -377,14 +365,10 @@ class LabelledItem:
     example: str
     sample: int
     criterion: str
-    people: Mapping[str, Answer]
-    """What each rater answered."""
-    judge: Answer | None = None
-    """What the judge answered; None when it did not."""
-    error: str | None = None
-    """Why there is no answer of the judge."""
-    members: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
-    """What each judge of a panel answered."""
+    people: Mapping[str, Answer]  # what each rater answered
+    judge: Answer | None = None  # what the judge answered; None when it did not
+    error: str | None = None  # why there is no answer of the judge
+    members: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # what each judge of a panel answered
 
 
 @dataclass(frozen=True)

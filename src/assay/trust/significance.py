@@ -6,8 +6,7 @@ from itertools import product
 from assay.trust.estimate import FEW, Array, np, pieces, special, t_quantile
 
 PERMUTATIONS = 10_000
-_ENUMERABLE = 14
-"""Differences whose signs are flipped in every possible way; of more, a sample is taken."""
+_ENUMERABLE = 14  # differences whose signs are flipped in every possible way; of more, a sample is taken
 
 
 def mcnemar(better: int, worse: int) -> float:
