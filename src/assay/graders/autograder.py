@@ -29,10 +29,7 @@ JudgeAnswer: TypeAlias = list[Score] | EvaluationReport
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """What graders around a grader may change about the way it asks.
-
-    A function of two prompts takes part in what changes a prompt; the rest is for models alone.
-    """
+    """What graders around a grader may change about the way it asks; a `generate_fn` sees what changes a prompt."""
 
     sample: int = 0
     """Which of several answers to one question; each is asked, and cached, for itself."""

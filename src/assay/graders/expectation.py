@@ -1,8 +1,4 @@
-"""Weigh a judge's answers by the probability that the model gave to each choice.
-
-A verdict is the choice that was written; its expectation is the mean of what the choices are worth,
-each with its probability, as G-Eval does it. A reply without log-probabilities stays a verdict.
-"""
+"""Weigh a judge's answers by the probability that the model gave to each choice, as G-Eval does."""
 
 import math
 import re
@@ -84,10 +80,7 @@ def value_of(reply: Reply) -> Any:
 
 
 def _from(tokens: Sequence[Token], start: int) -> list[Token]:
-    """The tokens from a character on, the first cut so that it starts there.
-
-    An alternative to a token that is cut is cut alike; one that begins otherwise is left out.
-    """
+    """The tokens from a character on, the first and its alternatives cut so that they start there."""
     end = 0
     for place, token in enumerate(tokens):
         end += len(token.text)

@@ -93,14 +93,6 @@ def transcript(*chats: Messages) -> str:
     """All turns of some chats that follow each other, each in a tag with its role.
 
     A text is a turn of the assistant's; calls of tools are shown by name and arguments.
-
-    >>> print(transcript([{"role": "user", "content": "2+2?"}], "4"))
-    <turn role="user">
-    2+2?
-    </turn>
-    <turn role="assistant">
-    4
-    </turn>
     """
     turns: list[str] = []
     for chat in chats:
@@ -223,7 +215,7 @@ def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
             f"<criterion_type>{_kind(criterion)}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
         )
         if offered := labels(criterion, reverse=reverse):
-            order = ' order="from the most to the least"' if _downwards(criterion, offered) else ""
+            order = ' order="from the most to the least"' if offered[0] == criterion.choices[-1] else ""
             ending += f"\n<choices{order}>\n{without_prompt_tags(chr(10).join(offered))}\n</choices>"
         criterion.memo[key] = ending
     return ending
@@ -239,7 +231,7 @@ def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False, reverse
     for number, criterion in enumerate(criteria, start=1):
         traits = f"{_kind(criterion)}, weight {criterion.weight:.12g}"
         if offered := labels(criterion, reverse=reverse):
-            order = ", from the most to the least" if _downwards(criterion, offered) else ""
+            order = ", from the most to the least" if offered[0] == criterion.choices[-1] else ""
             traits += f", one of{order}: {without_prompt_tags(' | '.join(offered))}"
         if vetoes and criterion.required:
             traits += f", required: if it fails, at most {100 * criterion.cap:.12g} overall"
@@ -259,11 +251,6 @@ def labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:
         return choices if reverse else ()
     listed = choices[::-1] if reverse else choices
     return (*listed, NOT_APPLICABLE) if criterion.allow_na else listed
-
-
-def _downwards(criterion: Criterion, listed: Sequence[str]) -> bool:
-    """Whether a list of labels starts with the best of them."""
-    return listed[0] == criterion.choices[-1]
 
 
 def _kind(criterion: Criterion) -> str:

@@ -110,9 +110,6 @@ def thinking_and_rest(text: str) -> ThinkingOutputDict:
     """The first thinking section, and everything else as output, sections or not.
 
     For counting: an empty output section, written by the model that is scored, hides nothing.
-
-    >>> thinking_and_rest("<thinking>hm</thinking><output></output> and so on")
-    {'thinking': 'hm', 'output': 'and so on'}
     """
     thoughts, rest = _split(text, "thinking", 1)
     for tag in _TAGS["output"]:

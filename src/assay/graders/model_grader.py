@@ -32,7 +32,7 @@ _REMEMBERED = 1024
 Generate = TypeVar("Generate")
 
 
-class ModelOptions(TypedDict, total=False):
+class GraderOptions(TypedDict, total=False):
     """What every grader around a model takes; see `ModelGrader`."""
 
     model: Any
@@ -258,7 +258,7 @@ class PerCriterionGrader(_BatchGrader[verdicts.PerCriterionGenerateFn]):
         generate_fn: verdicts.PerCriterionGenerateFn | None = None,
         *,
         warm: bool | None = None,
-        **options: Unpack[ModelOptions],
+        **options: Unpack[GraderOptions],
     ) -> None:
         """As other graders, and `warm`: whether one call goes ahead of the rest about a response.
 
@@ -299,7 +299,7 @@ class PerBatchGrader(_BatchGrader[Any]):
     (1.0, 2)
     """
 
-    def __init__(self, generate_fn: Any = None, *, size: int | None, **options: Unpack[ModelOptions]) -> None:
+    def __init__(self, generate_fn: Any = None, *, size: int | None, **options: Unpack[GraderOptions]) -> None:
         """`generate_fn` returns a `PerCriterionOutput` for a size of 1, else a `OneShotOutput`."""
         if size is not None and size < 1:
             raise ValueError(f"size is {size}: ask about at least 1 at a time, or None for all")

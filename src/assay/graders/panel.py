@@ -255,9 +255,6 @@ def disagreement(scores: Sequence[Score]) -> float | None:
     """The mean distance between two of these answers, 0 to 1; None when there are not two.
 
     For MET and UNMET it is the share of pairs that differ. N/A is as far as can be from a value.
-
-    >>> disagreement([Score(1.0), Score(1.0), Score(0.0)])
-    0.6666666666666666
     """
     pairs = list(combinations([score.value for score in scores], 2))
     apart = [

@@ -161,11 +161,7 @@ class Tournament:
 
 
 def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
-    """Which responses meet: all, or each its nearest on a circle, so that all play alike.
-
-    >>> pairings(4), len(pairings(16)), len(pairings(16, opponents=4))
-    ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], 120, 32)
-    """
+    """Which responses meet: all, or each its nearest on a circle, so that all play alike."""
     reach = size // 2 if opponents is None else min(size // 2, -(-opponents // 2))
     met = {tuple(sorted((one, (one + step) % size))) for one in range(size) for step in range(1, reach + 1)}
     return [(one, other) for one, other in sorted(met) if one != other]

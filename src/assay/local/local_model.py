@@ -114,8 +114,7 @@ class _OneTokenFormat(OpenAIFormat):
 class PrefixQueue:
     """Give the engine's places to tasks; those whose prompt begins as a recent one did go first.
 
-    So the criteria of one response follow each other and the response is read once, though
-    those of many responses wait at the same time.
+    So a response is read once for all its criteria, though those of many responses wait at the same time.
     """
 
     def __init__(self, at_once: int = 1) -> None:

@@ -178,15 +178,6 @@ class ToolParser(XMLParser):
     """Reads `<reasoning>` and then `<tool>` or `<answer>`; native calls ask for no tags.
 
     Where tools are called natively, the answer is the last message, unless it has an `<answer>`.
-
-    >>> call = {"id": "1", "function": {"name": "calculator", "arguments": "{}"}}
-    >>> chat = [
-    ...     {"role": "assistant", "tool_calls": [call]},
-    ...     {"role": "tool", "tool_call_id": "1", "content": "42"},
-    ...     {"role": "assistant", "content": "42"},
-    ... ]
-    >>> ToolParser().parse_answer(chat), ToolParser().format_score(chat)
-    ('42', 1.0)
     """
 
     def __init__(self) -> None:
@@ -222,13 +213,6 @@ def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
 
     A call has succeeded when the reply to it does not begin with `Error:`; one in tags, when the
     reply has a `<result>` that does not.
-
-    >>> chat = [
-    ...     {"role": "assistant", "content": '<tool>{"name": "add", "args": {"to": 4}}</tool>'},
-    ...     {"role": "user", "content": "<result>Error: add needs two numbers</result>"},
-    ... ]
-    >>> tool_uses(chat, XMLParser(["result"]))
-    [ToolUse(name='add', arguments='{"to": 4}', succeeded=False)]
     """
     # What the model said each time, and the replies up to the next time.
     turns: list[tuple[object, list[object]]] = []

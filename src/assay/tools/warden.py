@@ -180,10 +180,7 @@ def main() -> None:
 
 
 def leave_others(wanted: Iterable[str]) -> list[str]:
-    """Start the next child in namespaces of its own; returns the fences that this puts up.
-
-    The child is the first process there. When it ends, the kernel ends all others.
-    """
+    """Start the next child in namespaces of its own, which end with it; returns the fences that this puts up."""
     if "others" not in wanted:
         return []
     apart = _PROCESSES | (_NETWORK if "network" in wanted else 0)
@@ -201,7 +198,7 @@ def leave_others(wanted: Iterable[str]) -> list[str]:
 def close_in(orders: dict[str, Any], hand_over: Callable[[int], object]) -> list[str]:
     """Put up the fences around this very process; returns those that now stand.
 
-    The process that the file is handed to decides on every process that is started.
+    Where the listener is handed over, it is decided on every process that is started.
     """
     _limit("RLIMIT_CORE", 0)
     _limit("RLIMIT_CPU", ceil(orders["seconds"]), grace=1)
@@ -244,10 +241,7 @@ _DIE_WITH_PARENT, _ADOPT_ORPHANS, _NO_NEW_PRIVILEGES = 1, 36, 38
 
 
 def unshare(namespaces: int) -> None:
-    """Leave the namespaces that are shared with all other processes, for new and empty ones.
-
-    In a new namespace of users, stay the user one was outside.
-    """
+    """Leave the namespaces that are shared with all other processes, for new ones; stay the same user in them."""
     user, group = os.geteuid(), os.getegid()
     call_c("unshare", namespaces)
     if namespaces & _USERS:
@@ -287,10 +281,7 @@ _SCOPES, _SCOPES_SINCE = 0b11, 6
 
 
 def write_only_in(folder: str) -> None:
-    """Change no file outside a folder, and see into no process that may.
-
-    This holds for good, and for every process that is started from now on.
-    """
+    """Change no file outside a folder, and see into no process that may."""
     version = call_c("syscall", _CREATE, 0, 0, 1)
     changes = _CHANGES | sum(r for since, r in _CHANGES_SINCE.items() if version >= since)
     has_scopes = version >= _SCOPES_SINCE
