@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from assay.cli import main
-from assay.cli.config import SETTINGS, Config, ConfigError
-from assay.cli.root import COMMANDS, root
+from assay.cli.root import COMMANDS, SETTINGS, Config, ConfigError, root
 
 RUBRIC = [{"requirement": "Names Paris"}]
 

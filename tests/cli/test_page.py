@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from assay.cli import main
-from assay.cli.config import SETTINGS
-from assay.cli.root import COMMANDS
+from assay.cli.root import COMMANDS, SETTINGS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "command-line.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli.runner import shown_progress, stoppable
+from assay.cli.runner import Stopping, shown_progress
 from assay.runs.pipeline import Progress
 
 HALF = Progress(done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=20, eta=65)
@@ -79,7 +79,7 @@ class TestStopping:
     def test_the_first_is_noted_and_the_second_stops(self, capsys: Any) -> None:
         """Whoever heard Ctrl-C before hears it again afterwards."""
         before = signal.getsignal(signal.SIGINT)
-        with stoppable() as stopping:
+        with Stopping() as stopping:
             assert not stopping()
             signal.raise_signal(signal.SIGINT)
             assert stopping()
@@ -100,7 +100,7 @@ class TestStopping:
             finally:
                 ended.append("put away")
 
-        with stoppable() as stopping, pytest.raises(KeyboardInterrupt):
+        with Stopping() as stopping, pytest.raises(KeyboardInterrupt):
             stopping.run(work())
         assert ended == ["put away"]
 
@@ -129,7 +129,7 @@ class TestStopping:
         before, found = signal.getsignal(signal.SIGINT), list[bool]()
 
         def work() -> None:
-            with stoppable() as stopping:
+            with Stopping() as stopping:
                 found.append(stopping())
 
         thread = threading.Thread(target=work)

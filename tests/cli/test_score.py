@@ -72,6 +72,18 @@ class TestRuns:
             assert [(row["example"], row["score"]) for row in rows] == [("a", 1.0), ("b", 0.0)]
         assert [path.name for path in Path.cwd().iterdir() if path.is_dir()] == []
 
+    @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "junit"])
+    def test_a_run_that_is_kept_is_printed_as_it_is_shown_later(
+        self, score: Any, files: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, form: str
+    ) -> None:
+        """Byte for byte, though it is printed as the rows come and not read from the folder; rows may bring criteria."""
+        rows = [*ROWS, {"id": "c", "completion": "Rome", "answer": "Rome", "rubric": [{"check": {"contains": "Oslo"}}]}]
+        with monkeypatch.context() as patched:
+            patched.setattr(Run, "rows", lambda run: pytest.fail("the rows were at hand"))
+            printed = score("-o", "run", "-f", form, data=files("mixed.jsonl", rows)).out
+        assert main(["show", "run", "-f", form]) == 0
+        assert capsys.readouterr().out == printed != ""
+
     def test_standard_input_is_a_dash(self, score: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """For pipes."""
         lines = "".join(f"{json.dumps(row)}\n" for row in ROWS).encode()

@@ -1,77 +1,56 @@
 """`assay cache inspect|prune|export|import`: look after the verdicts that need not be asked for again."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from assay.cli.options import Options, argument, count, declare, number, value_of
+from assay import cache as verdict_cache
+from assay.cli.options import count, number, option
 from assay.cli.root import Group
 from assay.errors import CacheError
 from assay.wording import counted
 
-if TYPE_CHECKING:
-    from assay.cache import Selection, Store
-
-DAY = 86_400.0
+_place = option("--cache PLACE", "Folder, file or postgresql:// URL; by default yours.", env="ASSAY_CACHE")
 
 
-@dataclass(frozen=True)
-class PlaceOptions(Options):
-    """Where the verdicts are."""
-
-    cache: str | None = value_of(
-        "--cache PLACE", "Folder, file or postgresql:// URL; by default yours.", env="ASSAY_CACHE"
-    )
-
-
-@dataclass(frozen=True)
-class VerdictOptions(PlaceOptions):
-    """The verdicts that are meant."""
-
-    judge: str | None = value_of("--judge TEXT", "Only of this judge; a * at the end stands for anything.")
-    question: str | None = value_of("--question HASH", "Only about this criterion.")
-    older_than: float | None = value_of(
-        "--older-than DAYS", "Only what is older than this.", number(0, what="number of days")
-    )
-
-    @property
-    def is_all(self) -> bool:
-        return self.judge is self.question is self.older_than is None
-
-    def selection(self) -> "Selection":
-        from assay.cache import Selection
-
-        before = None if self.older_than is None else time.time() - self.older_than * DAY
-        return Selection(judge=self.judge, before=before, question=self.question)
+def _which(function: Any) -> Any:
+    """The options that say which verdicts are meant."""
+    days = number(0, what="number of days")
+    function = option("--older-than DAYS", "Only what is older than this.", days)(function)
+    function = option("--question HASH", "Only about this criterion.")(function)
+    function = option("--judge TEXT", "Only of this judge; a * at the end stands for anything.")(function)
+    return _place(function)
 
 
-@dataclass(frozen=True)
-class InspectOptions(VerdictOptions):
-    as_json: bool = value_of("--json", "Print it as JSON.", name="as_json")
-    limit: int | None = value_of("--limit N", "Show so many verdicts.", count())
+def _selection(judge: str | None, question: str | None, older_than: float | None) -> verdict_cache.Selection:
+    before = None if older_than is None else time.time() - older_than * 86_400
+    return verdict_cache.Selection(judge=judge, before=before, question=question)
 
 
-@dataclass(frozen=True)
-class PruneOptions(VerdictOptions):
-    all_of_it: bool = value_of("--all", "Forget everything.", name="all_of_it")
+@contextmanager
+def _opened(cache: str | None, *, make: bool = False) -> Generator[verdict_cache.Store]:
+    """The store; looking for one does not make one."""
+    from assay.cache.store import file_of
 
-
-@dataclass(frozen=True)
-class ExportOptions(VerdictOptions):
-    output: str | None = value_of("-o --output FILE", "Write there, and not to the screen.")
-
-
-@dataclass(frozen=True)
-class ImportOptions(PlaceOptions):
-    file: str = argument("file")
+    place = cache or verdict_cache.default_place()
+    file = file_of(place)
+    if not make and file is not None and not file.exists():
+        raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
+    store = verdict_cache.open_store(place)
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 @click.group("cache", cls=Group, example="assay cache inspect")
@@ -79,22 +58,25 @@ def command() -> None:
     """Look into the cache of verdicts, prune it, and move it."""
 
 
-@declare("inspect", InspectOptions, "assay cache inspect --judge 'openai/*' --limit 10", group=command)
-def inspect(options: InspectOptions) -> None:
+@command.command("inspect", example="assay cache inspect --judge 'openai/*' --limit 10")
+@_which
+@option("--json", "Print it as JSON.", name="as_json")
+@option("--limit N", "Show so many verdicts.", count())
+def inspect(cache: str | None, as_json: bool, limit: int | None, **which: Any) -> None:
     """Say what is there."""
-    with _opened(options.cache) as store:
-        if options.limit is None and options.is_all:
-            _print_stats(store, as_json=options.as_json)
+    with _opened(cache) as store:
+        if limit is None and not any(value is not None for value in which.values()):
+            _print_stats(store, as_json=as_json)
             return
-        for key, verdict in store.entries(options.selection(), limit=options.limit):
-            if options.as_json:
+        for key, verdict in store.entries(_selection(**which), limit=limit):
+            if as_json:
                 print(json.dumps(asdict(key) | json.loads(verdict.line)))
             else:
                 said = " ".join(str(verdict.verdict).split())
                 print(f"{_time(verdict.created)}  {key.judge}  {key.question[:12]}  {said[:160]}")
 
 
-def _print_stats(store: "Store", *, as_json: bool) -> None:
+def _print_stats(store: verdict_cache.Store, *, as_json: bool) -> None:
     stats = store.stats()
     if as_json:
         print(json.dumps({**asdict(stats), "judges": dict(stats.judges or {})}))
@@ -112,53 +94,38 @@ def _time(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-@declare("prune", PruneOptions, "assay cache prune --older-than 90", group=command)
-def prune(options: PruneOptions) -> None:
+@command.command("prune", example="assay cache prune --older-than 90")
+@_which
+@option("--all", "Forget everything.", name="all_of_it")
+def prune(cache: str | None, all_of_it: bool, **which: Any) -> None:
     """Forget verdicts for ever."""
-    if options.is_all != options.all_of_it:
+    if any(value is not None for value in which.values()) is all_of_it:
         raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
-    with _opened(options.cache) as store:
-        print(f"forgot {counted(store.prune(options.selection()), 'verdict')} of {store.where}")
+    with _opened(cache) as store:
+        print(f"forgot {counted(store.prune(_selection(**which)), 'verdict')} of {store.where}")
 
 
-@declare("export", ExportOptions, "assay cache export --output verdicts.jsonl", group=command)
-def export(options: ExportOptions) -> None:
+@command.command("export", example="assay cache export --output verdicts.jsonl")
+@_which
+@option("-o --output FILE", "Write there, and not to the screen.")
+def export(cache: str | None, output: str | None, **which: Any) -> None:
     """Print verdicts as lines of JSON."""
-    from assay.cache import export_lines
-
-    with _opened(options.cache) as store:
-        lines = export_lines(store, options.selection())
-        if options.output is None or options.output == "-":
+    with _opened(cache) as store:
+        lines = verdict_cache.export_lines(store, _selection(**which))
+        if output is None or output == "-":
             for line in lines:
                 print(line)
             return
-        with Path(options.output).open("w", encoding="utf-8") as file:
+        with Path(output).open("w", encoding="utf-8") as file:
             verdicts = sum(file.write(f"{line}\n") > 0 for line in lines)
-    print(f"wrote {counted(verdicts, 'verdict')} to {options.output}", file=sys.stderr)
+    print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
 
 
-@declare("import", ImportOptions, "assay cache import verdicts.jsonl", group=command)
-def take_in(options: ImportOptions) -> None:
+@command.command("import", example="assay cache import verdicts.jsonl")
+@click.argument("file")
+@_place
+def take_in(file: str, cache: str | None) -> None:
     """Take in verdicts that another cache exported: a FILE, or - for standard input."""
-    from assay.cache import import_lines
-
-    with _opened(options.cache, make=True) as store, click.open_file(options.file, "rb") as lines:
-        taken = counted(import_lines(store, (line.decode() for line in lines)), "verdict")
+    with _opened(cache, make=True) as store, click.open_file(file, "rb") as lines:
+        taken = counted(verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict")
         print(f"took {taken} into {store.where}")
-
-
-@contextmanager
-def _opened(cache: str | None, *, make: bool = False) -> Generator["Store"]:
-    """The store; looking for one does not make one."""
-    from assay.cache import default_place, open_store
-    from assay.cache.store import file_of
-
-    place = cache or default_place()
-    file = file_of(place)
-    if not make and file is not None and not file.exists():
-        raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
-    store = open_store(place)
-    try:
-        yield store
-    finally:
-        store.close()

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from assay.models import Ledger
     from assay.report import CriterionReport, EvaluationReport
     from assay.runs import Row, Spending, Summary
-    from assay.runs.stats import MeanEstimate
     from assay.trust import Estimate
-
-# Words for a terminal.
 
 _COLOURS = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -122,9 +119,6 @@ def shown_dry_run(spent: Ledger) -> str:
     )
 
 
-# Tables.
-
-
 class Section(NamedTuple):
     """Rows of cells under the names of their columns; the first column names the row."""
 
@@ -170,9 +164,7 @@ def point(estimate: Estimate) -> str:
 
 def chance(p: float | None) -> str:
     """A p-value as people write it."""
-    if p is None:
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 @dataclass(frozen=True)
@@ -196,9 +188,6 @@ class Page:
             parts = [painted(printable(self.title), "bold"), *map(laid_out, sections)]
             notes = [printable(note) for note in self.notes]
         return "\n\n".join([*parts, "\n".join(notes)] if notes else parts)
-
-
-# What a summary comes to.
 
 
 def headline(summary: Summary) -> str:
@@ -225,17 +214,17 @@ def sections(summary: Summary) -> Iterator[Section]:
     means |= {f"tag {name}": found for name, found in summary.tags.items()}
     if len(summary.tasks) > 1:
         means |= {f"task {name}": found.score for name, found in summary.tasks.items()}
-    rows = [(name, found.mean, _interval(found), found.count) for name, found in means.items()]
+    rows: list[tuple[object, ...]] = []
+    for name, found in means.items():
+        no_interval = found.low is None or found.high is None
+        bounds = "" if no_interval else f"{_cell(found.low)} to {_cell(found.high)}"
+        rows.append((name, found.mean, bounds, found.count))
     yield Section(("", "mean", "95 %", "rollouts"), rows)
     if summary.criteria:
         yield _criteria(summary)
     if max(summary.passes, default=1) > 1:
         passes = [(f"{k}", rates.any, rates.all, rates.examples) for k, rates in summary.passes.items()]
         yield Section(("k", "pass@k", "pass^k", "examples"), passes)
-
-
-def _interval(found: MeanEstimate) -> str:
-    return "" if found.low is None or found.high is None else f"{_cell(found.low)} to {_cell(found.high)}"
 
 
 def _criteria(summary: Summary) -> Section:
@@ -257,8 +246,6 @@ def _criteria(summary: Summary) -> Section:
     kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
     return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
-
-# Rows in each format.
 
 RowText = Callable[["Row"], str]
 FOR_PEOPLE = ("table", "markdown")

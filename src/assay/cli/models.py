@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from assay.cli.config import config_of
 from assay.cli.options import option
-from assay.cli.root import Group
+from assay.cli.root import Group, config_of
+from assay.errors import Refused
 from assay.redaction import redacted
 
 
@@ -36,18 +36,15 @@ def _default(ctx: click.Context) -> str:
         if os.environ.get(variable):
             return redacted(f"{os.environ[variable]} ({variable})")
     config = config_of(ctx)
-    named = config.settings.get("judge") or config.settings.get("model")
-    if named:
+    if named := config.settings.get("judge") or config.settings.get("model"):
         return redacted(f"{named} ({config.path})")
-    found = _file("local")
-    if found is None:
-        return "local, and none is here: `assay models pull` a judge, or name a model with -m"
-    return f"local, which is {found[0]} ({found[1]})"
+    if found := _file("local"):
+        return f"local, which is {found[0]} ({found[1]})"
+    return "local, and none is here: `assay models pull` a judge, or name a model with -m"
 
 
 def _file(source: str) -> tuple[str, Path] | None:
     """The name and the file of a local model; None when it is not here."""
-    from assay.errors import Refused
     from assay.local.weights import weights_file
 
     try:

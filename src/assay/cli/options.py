@@ -13,9 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from assay import runs, trust
-from assay.cli.config import config_of
 from assay.cli.formats import FORMATS
-from assay.cli.root import Command
+from assay.cli.root import Command, config_of
 from assay.runs.stats import Thresholds, threshold_of
 from assay.wording import counted
 

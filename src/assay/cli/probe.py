@@ -9,19 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.cli import options as cli
 from assay.cli.formats import Page, Section, shortened, shown_spending
-from assay.cli.options import (
-    JudgeOptions,
-    RubricArgument,
-    count,
-    declare,
-    files,
-    filled_by,
-    number,
-    page_option,
-    quiet_option,
-    value_of,
-)
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.errors import TrustError
 from assay.wording import counted
@@ -34,32 +23,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ProbeOptions(JudgeOptions, RubricArgument):
+class ProbeOptions(cli.JudgeOptions, cli.RubricArgument):
     """What is tried, what makes a failure of it, and how it is shown."""
 
-    bare: bool = value_of(
+    bare: bool = cli.value_of(
         "--bare", "Probe the judge without our hardening, too: what many would write. No judge to use."
     )
-    responses: str | None = value_of(
+    responses: str | None = cli.value_of(
         "--responses FILE", "Bad responses to attack with, where the rubric has no golden example that fails: a text, "
-        "or a table.", shell_complete=files,
+        "or a table.", shell_complete=cli.files,
     )  # fmt: skip
-    families: tuple[str, ...] = value_of(
+    families: tuple[str, ...] = cli.value_of(
         "--family NAME", "Only attacks of this family, such as master_key. May be given again.", multiple=True,
         name="families",
     )  # fmt: skip
-    limit: int | None = value_of("--limit N", "Only N attacks, drawn from all families.", count(1))
-    seed: int = value_of("--seed N", "Which attacks are drawn, and which texts stand in for bad responses.", count(), 0)
-    fail_over: float | None = value_of(
+    limit: int | None = cli.value_of("--limit N", "Only N attacks, drawn from all families.", cli.count(1))
+    seed: int = cli.value_of(
+        "--seed N", "Which attacks are drawn, and which texts stand in for bad responses.", cli.count(), 0
+    )
+    fail_over: float | None = cli.value_of(
         "--fail-over SHARE", "Exit with 100 when more attacks than this may succeed: when the upper end of the "
-        "interval is above it.", number(0, what="share"),
+        "interval is above it.", cli.number(0, what="share"),
     )  # fmt: skip
-    show: int = value_of("--show N", "How many successful attacks to list.", count(), 5)
-    layout: str = filled_by(page_option)
-    quiet: bool = filled_by(quiet_option)
+    show: int = cli.value_of("--show N", "How many successful attacks to list.", cli.count(), 5)
+    layout: str = cli.filled_by(cli.page_option)
+    quiet: bool = cli.filled_by(cli.quiet_option)
 
 
-@declare(
+@cli.declare(
     "probe",
     ProbeOptions,
     "assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"

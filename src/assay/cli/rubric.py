@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.formats import (
-    JunitOutcome,
-    Section,
-    json_text,
-    junit_case,
-    laid_out,
-    painted,
-    printable,
-    shortened,
-    shown_spending,
-    write_junit,
-)
+from assay.cli import formats
 from assay.cli.lint import command as lint
 from assay.cli.options import JudgeOptions, RubricArgument, argument, declare, files, filled_by, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED, Group
@@ -97,31 +86,31 @@ _REASON = 100
 def _print_test(report: GoldenReport, name: str, form: str) -> None:
     results, wrong, errors = report.results, len(report.wrong), len(report.errors)
     if form == "json":
-        print(json_text(report.to_dict()))
+        print(formats.json_text(report.to_dict()))
         return
     if form == "junit":
         counts = {"tests": len(results), "failures": wrong, "errors": errors}
-        write_junit(sys.stdout, name, counts, map(_junit_case, results))
+        formats.write_junit(sys.stdout, name, counts, map(_junit_case, results))
         return
     right = len(results) - wrong - errors
     told = f"{counted(len(report.by_example()), 'golden example')}, {right:,} of "
     told += f"{counted(len(results), 'verdict')} as expected" + (f", {errors:,} without an answer" if errors else "")
-    parts = [f"{printable(name)}: {painted(told, 'green' if right == len(results) else 'red')}"]
+    parts = [f"{formats.printable(name)}: {formats.painted(told, 'green' if right == len(results) else 'red')}"]
     rows = [
         (
             result.example,
             result.criterion,
             result.expected,
             "no answer" if result.right is None else result.got,
-            shortened(result.error or result.reason, _REASON),
+            formats.shortened(result.error or result.reason, _REASON),
         )
         for result in results
         if not result.right
     ]
     if rows:
-        parts.append(laid_out(Section(("example", "criterion", "expected", "got", "why"), rows)))
+        parts.append(formats.laid_out(formats.Section(("example", "criterion", "expected", "got", "why"), rows)))
     if report.spent.calls or report.spent.hits:
-        parts.append(shown_spending(report.spent))
+        parts.append(formats.shown_spending(report.spent))
     print("\n\n".join(parts))
 
 
@@ -133,11 +122,11 @@ def _junit_case(result: GoldenResult) -> str:
 
     found = None
     if result.right is None:
-        found = JunitOutcome("error", "unanswered", result.error or "no answer")
+        found = formats.JunitOutcome("error", "unanswered", result.error or "no answer")
     elif not result.right:
         message = f"expected {said(result.expected)}, got {said(result.got)}"
-        found = JunitOutcome("failure", "verdict", message, result.reason)
-    return junit_case(result.example, result.criterion, found)
+        found = formats.JunitOutcome("failure", "verdict", message, result.reason)
+    return formats.junit_case(result.example, result.criterion, found)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 
@@ -27,14 +27,11 @@ from assay.graders import Autograder
 from assay.models import Ledger, budget, dry_run
 from assay.redaction import redacted_settings
 from assay.rubric import Rubric
-from assay.runs import Row, Run, RunAbout, Summary
+from assay.runs import Progress, Row, Run, RunAbout, Summary
 from assay.runs.folder import Folder
 from assay.runs.metadata import judge_name, judge_of
 from assay.runs.summary import Tally
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.runs.pipeline import Progress
 
 Result = TypeVar("Result")
 
@@ -49,12 +46,23 @@ class Stopping:
         self.heard = 0
         """How often Ctrl-C was heard."""
         self._cancel: Callable[[], object] | None = None
+        self._before: Any = None
         # A check that computes holds up the loop, which then hears of no cancelling.
         self._impatience = threading.Timer(self.PATIENCE, _interrupt_main)
         self._impatience.daemon = True
 
     def __call__(self) -> bool:
         return self.heard > 0
+
+    def __enter__(self) -> Self:
+        """Hear Ctrl-C inside the block; afterwards the handler from before hears it again."""
+        if threading.current_thread() is threading.main_thread():  # only that may hear signals
+            self._before = signal.signal(signal.SIGINT, self.hear)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of the work. When it is stopped at once, a `KeyboardInterrupt`."""
@@ -91,31 +99,16 @@ class Stopping:
 
 def _interrupt_main() -> None:
     """One more Ctrl-C, which wakes the main thread where the system can."""
-    main = threading.main_thread().ident
-    if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, signal.SIGINT)
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
         _thread.interrupt_main()
-
-
-@contextmanager
-def stoppable() -> Generator[Stopping]:
-    """Hear Ctrl-C inside the block; afterwards the handler from before hears it again."""
-    stopping = Stopping()
-    if threading.current_thread() is not threading.main_thread():
-        yield stopping  # only the main thread may hear signals
-        return
-    before = signal.signal(signal.SIGINT, stopping.hear)
-    try:
-        yield stopping
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 EVERY = 15.0
 """Seconds between two lines of progress where standard error is no terminal."""
 
-Tell = Callable[["Progress"], None]
+Tell = Callable[[Progress], None]
 
 
 @contextmanager
@@ -130,7 +123,7 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
         return
     last = 0.0
 
-    def print_now_and_then(progress: "Progress") -> None:
+    def print_now_and_then(progress: Progress) -> None:
         nonlocal last
         if progress.seconds - last >= EVERY:
             last = progress.seconds
@@ -159,7 +152,7 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
         )
 
 
-def _told(progress: "Progress", noun: str) -> str:
+def _told(progress: Progress, noun: str) -> str:
     """How far it is, what went wrong, what it took, and how long it will be."""
     of = "" if progress.total is None else f" of {progress.total:,}"
     parts = [f"{progress.done:,}{of} {noun}"]
@@ -234,7 +227,7 @@ def run_work(
     under = under or Conditions()
     # Errors stand on the lines that are printed, so the log need not say them again.
     logger = logging.getLogger("assay")
-    logger.addFilter(_silence)
+    was_disabled, logger.disabled = logger.disabled, True
     try:
         if judging.dry_run:
             with dry_run() as spent:
@@ -243,8 +236,8 @@ def run_work(
             return FINE
         if printer is not None:
             under = replace(under, on_row=printer.take)
-        ctrl_c = stoppable() if can_wait else nullcontext(Stopping())
-        with ctrl_c as stopping, spending or budget(dollars=judging.budget) as spent:
+        stopping = Stopping()
+        with stopping if can_wait else nullcontext(), spending or budget(dollars=judging.budget) as spent:
             try:
                 with shown_progress(noun, quiet=quiet) as tell:
                     result = stopping.run(work(replace(under, on_progress=tell, stopping=stopping)))
@@ -256,11 +249,7 @@ def run_work(
                 raise
             return show(result, spent)
     finally:
-        logger.removeFilter(_silence)
-
-
-def _silence(record: logging.LogRecord) -> bool:
-    return False
+        logger.disabled = was_disabled
 
 
 def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:

@@ -3,8 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,38 +96,25 @@ def texts_of(arguments: Sequence[str], query: str = "", *, are_words: bool = Fal
     """
     found: list[Text] = []
     for argument in arguments:
-        words = argument.strip()
-        is_file = not are_words and _names(words, Path.is_file)
-        is_folder = not are_words and _names(words, Path.is_dir)
-        if is_file and words.endswith(TABLES):
+        words, is_file, is_folder = argument.strip(), False, False
+        with suppress(OSError):  # too long for a name
+            is_file, is_folder = bool(words) and Path(words).is_file(), bool(words) and Path(words).is_dir()
+        if are_words or not (is_file or is_folder or words == "-" or _PATH.fullmatch(words)):
+            shown = " ".join(argument.split())
+            found.append(Text(f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}", {"completion": argument}))
+        elif is_file and words.endswith(TABLES):
             found += _rows(words)
-        elif is_file or (words == "-" and not are_words):
-            found.append(_whole(words))
-        elif is_folder or (not are_words and _PATH.fullmatch(words)):
+        elif is_file or words == "-":
+            with click.open_file(words, "rb") as file:
+                data: bytes = file.read()
+            try:
+                found.append(Text("standard input" if words == "-" else words, {"completion": data.decode()}))
+            except UnicodeDecodeError as error:
+                raise TableError(f"{words} is no text in UTF-8: {error}") from None
+        else:
             what = "is a folder, and not a file" if is_folder else "is no file"
             raise TableError(f"{words} {what}: name one, or give --text to grade these very words")
-        else:
-            shown = " ".join(argument.split())
-            name = f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}"
-            found.append(Text(name, {"completion": argument}))
     return [Text(name, rollout | {"prompt": rollout.get("prompt") or query}) for name, rollout in found]
-
-
-def _names(words: str, what: Callable[[Path], bool]) -> bool:
-    """Whether words are the name of a file, or of a folder."""
-    try:
-        return bool(words) and what(Path(words))
-    except OSError:  # too long for a name
-        return False
-
-
-def _whole(path: str) -> Text:
-    with click.open_file(path, "rb") as file:
-        data: bytes = file.read()
-    try:
-        return Text("standard input" if path == "-" else path, {"completion": data.decode()})
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is no text in UTF-8: {error}") from None
 
 
 def _rows(path: str) -> Iterator[Text]:
