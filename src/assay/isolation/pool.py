@@ -96,21 +96,33 @@ class Pool:
     def begin_anew(self) -> None:
         """Have no workers and no threads, and get them when they are needed."""
         self._functions = Functions()
-        self.unfinished: set[_Task] = set()
+        self.unfinished: set[PoolTask] = set()
         self.crew = _Crew(self._settings, *self._limits)
         weakref.finalize(self, self.crew.dismiss).atexit = False
 
-    def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Future[Outcome]:
+    def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> "PoolTask":
         """The future outcome of a call of a function, or of the one at `package.module:function`.
 
         A lambda, or what is defined in `__main__`, needs the package cloudpickle. An async function is awaited in the
         worker. Raises `TypeError` for what cannot be sent to a worker.
         """
-        return self._begun(function, args, options)
+        timeout, hard_timeout = options["timeout"], options.get("hard_timeout")
+        for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
+        packed = self._functions.packed(function)
+        arguments = packed_arguments(args, options.get("keywords", {}), packed.name)
+        task = PoolTask(Work(packed, arguments, timeout, hard_timeout), self)
+        try:
+            self.crew.put(task)
+        except BaseException:
+            task.abandon()
+            raise
+        return task
 
     def call(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
         """The outcome of a call, as `submit` makes it; waits for it."""
-        task = self._begun(function, args, options)
+        task = self.submit(function, *args, **options)
         try:
             while True:
                 with suppress(TimeoutError):
@@ -121,27 +133,12 @@ class Pool:
 
     async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
         """The outcome of a call, as `submit` makes it. When the caller is cancelled, the worker is killed."""
-        task = self._begun(function, args, options)
+        task = self.submit(function, *args, **options)
         try:
             return await asyncio.wrap_future(task)
         except BaseException:
             task.abandon()
             raise
-
-    def _begun(self, function: Function, args: tuple[Any, ...], options: CallOptions) -> "_Task":
-        timeout, hard_timeout = options["timeout"], options.get("hard_timeout")
-        for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
-        packed = self._functions.packed(function)
-        arguments = packed_arguments(args, options.get("keywords", {}), packed.name)
-        task = _Task(Work(packed, arguments, timeout, hard_timeout), self)
-        try:
-            self.crew.put(task)
-        except BaseException:
-            task.abandon()
-            raise
-        return task
 
     def preload(self, *modules: str) -> None:
         """Let workers have these modules from birth too. Those that are busy end their tasks without."""
@@ -194,7 +191,7 @@ def shared_pool(*preload: str) -> Pool:
         return _shared
 
 
-class _Task(Future[Outcome]):
+class PoolTask(Future[Outcome]):
     """One call on its way through a pool, and the future of its outcome."""
 
     def __init__(self, work: Work, pool: Pool) -> None:
@@ -213,8 +210,11 @@ class _Task(Future[Outcome]):
         """Give it up; if it is being worked on, its worker is killed."""
         if not self.cancel():
             self.is_abandoned = True
-            if self.thread is not None:
-                self.thread.interrupt(self)
+            thread = self.thread
+            if thread is not None:
+                with thread.crew.lock:  # it may have gone on to another task
+                    if thread.task is self and thread.worker is not None:
+                        thread.worker.interrupt()
 
     def settle(self, outcome: Outcome) -> None:
         """Tell the caller."""
@@ -251,13 +251,13 @@ class _Crew:
         self.template: Template | None = None
         self._max_workers = max_workers
         # Safe to put into from the garbage collector, whatever this thread is doing at that moment.
-        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
+        self._queue: SimpleQueue[PoolTask | None] = SimpleQueue()
         self._waiting = 0  # how many tasks in the queue no thread has taken
         self.idle = 0  # how many threads have nothing to do
 
     # Tasks.
 
-    def put(self, task: _Task) -> None:
+    def put(self, task: PoolTask) -> None:
         """Have a task done when a worker has time for it."""
         with self.lock:
             if self.is_ending:
@@ -276,7 +276,7 @@ class _Crew:
                     if not self.threads:
                         raise
 
-    def take(self, thread: "_WorkerThread") -> _Task | None:
+    def take(self, thread: "_WorkerThread") -> PoolTask | None:
         """The next task for an idle thread; None when there was none for long, and the thread is to end."""
         while True:
             task = None
@@ -413,13 +413,13 @@ class _WorkerThread(threading.Thread):
 
     def __init__(self, crew: _Crew) -> None:
         super().__init__(name="assay-isolation", daemon=True)
-        self.task: _Task | None = None
+        self.task: PoolTask | None = None
         """What it does, changed only under the crew's lock: giving a task up must not hit the next one."""
         self.worker: WorkerProcess | None = None
-        self._crew = crew
+        self.crew = crew
 
     def run(self) -> None:
-        crew = self._crew
+        crew = self.crew
         while (task := crew.take(self)) is not None:
             outcome = self._outcome(task) if task.set_running_or_notify_cancel() else None
             with crew.lock:  # idle before the caller is told, who may call again at once
@@ -432,20 +432,14 @@ class _WorkerThread(threading.Thread):
         if crew.is_ending and not crew.threads:
             crew.end_template()
 
-    def interrupt(self, task: _Task) -> None:
-        """Kill the worker if it works on this task."""
-        with self._crew.lock:
-            if self.task is task and self.worker is not None:
-                self.worker.interrupt()
-
     def refuse_to_go_on(self) -> None:
         """Raise `_LostError` when nothing can come of its task any more."""
         if self.task is not None and self.task.is_abandoned:
             raise _LostError("CancelledError: it was given up")
-        if self._crew.is_closed:
+        if self.crew.is_closed:
             raise _LostError(UNDONE)
 
-    def _outcome(self, task: _Task) -> Outcome:
+    def _outcome(self, task: PoolTask) -> Outcome:
         """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
         attempt, outcome = 0, None
         try:
@@ -454,16 +448,16 @@ class _WorkerThread(threading.Thread):
                 outcome = self._answer(task.work, is_last=attempt >= ATTEMPTS)
             return outcome
         except _LostError as error:
-            self._crew.end_worker(self, "killed")
+            self.crew.end_worker(self, "killed")
             return Outcome(kind="lost", message=str(error))
         except Exception as error:
             logger.exception("a thread of the pool of workers failed; its task is lost")
-            self._crew.end_worker(self)
+            self.crew.end_worker(self)
             return Outcome(kind="lost", message=described(error))
 
     def _answer(self, work: Work, *, is_last: bool) -> Outcome | None:
         """What a worker makes of the task; None when the worker was lost, and another may do it."""
-        crew, worker = self._crew, self._given(work)
+        crew, worker = self.crew, self._given(work)
         try:
             outcome = worker.answer(work)
         except EndedError as error:
@@ -482,7 +476,7 @@ class _WorkerThread(threading.Thread):
 
     def _given(self, work: Work) -> WorkerProcess:
         """The worker that was sent the task: the thread's own if that is fit for it, else a new one."""
-        crew = self._crew
+        crew = self.crew
         if self.worker is not None:
             if self.worker.template is not crew.template:
                 crew.end_worker(self)  # others are born with more modules

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from assay.concurrency import run_sync, side_by_side
 from assay.engine import BatchResult
@@ -48,7 +48,7 @@ class _Criterion(BaseModel):
 class Description(BaseModel):
     """A rubric as its server describes it."""
 
-    rubric: str  # its hash
+    hash: str = Field(alias="rubric")
     criteria: list[_Criterion]
     compares: list[str]  # the criteria that weigh the rollouts of a request against each other
     max_batch: int
@@ -131,7 +131,7 @@ class RemoteRubric(BaseRubric):
     @property
     def content_hash(self) -> str:
         """The hash of the rubric that was last scored with."""
-        return run_sync(self.describe()).rubric
+        return run_sync(self.describe()).hash
 
     @property
     def compares(self) -> bool:
@@ -177,7 +177,7 @@ class RemoteRubric(BaseRubric):
                 return reports
 
             found = await side_by_side(ask, pieces, limit=self._at_once)
-            if hashes - {known.rubric}:
+            if hashes - {known.hash}:
                 self._known = None
             if len(hashes) <= 1:
                 return [report for piece in found for report in piece]
