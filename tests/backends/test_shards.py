@@ -4,7 +4,7 @@ import pytest
 
 from assay.backends import shards_of
 from assay.runs import RunError
-from assay.tables import rows_of
+from assay.tables import TableError, rows_of
 
 
 def read(shards):
@@ -111,15 +111,15 @@ def test_a_shard_holds_something(table):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"completion": ', "is no JSON"),
-        ("[1]", r"holds \[1\]: give a JSON object"),
-        ('{"a": 1, "a": 2}', "cannot be read: the field 'a' is there 2 times: name it once"),
+        ('{"completion": ', "no JSON: "),
+        ("[1]", r"\[1\] is no object"),
+        ('{"a": 1, "a": 2}', "the field 'a' is there 2 times: name it once"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, why):
-    """By its number in the file, blank lines counted."""
+    """By its number in the file, blank lines counted, in the words of one process."""
     path = tmp_path / "rows.jsonl"
     path.write_text(f'{{"completion": "a"}}\n\n{line}\n')
     shard = shards_of([path], rows=1)[1]
-    with pytest.raises(RunError, match=rf"rows\.jsonl:3 {why}"):
+    with pytest.raises(TableError, match=rf"rows\.jsonl:3: {why}"):
         list(shard.read())

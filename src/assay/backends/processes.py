@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -87,10 +87,8 @@ class _Worker:
 
     def give(self, task: Task) -> None:
         self.task: Task | None = task
-        try:
+        with suppress(OSError):  # it may be gone already, which the next look at its pipe tells
             self.pipe.send(task)
-        except OSError:
-            return  # it is gone already, which the next look at its pipe tells
 
     def heard(self) -> Iterator[ShardResult | ShardFailure]:
         """What it says; when it has died, that its task failed."""
@@ -99,8 +97,10 @@ class _Worker:
         except (EOFError, OSError):
             self.is_dead = True
             self.process.join()
-            how = self._how_it_died(self.end())
-            if not self.is_ready and "exit code" in how:
+            code = self.end() or 0
+            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+            # A signal may come at any time; an exit is a worker's own doing.
+            if not self.is_ready and code >= 0:
                 raise RunError(
                     f"a worker ended {how} before it could begin; what it said stands above. "
                     'A script has to call this under `if __name__ == "__main__":`, for workers import it'
@@ -125,11 +125,6 @@ class _Worker:
         code = self.process.exitcode
         self.process.close()
         return code
-
-    @staticmethod
-    def _how_it_died(code: int | None) -> str:
-        # A signal may come at any time; an exit is a worker's own doing.
-        return f"with exit code {code}" if code is None or code >= 0 else f"by {signal.Signals(-code).name}"
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import shutil
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from assay.backends.shards import Shard, fingerprint
-from assay.backends.worker import Done, ShardResult
+from assay.backends.worker import Done, ShardResult, count_rows
 from assay.criterion import hash_of
 from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, whole_lines
 from assay.runs.journal import Run
@@ -225,15 +225,26 @@ class ShardedRun:
         if self._is_joined:
             return self._finished()
         done = [self._manifest.done[number] for number in sorted(self._manifest.done)]
-        _refuse_unlike(done)
+        for part in done:
+            # Where some rows have an id, or a sample, and others do not, their keys might clash.
+            for field, has, had in (("id", part.named, done[0].named), ("sample", part.sampled, done[0].sampled)):
+                if has != had:
+                    here, there = ("an", "no") if has else ("no", "an")
+                    raise RunRefused(
+                        f"the rows of shard {part.shard} have {here} `{field}` of their own, and those of "
+                        f"shard {done[0].shard} have {there} own one: give every row one, or none"
+                    )
         repeated = _repeated(self._parts, done)
         if repeated and self._plan.compares:
             raise RunRefused(
                 f"criterion {self._plan.compares!r} compares the rollouts of an example, and there are "
                 "examples whose rollouts do not stand together: sort the rows by example"
             )
+        tally, form = Tally(), RowForm(self._plan.about.criteria)
         # Tallies merge where no example is in two of them. Else, and of earlier sittings, rows are read.
-        tally = self._counted(part for part in done if repeated or part.shard not in self._fresh)
+        for part in done:
+            if repeated or part.shard not in self._fresh:
+                count_rows(self._parts / f"{part.part}.jsonl", form, tally)
         for number in sorted(() if repeated else self._fresh):
             tally.merge(self._fresh[number])
         found = tally.summary()
@@ -243,14 +254,6 @@ class ShardedRun:
             return found.with_fields(complete=False)
         _join(self._place, done, repeated)
         return self._finished(found)
-
-    def _counted(self, parts: Iterable[Done]) -> Tally:
-        form = RowForm(self._plan.about.criteria)
-        tally = Tally()
-        for part in parts:
-            for where, _, line in numbered_lines(self._parts / f"{part.part}.jsonl", part.size):
-                tally.add(form.read(line, where))
-        return tally
 
     def _finished(self, found: Summary | None = None) -> Summary:
         """Save the summary and sweep up. What a kill prevents of this is done when it is resumed."""
@@ -264,18 +267,6 @@ class ShardedRun:
         if not any(done.errors for done in self._manifest.done.values()):
             shutil.rmtree(self._parts, ignore_errors=True)
         return found
-
-
-def _refuse_unlike(done: Sequence[Done]) -> None:
-    """Raise when some rows have an id, or a sample, and others do not: their keys might clash."""
-    for part in done:
-        for field, has in (("id", "named"), ("sample", "sampled")):
-            if getattr(part, has) != getattr(done[0], has):
-                here, there = ("an", "no") if getattr(part, has) else ("no", "an")
-                raise RunRefused(
-                    f"the rows of shard {part.shard} have {here} `{field}` of their own, and those of "
-                    f"shard {done[0].shard} have {there} own one: give every row one, or none"
-                )
 
 
 def _repeated(parts: Path, done: Sequence[Done]) -> set[int]:

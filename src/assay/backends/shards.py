@@ -18,8 +18,7 @@ from assay.runs.metadata import data_about
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
-from assay.tables.table_readers import RepeatedFieldError, decoded, parquet_file, refuse_repeated
-from assay.wording import short_repr
+from assay.tables.table_readers import objects_in, parquet_file, refuse_repeated
 
 ROWS = 10_000
 """Rows of a shard, unless said otherwise."""
@@ -28,7 +27,6 @@ ENDINGS = (*LINES, ".parquet")
 
 _BLOCK = 1000
 """Lines that are looked at together."""
-_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -55,37 +53,21 @@ class Shard:
 
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """Its rows, with columns renamed as in `rows_of`."""
-        raw = self._lines() if self.path.endswith(LINES) else self._groups()
+        if self.path.endswith(LINES):
+            raw = (row for _, row in objects_in(self._lines(), self.path, self.line))
+        else:
+            raw = self._groups()
         return rows_of(raw, mapping=mapping, where=f"{self.path}, shard {self.number}") if mapping else raw
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
+    def _lines(self) -> Iterator[bytes]:
         with Path(self.path).open("rb") as file:
             file.seek(self.begin)
             place = self.begin
-            for number, line in enumerate(file, start=self.line):
-                try:
-                    row: object = decoded(line.decode())
-                except (ValueError, RecursionError) as error:
-                    row = self._decoded_again(line, number, error)
-                if type(row) is dict:
-                    yield cast("dict[str, Any]", row)
-                elif row is not None or line.strip():
-                    raise RunRefused(f"{self.path}:{number} holds {short_repr(row)}: give a JSON object")
+            for line in file:
+                yield line
                 place += len(line)
                 if place >= self.end:
                     return
-
-    def _decoded_again(self, line: bytes, number: int, error: Exception) -> object:
-        """The row of a line that is not JSON as it stands but after a byte order mark; None of a blank line."""
-        text = line.removeprefix(_MARK).strip()
-        if not text:
-            return None
-        try:
-            return decoded(text.decode())
-        except RepeatedFieldError as repeated:
-            raise RunRefused(f"{self.path}:{number} cannot be read: {repeated}") from None
-        except (ValueError, RecursionError):
-            raise RunRefused(f"{self.path}:{number} is no JSON ({error}): mend it") from None
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         with parquet_file(self.path) as file:
@@ -159,7 +141,7 @@ def _cut_lines(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
     with path.open("rb") as file:
         # Many lines at a time while the shard needs more; then one by one, to see where it may end.
         while block := list(islice(file, max(1, min(_BLOCK, rows - count)))):
-            if count >= rows and not block[0].isspace() and not _same_example(last, block[0], names):
+            if count >= rows and not block[0].isspace() and not _same_example([last], block[:1], names):
                 yield begin, end, first, count
                 begin, first, count = end, line, 0
             line += len(block)
@@ -188,23 +170,22 @@ def _continues(file: Any, group: int, names: Sequence[str]) -> bool:
     if not there:
         return False
     before, after = (file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group))
-    example = _example(before[-1], there) if before and after else None
-    return example is not None and example == _example(after[0], there)
+    return _same_example(before[-1:], after[:1], there)
 
 
-def _same_example(one: bytes, other: bytes, names: Sequence[str]) -> bool:
-    try:
-        rows: list[Any] = [json.loads(one), json.loads(other)]
-    except (ValueError, RecursionError):
-        return False  # the worker that reads the shard says what is wrong with the line
-    if not all(isinstance(row, dict) for row in rows):
-        return False
-    example = _example(rows[0], names)
-    return example is not None and example == _example(rows[1], names)
-
-
-def _example(row: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
+def _same_example(before: Sequence[Any], after: Sequence[Any], names: Sequence[str]) -> bool:
+    """Whether the row of each, where there is one, names the same example."""
+    found: list[Any] = []
+    for row in (*before, *after):
+        if isinstance(row, bytes):
+            try:
+                row = json.loads(row)
+            except (ValueError, RecursionError):
+                return False  # the worker that reads the shard says what is wrong with the line
+        if isinstance(row, dict):
+            known = cast("dict[str, Any]", row)
+            found += [known[name] for name in names if known.get(name) is not None][:1]
+    return len(found) == 2 and found[0] == found[1]
 
 
 class ShardNumbering(Numbering):
@@ -225,12 +206,12 @@ class ShardNumbering(Numbering):
     @property
     def is_named(self) -> bool:
         """Whether rows say which example they belong to; else they go by their number."""
-        return self._alike is not None and self._alike[0]
+        return bool(self._alike and self._alike[0])
 
     @property
     def is_sampled(self) -> bool:
         """Whether rows say which sample of it they are."""
-        return self._alike is not None and self._alike[1]
+        return bool(self._alike and self._alike[1])
 
     def fingerprints(self) -> "array[int]":
         """A number for each example, in ascending order."""

@@ -14,11 +14,10 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 from assay.backends.shards import Shard, ShardNumbering
 from assay.concurrency import run_sync
-from assay.criterion import Criterion
 from assay.engine import logging_once
 from assay.errors import RubricError
 from assay.graders.autograder import Autograder
@@ -89,11 +88,8 @@ def packed(make: Make) -> bytes:
 
 def given(rubric: Any, grader: Autograder | None = None) -> Make:
     """A `Make` of what is there already."""
-    return partial(_given, rubric, grader)
-
-
-def _given(rubric: Any, grader: Autograder | None) -> tuple[Any, Autograder | None]:
-    return rubric, grader
+    # Of parts that pickle by name, where a function inside of this one would not.
+    return cast("Make", partial(tuple, (rubric, grader)))
 
 
 @dataclass(frozen=True)
@@ -187,7 +183,8 @@ async def _score(job: Job, task: Task) -> ShardResult:
         rows = Folder(scratch).rollouts
         rubric, grader = job.made()
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
-        with logging_once(), PartSink(rows, RunAbout.from_dict(job.about).criteria, tally, watch) as sink:
+        form = RowForm(RunAbout.from_dict(job.about).criteria)
+        with logging_once(), PartSink(rows, form, tally, watch) as sink:
             feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
             pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log)
             await pipeline.run(feed.units(), None)
@@ -199,7 +196,8 @@ async def _score(job: Job, task: Task) -> ShardResult:
                 f"{sink.rows:,}: leave data alone while it is scored"
             )
         if tally.summary() is None:
-            tally = sink.counted()
+            tally = Tally()
+            count_rows(rows, form, tally)
         if sink.failures:
             part.with_suffix(".failures").write_text("".join(sink.failures), encoding="utf-8")
         if numbering.is_named:
@@ -224,6 +222,12 @@ async def _score(job: Job, task: Task) -> ShardResult:
     sums.merge(tally)  # without the few numbers an example, which need not travel
     counts = {name: getattr(ledger, name) for name in _COUNTED}
     return ShardResult(done, sums, watch.now(), counts, sink.dearest)
+
+
+def count_rows(path: Path, form: RowForm, tally: Tally) -> None:
+    """Count the rows of a part, or of what is to become one."""
+    for where, _, line in numbered_lines(path, whole_lines(path)):
+        tally.add(form.read(line, where))
 
 
 def count_in(ledger: Ledger, counts: Mapping[str, Any]) -> None:
@@ -271,21 +275,21 @@ def _scratch(folder: Path, name: str) -> Generator[Path]:
 class PartSink(Sink):
     """A file, and the rows that are written to it. Those without an error that it holds stay."""
 
-    def __init__(self, path: Path, criteria: Sequence[Criterion], tally: Tally, watch: Watch) -> None:
+    def __init__(self, path: Path, form: RowForm, tally: Tally, watch: Watch) -> None:
         super().__init__(None, None, watch)
         self._path = path
-        self._form = RowForm(criteria)
+        self._form = form
         self._tally = tally
         self.failures: list[str] = []
         """A line for every row that has errors: its key, and what they are."""
         self.dearest = 0.0
         """Dollars that the dearest row has cost."""
-        self.rows = self._keep_good()
+        self.rows = self._keep_good(tally)
         """How many are in the file."""
         self.is_fresh = not self.rows
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
-    def _keep_good(self) -> int:
+    def _keep_good(self, tally: Tally) -> int:
         size = whole_lines(self._path)
         if not size:
             return 0
@@ -297,15 +301,8 @@ class PartSink(Sink):
                     file.write(line)
                     self._done.add(key)
         good.replace(self._path)
-        self._tally = self.counted(self._tally)
+        count_rows(self._path, self._form, tally)
         return len(self._done)
-
-    def counted(self, tally: Tally | None = None) -> Tally:
-        """The rows of the file, counted."""
-        tally = tally or Tally()
-        for where, _, line in numbered_lines(self._path, whole_lines(self._path)):
-            tally.add(self._form.read(line, where))
-        return tally
 
     def take(self, rows: Sequence[Row], texts: Texts) -> None:
         lines = [self._form.written(row, text) for row, text in zip(rows, texts, strict=True)]

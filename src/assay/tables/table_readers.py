@@ -45,7 +45,7 @@ def _opened(path: Path, name: str) -> Generator[IO[bytes]]:
 def json_file(path: Path, name: str, *, may_be_list: bool = True) -> Numbered:
     """One object a line, blank lines passed over; or a list of them."""
     with _opened(path, name) as file:
-        yield from (_either if may_be_list else _objects)(file, name)
+        yield from (_either if may_be_list else objects_in)(file, name)
 
 
 def standard_input(name: str) -> Numbered:
@@ -75,7 +75,8 @@ decoded = _decoder.decode
 """A text of JSON as a value. Raises ValueError for what is no JSON, of which `RepeatedFieldError` is one."""
 
 
-def _objects(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
+def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
+    """The object on each line; blank lines are passed over. `start` is the number of the first."""
     for number, line in zip(count(start), lines, strict=False):
         if number == 1:
             _refuse_utf_16(line, name)
@@ -118,7 +119,7 @@ def _either(file: IO[bytes], name: str) -> Numbered:
             # As many lines before it as there were, so that an error finds its line.
             yield from _listed(b"\n" * (number - 1) + line.removeprefix(_BOM) + file.read(), name)
         elif first:
-            yield from _objects(chain([line], file), name, start=number)
+            yield from objects_in(chain([line], file), name, start=number)
 
 
 def _listed(data: bytes, name: str) -> Numbered:
