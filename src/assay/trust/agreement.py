@@ -9,24 +9,25 @@ from typing import Literal, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
 from assay.errors import TrustError
+from assay.report import Lines, Score
 from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import DEFAULT_RESAMPLING, Record, Resampling
 from assay.trust.labels import (
+    ORDERS,
+    SAMPLE,
     Answer,
     Joined,
     Label,
     LabelledItem,
     Question,
-    has_votes,
+    ballots,
     join,
     pair_runs,
     pooled_choices,
     questions_of,
-    repeated_votes,
     same_questions,
-    swapped_votes,
 )
 
 Reference: TypeAlias = Literal["each", "majority"]
@@ -149,7 +150,7 @@ def agreement_of(
         ),
         raters=tuple(overall.rater(name, chosen) for name in sorted({rater for i in chosen for rater in i.people})),
         reference=reference,
-        members={name: overall.against_people(chosen, lambda item, n=name: item.members.get(n)) for name in members},
+        members={name: overall.measured(overall.pairs(chosen, lambda i, n=name: i.members.get(n))) for name in members},
         swap=repeats.swap(resampling) if repeats else None,
         retest=repeats.retest(resampling) if repeats else None,
         errors=dict(Counter(item.error for item in joined.items if item.error).most_common()),
@@ -173,8 +174,8 @@ class _Measuring:
         split = [said for said in people if self.reference == "majority" and consensus(said) is None]
         return CriterionAgreement(
             name,
-            judge=self.against_people(items, lambda item: item.judge),
-            people=self._measured(self._between_people(items), units),
+            judge=self.measured(self.pairs(items, lambda item: item.judge)),
+            people=self.measured(self._between_people(items), units),
             labelled=len(items),
             unanswered=sum(item.judge is None for item in items),
             ties=len(split),
@@ -183,13 +184,8 @@ class _Measuring:
     def rater(self, name: str, items: Sequence[LabelledItem]) -> RaterAgreement:
         own = [item for item in items if name in item.people]
         judge = (AnswerPair(item.example, item.people[name], item.judge) for item in own if item.judge is not None)
-        others = self._pairs(own, lambda item: item.people[name], without=name)
-        return RaterAgreement(name, len(own), self._measured(judge), self._measured(others))
-
-    def against_people(
-        self, items: Sequence[LabelledItem], answer_of: Callable[[LabelledItem], Answer | None]
-    ) -> Measures:
-        return self._measured(self._pairs(items, answer_of))
+        others = self.pairs(own, lambda item: item.people[name], without=name)
+        return RaterAgreement(name, len(own), self.measured(judge), self.measured(others))
 
     def _between_people(self, items: Sequence[LabelledItem]) -> Iterator[AnswerPair]:
         """One rater in the judge's place, against the others."""
@@ -199,9 +195,9 @@ class _Measuring:
                 yield from (AnswerPair(item.example, *two) for two in combinations(ordered, 2))
             else:
                 for rater in item.people:
-                    yield from self._pairs([item], lambda item, r=rater: item.people[r], without=rater)
+                    yield from self.pairs([item], lambda item, r=rater: item.people[r], without=rater)
 
-    def _pairs(
+    def pairs(
         self,
         items: Iterable[LabelledItem],
         answer_of: Callable[[LabelledItem], Answer | None],
@@ -217,7 +213,7 @@ class _Measuring:
             for theirs in people if self.reference == "each" else [] if agreed is None else [agreed]:
                 yield AnswerPair(item.example, theirs, answer)
 
-    def _measured(self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None) -> Measures:
+    def measured(self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None) -> Measures:
         # Against a majority the seats differ; of two raters either may take the judge's.
         symmetric = units is not None and self.reference == "each"
         return measure(
@@ -258,20 +254,24 @@ class Repeats:
 
     def add(self, row: Row) -> None:
         """Take in what the votes on a row's judged lines show."""
-        if not has_votes(row.report.lines):
+        lines = row.report.lines
+        # Found without making a line: most runs have no votes.
+        if isinstance(lines, Lines) and not any(isinstance(answer, Score) and answer.lines for answer in lines.answers):
             return
         for line in row.report.lines:
             question = self.questions.get(line.name)
             if question is None or line.requirement is None:
                 continue
-            for votes in swapped_votes(line):
-                first, second = (question.answered(vote) for vote in votes)
-                if first is None or second is None:
-                    self._unanswered["swap"] += (first is None) + (second is None)
-                else:
-                    self._swaps.setdefault(question.name, Counter())[row.example, first, second] += 1
-            for votes in repeated_votes(line):
-                self.add_answers(row.example, question.name, [question.answered(vote) for vote in votes])
+            for votes in ballots(line):
+                answers = [question.answered(vote) for vote in votes]
+                if {vote.name for vote in votes} == ORDERS:
+                    first, second = answers
+                    if first is None or second is None:
+                        self._unanswered["swap"] += answers.count(None)
+                    else:
+                        self._swaps.setdefault(question.name, Counter())[row.example, first, second] += 1
+                elif len(votes) > 1 and all(SAMPLE.fullmatch(vote.name) for vote in votes):
+                    self.add_answers(row.example, question.name, answers)
 
     def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None]) -> None:
         """Take in what one judge answered when it was asked the same again."""

@@ -97,25 +97,23 @@ class _Column:
         return all(each in ([0.0], [1.0]) for each in self.values.values())
 
 
-class _Columns:
+def _columns(run: Run, names: Iterable[str]) -> tuple[_Column, dict[str, _Column], dict[str, str]]:
     """The scores of a run, the values of the criteria with these names, and what each example asks, as a hash."""
-
-    def __init__(self, run: Run, names: Iterable[str]) -> None:
-        self.score = _Column()
-        self.criteria = {name: _Column() for name in names}
-        self.prompts: dict[str, str] = {}
-        for row in run.rows():
-            self.prompts.setdefault(row.example, hash_of(row.fields.get("prompt")))
-            if row.score is None:
-                self.score.unanswered += 1
-            else:
-                self.score.values[row.example].append(row.score)
-            values, errors = row.report.metrics, row.errors
-            for name, column in self.criteria.items():
-                if name in values:
-                    column.values[row.example].append(values[name])
-                elif name in errors or row.error is not None:
-                    column.unanswered += 1
+    score, criteria = _Column(), {name: _Column() for name in names}
+    prompts: dict[str, str] = {}
+    for row in run.rows():
+        prompts.setdefault(row.example, hash_of(row.fields.get("prompt")))
+        if row.score is None:
+            score.unanswered += 1
+        else:
+            score.values[row.example].append(row.score)
+        values, errors = row.report.metrics, row.errors
+        for name, column in criteria.items():
+            if name in values:
+                column.values[row.example].append(values[name])
+            elif name in errors or row.error is not None:
+                column.unanswered += 1
+    return score, criteria, prompts
 
 
 def compare(first: Run, second: Run, *, resampling: Resampling = DEFAULT_RESAMPLING) -> Comparison:
@@ -126,24 +124,32 @@ def compare(first: Run, second: Run, *, resampling: Resampling = DEFAULT_RESAMPL
         for run in (first, second)
     )
     same = {name: question for name, question in asked.items() if asked_second.get(name) == question}
-    one, other = _Columns(first, same), _Columns(second, same)
-    shared = [example for example in one.prompts if example in other.prompts]
-    paired = [example for example in shared if one.prompts[example] == other.prompts[example]]
+    (score, criteria, prompts), (other_score, others, other_prompts) = _columns(first, same), _columns(second, same)
+    shared = [example for example in prompts if example in other_prompts]
+    paired = [example for example in shared if prompts[example] == other_prompts[example]]
+    if not paired and shared:
+        raise TrustError(
+            f"all {len(shared)} examples that both runs have ask something else in the second: give rows an "
+            "`id` of their own, so that they can be told apart"
+        )
+    if not prompts or not other_prompts:
+        raise TrustError("one of the runs has no rows yet")
     if not paired:
-        raise TrustError(_nothing_shared(one, other, len(shared)))
-    differences = [
-        _difference(name, one.criteria[name], other.criteria[name], paired, resampling, len(same)) for name in same
-    ]
+        raise TrustError(
+            f"the runs have no example in common (the first has {next(iter(prompts))!r}, the second "
+            f"{next(iter(other_prompts))!r}): compare runs on the same data"
+        )
+    differences = [_difference(name, criteria[name], others[name], paired, resampling, len(same)) for name in same]
     tested = [difference for difference in differences if difference.p is not None]
     adjusted = dict(zip((each.name for each in tested), holm([each.p or 0.0 for each in tested]), strict=True))
     flips = _flips(first, second, same, set(paired))
     return Comparison(
-        score=_difference("score", one.score, other.score, paired, resampling),
+        score=_difference("score", score, other_score, paired, resampling),
         criteria=tuple(replace(each, p=adjusted.get(each.name)) for each in differences),
         flips=tuple(sorted(flips, key=lambda flip: -abs(flip.difference))),
         examples=len(paired),
-        only_first=len(one.prompts) - len(shared),
-        only_second=len(other.prompts) - len(shared),
+        only_first=len(prompts) - len(shared),
+        only_second=len(other_prompts) - len(shared),
         other_prompt=len(shared) - len(paired),
         other_wording=tuple(n for n in asked if n in asked_second and n not in same),
         other_rubric=(first.about.rubric and first.about.rubric.hash)
@@ -181,21 +187,6 @@ def _difference(
         worse=worse,
         minimum_detectable_effect=minimum_detectable_effect(gaps, tests=tests, level=how.level),
         unanswered=unanswered,
-    )
-
-
-def _nothing_shared(one: _Columns, other: _Columns, shared: int) -> str:
-    if shared:
-        return (
-            f"all {shared} examples that both runs have ask something else in the second: give rows an "
-            "`id` of their own, so that they can be told apart"
-        )
-    if not one.prompts or not other.prompts:
-        return "one of the runs has no rows yet"
-    here, there = next(iter(one.prompts)), next(iter(other.prompts))
-    return (
-        f"the runs have no example in common (the first has {here!r}, the second {there!r}): compare "
-        "runs on the same data"
     )
 
 

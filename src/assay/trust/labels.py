@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from assay.criterion import BINARY, NOT_APPLICABLE, hash_of
 from assay.errors import LabelError, RubricError, TrustError
-from assay.report import CriterionReport, Lines, Score
+from assay.report import CriterionReport
 from assay.runs import Run
 from assay.runs.metadata import CriterionAbout
 from assay.runs.row import Row
@@ -111,7 +111,14 @@ def questions_of(run: Run) -> dict[str, Question]:
     own = RowRubrics()
     for row in run.rows():
         if row.fields.get(COLUMN) is not None:
-            _add_own(found, own, row)
+            try:
+                criteria = own.of(row.fields)[0].criteria
+            except RubricError:
+                criteria = ()  # the row says so itself, on its one line
+            for new in map(_question, map(CriterionAbout.of, criteria)):
+                # The same name may come in several wordings.
+                known = found.get(new.name, new)
+                found[new.name] = replace(known, guidelines=known.guidelines | new.guidelines)
         unsure = {name for name, each in found.items() if not each.judged and each.choices}
         for line in row.report.lines if unsure else ():
             if line.name in unsure and line.value is not None and line.verdict is None:
@@ -144,60 +151,25 @@ def _question(criterion: CriterionAbout) -> Question:
     )
 
 
-def _add_own(found: dict[str, Question], own: RowRubrics, row: Row) -> None:
-    """Add what a row's own rubric asks; the same name may come in several wordings."""
-    try:
-        rubric, _ = own.of(row.fields)
-    except RubricError:
-        return  # the row says so itself, on its one line
-    for criterion in map(CriterionAbout.of, rubric.criteria):
-        new = _question(criterion)
-        known = found.setdefault(criterion.name, new)
-        if not new.guidelines <= known.guidelines:
-            both = known.guidelines | new.guidelines
-            found[criterion.name] = replace(known, guidelines=both)
-
-
 # `Samples` and `Swapped` keep every answer on the lines of the answer they make, under these names; so does
 # `Panel`, whose votes go by the names of its judges.
-_SAMPLE = re.compile(r"sample \d+")
-_ORDERS = {"usual order", "opposite order"}
-
-
-def has_votes(lines: Sequence[CriterionReport]) -> bool:
-    """Whether any answer is made of votes, found without making a line."""
-    if isinstance(lines, Lines):
-        return any(isinstance(answer, Score) and answer.lines for answer in lines.answers)
-    return any(line.lines for line in lines)
-
-
-def swapped_votes(line: CriterionReport) -> Iterator[tuple[CriterionReport, CriterionReport]]:
-    """Every two answers that differ in the order of what was shown alone."""
-    for votes in _ballots(line):
-        if {vote.name for vote in votes} == _ORDERS:
-            yield votes[0], votes[1]
-
-
-def repeated_votes(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
-    """The answers of one judge that was asked the same more than once."""
-    for votes in _ballots(line):
-        if len(votes) > 1 and all(_SAMPLE.fullmatch(vote.name) for vote in votes):
-            yield votes
+SAMPLE = re.compile(r"sample \d+")
+ORDERS = {"usual order", "opposite order"}
 
 
 def members(line: CriterionReport) -> Sequence[CriterionReport]:
     """The votes of a panel's judges; none when one judge answered alone."""
     names = [vote.name for vote in line.lines]
-    alone = all(_SAMPLE.fullmatch(name) or name in _ORDERS for name in names)
+    alone = all(SAMPLE.fullmatch(name) or name in ORDERS for name in names)
     return () if alone or line.requirement is None else line.lines
 
 
-def _ballots(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
+def ballots(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
     """The votes on a judged line, and the votes on each of those."""
     if line.lines:
         yield line.lines
         for vote in line.lines:
-            yield from _ballots(vote)
+            yield from ballots(vote)
 
 
 class TwoAnswers(NamedTuple):
