@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from assay.concurrency import FAILURES, is_stop, run_sync
 from assay.envs.dataset import Asking, Example, copied, examples_of, first_of, in_turn, messages_of
-from assay.envs.evaluate import Options, Settings, carry_out
+from assay.envs.evaluate import Options, carry_out, refuse_wrong
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Evaluation, Results
 from assay.errors import RubricError
@@ -255,15 +255,16 @@ class Environment(ABC):
     async def _carry_out(
         self, examples: Sequence[Example], data: Sequence[Example], client: Any, model: Any, options: Options
     ) -> Results:
-        settings = Settings.of(options)
-        sampling_args = {**self.sampling_args, **(settings.sampling_args or {})}
-        under_test = ModelUnderTest(client, model, sampling_args, at_once=settings.max_concurrent)
+        refuse_wrong(options)
+        sampling_args = {**self.sampling_args, **(options.get("sampling_args") or {})}
+        most = options.get("max_concurrent")
+        under_test = ModelUnderTest(client, model, sampling_args, at_once=None if most == -1 else most)
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()
         if not self._awaits_exit and self._hooks("teardown"):
             self._awaits_exit = True
             atexit.register(self.close)
-        return await carry_out(self, examples, under_test, settings, data=data)
+        return await carry_out(self, examples, under_test, options, data=data)
 
     # One rollout.
 

@@ -26,11 +26,21 @@ from assay.rubric import Rubric
 from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
 from assay.runs.metadata import RunAbout, judge_of
-from assay.runs.pipeline import Numbering, OnProgress, OnRow, Pending, Pipeline, Sink, Watch, opened_sink, reports_on
+from assay.runs.pipeline import (
+    Numbering,
+    OnProgress,
+    OnRow,
+    Pending,
+    Pipeline,
+    RowRubrics,
+    Sink,
+    Watch,
+    opened_sink,
+    reports_on,
+    unreadable_report,
+)
 from assay.runs.row import COLUMN, Key, Row
-from assay.runs.row_rubrics import RowRubrics, unreadable_report
 from assay.runs.spending import Spending
-from assay.runs.summary import Summary
 from assay.types import State
 from assay.wording import described, did_you_mean, short_repr
 
@@ -53,7 +63,7 @@ class Options(TypedDict, total=False):
     rollouts_per_example: int
     """How often each example is asked; the answers to one are scored as a group. 1."""
     max_concurrent: int | None
-    """Rollouts under way at once. Said, the endpoint is pressed that hard from the start."""
+    """Rollouts under way at once; as many as may be for None or -1. Said, the endpoint is pressed that hard from the start."""
     sampling_args: Mapping[str, Any] | None
     """`temperature`, `max_tokens`, `seed`, and whatever else the endpoint takes."""
     grader: Autograder | None
@@ -74,40 +84,20 @@ class Options(TypedDict, total=False):
     """Asked between rollouts. Once true, what is under way is finished, and no more begun."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The same, with everything filled in."""
-
-    rollouts_per_example: int = 1
-    max_concurrent: int | None = None
-    sampling_args: Mapping[str, Any] | None = None
-    grader: Autograder | None = None
-    state_columns: Sequence[str] = ()
-    run: str | os.PathLike[str] | None = None
-    judge_log: bool = False
-    resume: bool = False
-    on_row: OnRow | None = None
-    on_progress: OnProgress | None = None
-    stopping: Callable[[], bool] | None = None
-
-    @classmethod
-    def of(cls, options: Options) -> "Settings":
-        for name in options:
-            if name not in cls.__dataclass_fields__:
-                raise TypeError(f"there is no option {name!r}: {did_you_mean(name, cls.__dataclass_fields__)}")
-        return cls(**options)
-
-    def __post_init__(self) -> None:
-        if type(self.rollouts_per_example) is not int or self.rollouts_per_example < 1:
-            raise ValueError(f"rollouts_per_example is {self.rollouts_per_example!r}: give 1 or more")
-        if self.max_concurrent == -1:  # as elsewhere, for as many as may be
-            object.__setattr__(self, "max_concurrent", None)
-        if self.max_concurrent is not None and self.max_concurrent < 1:
-            raise ValueError(f"max_concurrent is {self.max_concurrent!r}: give 1 or more")
-        if self.resume and self.run is None:
-            raise ValueError("resume goes on with a run: name its folder with run=")
-        if isinstance(self.state_columns, str):
-            raise ValueError(f"state_columns is {self.state_columns!r}: give a list of names")
+def refuse_wrong(options: Options) -> None:
+    """Raise when an option is none, or has a value that it cannot have."""
+    for name in options:
+        if name not in Options.__annotations__:
+            raise TypeError(f"there is no option {name!r}: {did_you_mean(name, Options.__annotations__)}")
+    times, most = options.get("rollouts_per_example", 1), options.get("max_concurrent")
+    if type(times) is not int or times < 1:
+        raise ValueError(f"rollouts_per_example is {times!r}: give 1 or more")
+    if most is not None and most != -1 and most < 1:
+        raise ValueError(f"max_concurrent is {most!r}: give 1 or more")
+    if options.get("resume") and options.get("run") is None:
+        raise ValueError("resume goes on with a run: name its folder with run=")
+    if isinstance(options.get("state_columns"), str):
+        raise ValueError(f"state_columns is {options.get('state_columns')!r}: give a list of names")
 
 
 @dataclass(slots=True)
@@ -169,20 +159,20 @@ class Evaluator(Pipeline):
         environment: "Environment",
         rubric: Rubric | None,
         under_test: ModelUnderTest,
-        settings: Settings,
+        options: Options,
         sink: Sink,
     ) -> None:
         """Without a `rubric` only examples that bring their own are scored."""
-        limit = settings.max_concurrent or SIDE_BY_SIDE
-        super().__init__(sink, settings.grader, limit, judge_log=settings.judge_log)
-        self._limit = limit
+        self._limit = under_test.at_once or SIDE_BY_SIDE
+        super().__init__(sink, options.get("grader"), self._limit, judge_log=options.get("judge_log", False))
         self._environment = environment
         self._rubric = rubric
         self._rubrics = RowRubrics(rubric)
         plan = Traits() if rubric is None else Traits.of(rubric)
         self._by_group = plan.waits or bool(plan.compares)
         self._under_test = under_test
-        self._settings = settings
+        self._stopping = options.get("stopping")
+        self._columns = (*KEPT, *options.get("state_columns", ()))
         self._fits = False
         self._sampled: set[str] = set()
         """Examples with several rollouts."""
@@ -195,7 +185,7 @@ class Evaluator(Pipeline):
             # What is wrong with the rubric, as when it has no judge, is said before it costs.
             await self._rubric.score([], autograder=self._grader)
         self._sampled = {job.key[0] for job in jobs if len(job.group.jobs) > 1}
-        stopping = self._settings.stopping
+        stopping = self._stopping
 
         async def walk(places: Iterator[int]) -> None:
             for place in places:
@@ -291,13 +281,14 @@ class Evaluator(Pipeline):
         """Score what is over of some groups, and keep it: several of them only if none waits."""
         jobs: list[RolloutJob] = []
         unit: list[Pending] = []
-        columns = (*KEPT, *self._settings.state_columns)
         for group in groups:
             scorer = None if self._rubric is None and not self._waits(group) else self._rubrics
             for job in group.jobs:
                 if job.row is None and job.generated is not None:
                     scores = job.generated.error is None
-                    unit.append(Pending(job.generated, scorer if scores else None, state=job.state, columns=columns))
+                    unit.append(
+                        Pending(job.generated, scorer if scores else None, state=job.state, columns=self._columns)
+                    )
                     jobs.append(job)
             if self._compares(group):
                 # Those that were kept before are only compared with.
@@ -372,7 +363,7 @@ async def carry_out(
     environment: "Environment",
     examples: Sequence[Example],
     under_test: ModelUnderTest,
-    settings: Settings,
+    options: Options,
     *,
     data: Sequence[Example],
 ) -> Results:
@@ -383,7 +374,8 @@ async def carry_out(
     started = time.monotonic()
     rubric = environment.scoring
     about = RunAbout.of("evaluate")
-    if settings.run is not None:
+    times, folder, resume = options.get("rollouts_per_example", 1), options.get("run"), options.get("resume", False)
+    if folder is not None:
         # What the data set is known by: a hash of all that is in it.
         digest = blake2b(digest_size=16)
         for example in data:
@@ -391,19 +383,19 @@ async def carry_out(
         about = RunAbout.of(
             "evaluate",
             rubric=rubric,
-            judge=None if rubric is None else judge_of(rubric, settings.grader),
+            judge=None if rubric is None else judge_of(rubric, options.get("grader")),
             model=under_test.name,
             config={"environment": type(environment).__name__, "sampling_args": under_test.sampling_args},
-            options={"rollouts_per_example": settings.rollouts_per_example, "max_concurrent": settings.max_concurrent},
+            options={"rollouts_per_example": times, "max_concurrent": under_test.at_once},
             data={"rows": len(data), "fingerprint": digest.hexdigest()},
         )
-    jobs = jobs_of(examples, times=settings.rollouts_per_example)
+    jobs = jobs_of(examples, times=times)
     with budget() as ledger, logging_once():
-        watch = Watch(settings.on_progress, len(jobs), ledger)
-        with opened_sink(settings.run, about, resume=settings.resume, on_row=settings.on_row, watch=watch) as sink:
-            if settings.run is not None and not sink.is_fresh:
-                _restore(jobs, settings.run, sink)
-            evaluator = Evaluator(environment, rubric, under_test, settings, sink)
+        watch = Watch(options.get("on_progress"), len(jobs), ledger)
+        with opened_sink(folder, about, resume=resume, on_row=options.get("on_row"), watch=watch) as sink:
+            if folder is not None and not sink.is_fresh:
+                _restore(jobs, folder, sink)
+            evaluator = Evaluator(environment, rubric, under_test, options, sink)
             await evaluator.evaluate([job for job in jobs if job.row is None])
             done = [job for job in jobs if job.row is not None]
             summary = sink.finish(complete=len(done) == len(jobs))
@@ -412,12 +404,21 @@ async def carry_out(
         "model": under_test.name,
         "base_url": under_test.base_url,
         "num_examples": len({job.key[0] for job in jobs}),
-        "rollouts_per_example": settings.rollouts_per_example,
+        "rollouts_per_example": times,
         "sampling_args": under_test.sampling_args,
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "time_ms": 1000 * (time.monotonic() - started),
-        **_outcome(len(done), summary),
-        "path_to_save": None if settings.run is None else str(settings.run),
+        # What went wrong, and then the means over the rest.
+        "num_rollouts": len(done),
+        "num_errors": summary.failed,
+        "num_unscored": summary.unscored - summary.failed,
+        "errors": dict(summary.errors),
+        "avg_reward": summary.reward.mean,
+        "avg_metrics": {name: line.value.mean for name, line in summary.criteria.items()},
+        "avg_error": summary.failed / len(done) if done else 0.0,
+        "usage": {"input_tokens": summary.spent.prompt, "output_tokens": summary.spent.completion},
+        "cost": summary.spent.cost,
+        "path_to_save": None if folder is None else str(folder),
         "version_info": {"assay": __version__},
     }
     return Results(list(_outputs(done)), [job.state or State() for job in done], metadata, summary)
@@ -434,21 +435,6 @@ def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: S
             job.state = State(
                 input=fields, completion=completion, reward=report.raw_score, metrics=report.metrics, error=row.error
             )
-
-
-def _outcome(count: int, summary: Summary) -> dict[str, Any]:
-    """What went wrong, and then the means over the rest."""
-    return {
-        "num_rollouts": count,
-        "num_errors": summary.failed,
-        "num_unscored": summary.unscored - summary.failed,
-        "errors": dict(summary.errors),
-        "avg_reward": summary.reward.mean,
-        "avg_metrics": {name: line.value.mean for name, line in summary.criteria.items()},
-        "avg_error": summary.failed / count if count else 0.0,
-        "usage": {"input_tokens": summary.spent.prompt, "output_tokens": summary.spent.completion},
-        "cost": summary.spent.cost,
-    }
 
 
 def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:

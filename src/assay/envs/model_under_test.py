@@ -58,6 +58,7 @@ class ModelUnderTest:
         """`at_once` is how many calls will be under way together, where the caller has said so."""
         given = _checked(sampling_args or {})
         self.client = client
+        self.at_once = at_once
         self.sampling_args = given
         named = model if isinstance(model, str) else str(getattr(model, "id", model or client))
         self.name: str = redacted(named)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
+from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
@@ -70,27 +71,25 @@ class Results(Mapping[str, list[Any]]):
 
     def to_dataset(self) -> Any:
         """A Hugging Face data set, a row a rollout. `info` and other mappings are JSON text in it."""
-        return _package("datasets").Dataset.from_list(self._flat())
+        return self._table("datasets", "Dataset.from_list")
 
     def to_pandas(self) -> Any:
         """A pandas frame, a row a rollout."""
-        return _package("pandas").DataFrame(self._flat())
+        return self._table("pandas", "DataFrame")
 
-    def _flat(self) -> list[dict[str, Any]]:
+    def _table(self, package: str, make: str) -> Any:
+        try:
+            made = attrgetter(make)(import_module(package))
+        except ImportError:
+            why = f"results as {package} need the package {package!r}, which is not installed: pip install {package}"
+            raise ImportError(why) from None
+
         # A mapping has other fields in every row, which a table does not: there it is a text.
         def cell(value: Any) -> Any:
             return json.dumps(value, default=str) if isinstance(value, Mapping) else value
 
         names = [name for name in self.columns if name != "state"]
-        return [{name: cell(output.get(name)) for name in names} for output in self.outputs]
-
-
-def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        why = f"results as {name} need the package {name!r}, which is not installed: pip install {name}"
-        raise ImportError(why) from None
+        return made([{name: cell(output.get(name)) for name in names} for output in self.outputs])
 
 
 class Evaluation(Results, Coroutine[Any, Any, Results]):

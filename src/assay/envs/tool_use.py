@@ -35,17 +35,7 @@ class Described(NamedTuple):
 
 
 def described_by(docstring: str | None) -> Described:
-    """What a docstring says.
-
-    >>> described_by('''Add two numbers.
-    ...
-    ...     Args:
-    ...         a: The first,
-    ...             or the left one.
-    ...         b (int): The second.
-    ... ''')
-    Described(purpose='Add two numbers.', arguments={'a': 'The first, or the left one.', 'b': 'The second.'})
-    """
+    """What a docstring says."""
     text = inspect.cleandoc(docstring or "").strip()
     if "\n" not in text:
         return Described(text, {})
@@ -93,10 +83,14 @@ class CallableTool:
         inner = _unwrapped(function)
         call = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(call)
-        self._model, self._state = _read(function, self.name)
+        self._model, self._state, schema = _read(function, self.name)
         own = None if inspect.isroutine(inner) else getattr(inner, "description", None)
         described = described_by(own or inspect.getdoc(inner))
-        schema = _schema(self._model, described.arguments, self.name)
+        properties: dict[str, Any] = schema.pop("properties", {})
+        for argument in properties.keys() & described.arguments.keys():
+            if said := described.arguments[argument]:
+                properties[argument].setdefault("description", said)
+        schema = {"type": "object", "properties": properties, **schema}
         self.declared = Tool(self.name, described.purpose, json.dumps(schema))
 
     def arguments(self, given: str, state: State) -> dict[str, Any]:
@@ -113,8 +107,7 @@ class CallableTool:
         try:
             read = self._model.model_validate(found)
         except ValidationError as error:
-            names = list(self._model.model_fields)
-            raise ArgumentsError(_complaint(error, names)) from None
+            raise ArgumentsError(_complaint(error, list(self._model.model_fields))) from None
         values = {info.alias or field: getattr(read, field) for field, info in self._model.model_fields.items()}
         values |= read.__pydantic_extra__ or {}
         return values | dict.fromkeys(self._state, state)
@@ -137,8 +130,8 @@ def name_of(function: Any) -> str:
     return name
 
 
-def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tuple[str, ...]]:
-    """A record of what a function takes by name, and the parameters that take the state."""
+def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tuple[str, ...], dict[str, Any]]:
+    """A record of what a function takes by name, the parameters that take the state, and the schema of the record."""
     inner = _unwrapped(function)
     annotated = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
     try:
@@ -169,23 +162,11 @@ def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tup
             fields[f"argument_{parameter.name}"] = (kind, Field(default, alias=parameter.name))
     config = ConfigDict(extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False)
     try:
-        return create_model(name, __config__=config, **fields), tuple(state)
+        model = create_model(name, __config__=config, **fields)
+        return model, tuple(state), _untitled(model.model_json_schema(by_alias=True))
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         first = str(error).splitlines()[0]
         raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
-
-
-def _schema(model: type[BaseModel], words: Mapping[str, str], name: str) -> dict[str, Any]:
-    try:
-        schema = model.model_json_schema(by_alias=True)
-    except PydanticUserError as error:
-        first = str(error).splitlines()[0]
-        raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
-    untitled = _untitled(schema)
-    for argument, said in words.items():
-        if argument in untitled.get("properties", {}) and said:
-            untitled["properties"][argument].setdefault("description", said)
-    return {"type": "object", "properties": untitled.pop("properties", {}), **untitled}
 
 
 def _untitled(schema: Any) -> Any:

@@ -15,7 +15,7 @@ from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
 from assay.messages import completion_text
 from assay.redaction import logger_of
 from assay.rubric import Rubric
-from assay.runs.row_rubrics import RowRubrics
+from assay.runs.pipeline import RowRubrics
 
 logger = logger_of("assay")
 

@@ -49,10 +49,10 @@ class Folder:
     def make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise RunRefused(f"{self.path} is a file, and a run is a folder: name another") from None
         except OSError as error:
-            raise RunRefused(f"{self.path} cannot be made ({error.strerror}): name another") from None
+            is_file = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "is a file, and a run is a folder" if is_file else f"cannot be made ({error.strerror})"
+            raise RunRefused(f"{self.path} {why}: name another") from None
 
     def read_run(self) -> dict[str, Any]:
         """What run.json holds. Raises `RunError` when that is no run."""
@@ -103,8 +103,7 @@ _UNSUPPORTED = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.E
 class Lock:
     """Held while it is open. The system lets go of it when the process ends, however it ends.
 
-    Where the file system has no such locks, the id in the file counts: a process that is gone holds
-    nothing.
+    Where the file system has no such locks, the id in the file counts: a process that is gone holds nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -195,10 +194,8 @@ def is_held(path: Path) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

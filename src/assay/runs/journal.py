@@ -109,14 +109,14 @@ class Journal:
         self._spending = SpendingLog(self._folder.spending, ledger)
 
     def write(self, row: Row) -> None:
-        """Append one row. On return it survives a kill; a row that failed may be written again later.
-
-        Raises `RunError` when the disk is full; what was written before is safe.
-        """
+        """Append one row, as `write_all` does."""
         self.write_all([row])
 
     def write_all(self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None) -> None:
-        """Append some rows at once. Give their `holdable` fields when those were made before."""
+        """Append some rows; on return they survive a kill. One that failed may be written again later.
+
+        Give their `holdable` fields when those were made before. Raises `RunError` when the disk is full.
+        """
         texts = [holdable(row.fields) for row in rows] if fields is None else fields
         data = b"".join([self._form.written(row, text) for row, text in zip(rows, texts, strict=True)])
         left = memoryview(data)
@@ -246,11 +246,7 @@ class Run:
         return self.row_at(self._places[str(example), sample][0])
 
     def placed_rows(self, start: int = 0) -> Iterator[tuple[int, int, Row]]:
-        """Rows from a byte on, each between the bytes where it begins and ends; with those done again.
-
-        For an index of the rows: `row_at` finds a row again, and the end of the last is where to
-        go on.
-        """
+        """Rows from a byte on, each between the bytes where it begins and ends; with those done again."""
         for where, place, line in numbered_lines(self._file, whole_lines(self._file), start=start):
             yield place, place + len(line), self._form.read(line, where)
 
@@ -355,11 +351,8 @@ class Run:
         last, seen = -1, Seen()
         for where, _, line in numbered_lines(self._file, end):
             key, number, _ = opening_of(line, where)
-            if number is None:
-                if not seen.add(f"{key[1]} {key[0]}"):
-                    return False
-            elif number <= last:
+            is_next = seen.add(f"{key[1]} {key[0]}") if number is None else number > last
+            if not is_next:
                 return False
-            else:
-                last = number
+            last = last if number is None else number
         return True

@@ -138,19 +138,12 @@ class RubricAbout:
             return
         was = {criterion.name: criterion.hash for criterion in self.criteria}
         now = {criterion.name: criterion.hash for criterion in other.criteria}
-        changes = {
-            "is gone": was.keys() - now.keys(),
-            "is new": now.keys() - was.keys(),
-            "says something else": {n for n in was.keys() & now.keys() if was[n] != now[n]},
-        }
-        told = [f"{name!r} {what}" for what, names in changes.items() for name in sorted(names)]
+        told = [f"{name!r} is gone" for name in sorted(was.keys() - now.keys())]
+        told += [f"{name!r} is new" for name in sorted(now.keys() - was.keys())]
+        told += [f"{name!r} says something else" for name in sorted(was.keys() & now.keys()) if was[name] != now[name]]
         more = f", and {len(told) - 3} more" if len(told) > 3 else ""
         why = ", ".join(told[:3]) or "its name, order or aggregation changed"
         yield f"the rubric is another ({why}{more})"
-
-
-def _empty_dict() -> dict[str, Any]:
-    return {}
 
 
 @dataclass(frozen=True)
@@ -167,10 +160,10 @@ class RunAbout:
     """`score`, `evaluate` or `rescore`."""
     created: str = ""
     """When, in UTC, as `2026-01-31T09:30:00Z`."""
-    versions: Mapping[str, str] = field(default_factory=_empty_dict)
-    config: Mapping[str, Any] = field(default_factory=_empty_dict)
+    versions: Mapping[str, str] = field(default_factory=dict[str, Any])
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings that decide the results: with another value it is another run."""
-    options: Mapping[str, Any] = field(default_factory=_empty_dict)
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How it was run, such as how much at once and for how much money; may change on resuming."""
     rubric: RubricAbout | None = None
     """None when every row brings its own."""
@@ -180,7 +173,7 @@ class RunAbout:
     """Who answers what a model is asked; None when code answers everything."""
     resolved: tuple[str, ...] = ()
     """The ids that endpoints gave the models that answered; more than one for a name if it was moved."""
-    data: Mapping[str, Any] = field(default_factory=_empty_dict)
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Where the rows came from, and what they are known by."""
     resumed: int = 0
     """How often the run was gone on with."""

@@ -2,29 +2,34 @@
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, TypeAlias, cast
 
+from assay.concurrency import side_by_side
+from assay.criterion import hash_of
 from assay.engine import Traits, logging_once
-from assay.errors import AssayError
+from assay.errors import AssayError, RubricError
 from assay.graders.autograder import Autograder
 from assay.models.budgets import Ledger, budget, rollout_spending
 from assay.models.model import judge_log as logging_judges
-from assay.report import EvaluationReport
-from assay.rollout import Batch
-from assay.rubric import BaseRubric
+from assay.report import CriterionReport, EvaluationReport, aggregate
+from assay.rollout import Batch, Rollout
+from assay.rubric import BaseRubric, Rubric
 from assay.runs.folder import RunRefused
 from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
-from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen, short_log
-from assay.runs.row_rubrics import RowRubrics, unreadable
+from assay.runs.row import COLUMN, LARGEST_SAMPLE, Key, Row, Seen, own_rubric, short_log
 from assay.runs.spending import Spending
 from assay.runs.summary import Summary, Tally
-from assay.wording import short_repr
+from assay.wording import described, short_repr
+
+MOST_KEPT = 1000
+"""Rubrics that are kept ready; what is asked for again later is made again."""
 
 EVERY_SECONDS = 0.2
 """How often progress is told at most."""
@@ -93,20 +98,10 @@ class Watch:
         eta = None
         if self._total is not None and self.fresh:
             eta = max(0, self._total - done) * seconds / self.fresh
-        return Progress(
-            done=done,
-            total=self._total,
-            kept=self.kept,
-            errors=self.errors,
-            unscored=self.unscored,
-            hits=ledger.hits,
-            calls=ledger.calls,
-            tokens=ledger.usage.prompt + ledger.usage.completion,
-            cost=ledger.cost,
-            unpriced=ledger.unpriced,
-            seconds=seconds,
-            eta=eta,
-        )
+        tokens = ledger.usage.prompt + ledger.usage.completion
+        asked = {"hits": ledger.hits, "calls": ledger.calls, "tokens": tokens, "unpriced": ledger.unpriced}
+        counts = (done, self._total, self.kept, self.errors, self.unscored)
+        return Progress(*counts, **asked, cost=ledger.cost, seconds=seconds, eta=eta)
 
     def tell(self, *, at_once: bool = False) -> None:
         """Tell, if it is time."""
@@ -210,10 +205,10 @@ class Sink:
         if self._journal is not None:
             self._journal.write_all(rows, texts)
         watch = self._watch
+        watch.fresh += len(rows)
         for row in rows:
             if self._journal is None:
                 self._tally.add(row)
-            watch.fresh += 1
             if row.errors:
                 watch.errors += 1
             if not row.scored:
@@ -242,6 +237,110 @@ def opened_sink(
     with Journal.open(folder, about, resume=resume) as journal:
         journal.count_spending(watch.ledger)
         yield Sink(journal, on_row, watch)
+
+
+class RowRubrics:
+    """A rubric for each row: the one in its column `rubric`, else the one that is for all.
+
+    The column holds a list of criteria or a mapping with one, or the JSON of either. It has a `score`,
+    so it goes wherever a rubric does.
+
+    >>> import asyncio
+    >>> rows = [
+    ...     {"completion": "Paris", "rubric": [{"check": {"contains": "Paris"}}]},
+    ...     {"completion": "Paris", "rubric": [{"check": {"contains": "Rome"}}]},
+    ... ]
+    >>> [report.score for report in asyncio.run(RowRubrics().score(rows))]
+    [1.0, 0.0]
+    """
+
+    def __init__(self, rubric: Any = None, *, autograder: Autograder | None = None) -> None:
+        """`rubric` scores the rows that have none of their own; without it such rows are errors."""
+        self.rubric = rubric
+        self.autograder = autograder
+        self._plan = Traits() if rubric is None else Traits.of(rubric)
+        self._ready: OrderedDict[str, tuple[Rubric, Traits]] = OrderedDict()
+
+    @property
+    def criteria(self) -> Sequence[Any]:
+        """Those of the rubric that is for all rows."""
+        return getattr(self.rubric, "criteria", ())
+
+    def of(self, row: Mapping[str, Any]) -> tuple[Any, Traits]:
+        """The rubric of a row, and its plan. Raises `RubricError` when it can have none."""
+        own = own_rubric(row)
+        if own is None:
+            if self.rubric is None:
+                raise RubricError(f"it has no {COLUMN!r} of its own, and no rubric is for all rows")
+            return self.rubric, self._plan
+        if hasattr(own, "tolist"):  # a column of lists comes from Parquet and pandas as an array
+            own = own.tolist()
+        try:
+            data = _without_gaps(own)
+            key = own if isinstance(own, str) else hash_of(data)
+        except (TypeError, ValueError) as error:
+            raise RubricError(f"its column {COLUMN!r} holds what no rubric file can: {error}") from None
+        if key not in self._ready:
+            rubric = _read(data)
+            self._ready[key] = (rubric, Traits.of(rubric))
+            if len(self._ready) > MOST_KEPT:
+                self._ready.popitem(last=False)
+        self._ready.move_to_end(key)
+        return self._ready[key]
+
+    async def score(self, rollouts: Sequence[Any], *, autograder: Autograder | None = None) -> list[EvaluationReport]:
+        """One report a rollout, in order. A rubric that cannot be read is an error of its row."""
+        grader = autograder or self.autograder
+        reports: dict[int, EvaluationReport] = {}
+        together: dict[int, tuple[Any, list[int]]] = {}
+        for place, rollout in enumerate(rollouts):
+            try:
+                rubric, _ = self.of(rollout.columns if isinstance(rollout, Rollout) else rollout)
+            except AssayError as error:
+                reports[place] = unreadable_report(error, f"row {place}")
+            else:
+                together.setdefault(id(rubric), (rubric, []))[1].append(place)
+
+        async def scored(part: tuple[Any, list[int]]) -> None:
+            rubric, places = part
+            options = {} if grader is None else {"autograder": grader}
+            found = await rubric.score([rollouts[place] for place in places], **options)
+            reports.update(zip(places, found, strict=True))
+
+        if together:
+            await side_by_side(scored, list(together.values()))
+        return [reports[place] for place in range(len(rollouts))]
+
+
+def unreadable(error: AssayError, where: str) -> str:
+    """What is said of a row whose rubric cannot be read."""
+    kind, _, message = described(error).partition(": ")
+    return f"{kind}: the rubric of {where}: {message}"
+
+
+def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
+    """The report on a row whose rubric cannot be read: one line, without an answer."""
+    return aggregate([CriterionReport(name=COLUMN, error=unreadable(error, where))])
+
+
+def _without_gaps(data: object) -> object:
+    """The data without empty fields: a table gives every entry the keys of all of them."""
+    if isinstance(data, Mapping):
+        items = cast("Mapping[str, object]", data).items()
+        return {key: _without_gaps(value) for key, value in items if value is not None}
+    if isinstance(data, list):
+        return [_without_gaps(value) for value in cast("list[object]", data)]
+    return data
+
+
+def _read(data: object) -> Rubric:
+    if isinstance(data, Mapping | list):
+        return Rubric.from_dict(cast("object", data))
+    if isinstance(data, str) and data.lstrip().startswith(("[", "{")):
+        return Rubric.from_json(data)
+    raise RubricError(
+        f"its column {COLUMN!r} holds {short_repr(data)}: give a list of criteria, or name the column otherwise"
+    )
 
 
 _NO_TRAITS = Traits()
@@ -324,17 +423,13 @@ class Feed:
 
     def _refuse_apart(self, first: Pending) -> None:
         """Refuse rollouts of an example that do not stand together: they could not be compared."""
-        name, example, fields = first.plan.compares[0], first.row.example, first.row.fields
+        example, fields, why = first.row.example, first.row.fields, ""
         if fields.get("example_id") is None and fields.get("id") is None:
-            raise RunRefused(
-                f"criterion {name!r} compares the rollouts of an example, and row {example} does not "
-                "say which it belongs to: give every row an `example_id`"
-            )
-        if not self._seen.add(example):
-            raise RunRefused(
-                f"criterion {name!r} compares the rollouts of an example, and those of {example!r} do "
-                "not stand together: sort the rows by example"
-            )
+            why = f"row {example} does not say which it belongs to: give every row an `example_id`"
+        elif not self._seen.add(example):
+            why = f"those of {example!r} do not stand together: sort the rows by example"
+        if why:
+            raise RunRefused(f"criterion {first.plan.compares[0]!r} compares the rollouts of an example, and {why}")
 
 
 def undone(group: list[Pending]) -> Iterator[list[Pending]]:

@@ -27,6 +27,7 @@ from assay.runs.pipeline import (
     OnRow,
     Pending,
     Pipeline,
+    RowRubrics,
     Stopping,
     Watch,
     opened_sink,
@@ -34,7 +35,6 @@ from assay.runs.pipeline import (
     undone,
 )
 from assay.runs.row import COLUMN, Row
-from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary
 from assay.types import OnError

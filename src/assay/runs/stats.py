@@ -340,16 +340,17 @@ class Thresholds:
 
         `low` names the rollouts that are below the threshold for every rollout.
         """
+        missing = ""
         if not rollouts:
-            return Failure("there are no rollouts", is_missed=False)
-        if unscored:
-            have = "has" if unscored == 1 else "have"
-            return Failure(f"{unscored:,} of {_counted(rollouts)} {have} no score", is_missed=False)
-        if self.are_set and not complete:
-            return Failure("the run is not complete, and its thresholds are for all of it", is_missed=False)
-        if self.are_set and score.mean is None:
-            why = "nothing in the rubric counts, so there is no score to compare with a threshold"
-            return Failure(why, is_missed=False)
+            missing = "there are no rollouts"
+        elif unscored:
+            missing = f"{unscored:,} of {_counted(rollouts)} {'has' if unscored == 1 else 'have'} no score"
+        elif self.are_set and not complete:
+            missing = "the run is not complete, and its thresholds are for all of it"
+        elif self.are_set and score.mean is None:
+            missing = "nothing in the rubric counts, so there is no score to compare with a threshold"
+        if missing:
+            return Failure(missing, is_missed=False)
         missed = self._missed(score)
         if missed is None and low:
             names = f"{', '.join(low[:_NAMED])}{', …' if len(low) > _NAMED else ''}"
@@ -367,10 +368,8 @@ class Thresholds:
         if least is None:
             return None
         if score.low is None:
-            return (
-                f"{said} of one example, too few for an interval: it cannot be told whether the score is "
-                f"below {least:g}"
-            )
+            few = "of one example, too few for an interval"
+            return f"{said} {few}: it cannot be told whether the score is below {least:g}"
         if is_below(score.low, least):
             return f"{said}, and its 95 % interval begins at {score.low:.6g}, which is below {least:g}"
         return None
