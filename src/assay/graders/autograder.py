@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias, TypedDict, cast
 
 from assay.aggregation import Scale, stakes, sum_behind
-from assay.concurrency import FAILURES, is_stop
+from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import ToGrade, view_of
 from assay.graders.length import LengthPenalty, penalised
-from assay.graders.verdicts import finite, score_of, with_value
+from assay.graders.verdicts import failed_score, finite, score_of, with_value
 from assay.models.model import Model
 from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
 from assay.types import OnError
@@ -62,14 +62,14 @@ class Autograder(ABC):
     length_penalty: LengthPenalty | None = None
     judges_whole: bool = False
     """Whether it asks for one number for all criteria, and not for an answer to each."""
-    _own: ClassVar[frozenset[str]] = frozenset()
+    _own_steps: ClassVar[frozenset[str]] = frozenset()
     """Which steps the class has in place of the ones in this module; `formula` for one that adds up itself."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # Steps may be replaced in any class, a shipped grader's too; what a subclass wrote is used then.
         own = {step for step in ("judge", "aggregate", "grade") if getattr(cls, step).__module__ != __name__}
-        cls._own = frozenset(own | {"formula"} if own & {"aggregate", "grade"} else own)
+        cls._own_steps = frozenset(own | {"formula"} if own & {"aggregate", "grade"} else own)
 
     def __init__(self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None) -> None:
         """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
@@ -94,7 +94,7 @@ class Autograder(ABC):
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
         _, text = view_of(to_grade)
         results = await self.judge(text, rubric, query)
-        if "aggregate" in self._own:
+        if "aggregate" in self._own_steps:
             report = await self.aggregate(results, normalize=self.normalize)
         else:
             report = self.report_of(read_answers(results, rubric, self.scale), rubric)
@@ -108,10 +108,10 @@ class Autograder(ABC):
         With a formula of its own or a length penalty a grader answers with a report. `on_error` says whether one
         of several calls may fail alone. Whatever is raised from here fails every criterion.
         """
-        if "formula" in self._own:
+        if "formula" in self._own_steps:
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
         # A subclass with a `judge` of its own gets whole results only, or an exception.
-        ask = Autograder.ask if "judge" in self._own else type(self).ask
+        ask = Autograder.ask if "judge" in self._own_steps else type(self).ask
         answer = await ask(self, to_grade, criteria, query, on_error)
         if self.length_penalty is None:
             return answer
@@ -143,7 +143,7 @@ class Autograder(ABC):
     @property
     def gives_whole(self) -> bool:
         """Whether a rubric gets one number from it: it asks for one, or has a formula of its own."""
-        return self.judges_whole or "formula" in self._own
+        return self.judges_whole or "formula" in self._own_steps
 
     @property
     def scale(self) -> Scale | None:
@@ -248,9 +248,7 @@ async def scores_from(
         if isinstance(answer, EvaluationReport):
             raise JudgeError(f"{grader.title} gave one number for all criteria, and not one each")
     except FAILURES as error:
-        if on_error == "raise" or is_stop(error):
-            raise
-        return [Score.failed(error)] * len(criteria)
+        return [failed_score(error, on_error)] * len(criteria)
     return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
 
 

@@ -3,11 +3,12 @@
 from functools import cache
 from typing import Literal, TypeAlias, Unpack, get_args
 
-from assay.concurrency import FAILURES, is_stop
+from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, Composite, CompositeOptions, JudgeAnswer, as_whole
 from assay.graders.judge_input import degenerate, system_prompt
+from assay.graders.verdicts import failed_score
 from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
 from assay.types import OnError
@@ -59,9 +60,7 @@ class Guarded(Composite):
             else:  # of one number for the whole, the fault is what is missing to the full score
                 said = Score(1.0 - guard.score, guard.reason)
         except FAILURES as error:
-            if on_error == "raise" or is_stop(error):
-                raise
-            said = Score.failed(error)
+            said = failed_score(error, on_error)
         if said.value is None and not is_dry_run():
             raise JudgeError(f"the guard question has no answer: {said.error}")
         # A dry run answers nothing, and is to count the calls that follow.

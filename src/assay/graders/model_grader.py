@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, get_arg
 from pydantic import BaseModel
 
 from assay.aggregation import normalise, share_of
-from assay.concurrency import FAILURES, is_stop, walk_together
+from assay.concurrency import FAILURES, walk_together
 from assay.criterion import BINARY, Criterion, name_of
 from assay.errors import JudgeError
 from assay.graders import judge_input, verdicts
@@ -189,9 +189,7 @@ class _BatchGrader(ModelGrader[Generate]):
                     if on_error == "raise":
                         verdicts.refuse_errors(batch, found)
                 except FAILURES as error:
-                    if on_error == "raise" or is_stop(error):
-                        raise
-                    found = [Score.failed(error)] * len(batch)
+                    found = [verdicts.failed_score(error, on_error)] * len(batch)
                 for place, score in zip(places, found, strict=True):
                     scores[place] = score
 

@@ -6,7 +6,7 @@ from itertools import combinations, count
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, Unpack
 
 from assay.aggregation import weighted_sum
-from assay.concurrency import FAILURES, is_stop, side_by_side
+from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.autograder import (
@@ -18,7 +18,7 @@ from assay.graders.autograder import (
     as_whole,
     scores_from,
 )
-from assay.graders.verdicts import refuse_errors
+from assay.graders.verdicts import failed_score, refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
 from assay.wording import did_you_mean
@@ -119,9 +119,7 @@ class Panel(Composite):
             try:
                 answer = await grader.answer(to_grade, listed, query, on_error="raise")
             except FAILURES as error:
-                if is_stop(error):
-                    raise
-                return Score.failed(error)
+                return failed_score(error)
             report = grader.report_of(answer, listed)
             if report.score is None or not report.scored:
                 return Score.failed(JudgeError("it gave no number for the whole"))

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 
 from pydantic import BaseModel, Field, model_validator
 
+from assay.concurrency import is_stop
 from assay.criterion import BINARY, LARGEST, Criterion
 from assay.errors import JudgeError
 from assay.report import CriterionReport, Score
+from assay.types import OnError
 from assay.wording import short_repr
 
 _Reason = Annotated[str, Field(description="Why, in one to three sentences that point at the response.")]
@@ -227,6 +229,13 @@ def with_value(line: CriterionReport) -> CriterionReport:
         return line
     met = line.verdict == BINARY[-1]
     return line.model_copy(update={"value": float(met), "passed": met is (line.weight >= 0)})
+
+
+def failed_score(error: BaseException, on_error: OnError = "record") -> Score:
+    """The score where a judge failed, unless failures are raised or we are to stop."""
+    if on_error == "raise" or is_stop(error):
+        raise error
+    return Score.failed(error)
 
 
 def refuse_errors(criteria: Sequence[Criterion], scores: Sequence[Score]) -> None:

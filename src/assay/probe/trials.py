@@ -12,14 +12,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, cast
 
-from assay.concurrency import FAILURES, is_stop, side_by_side
+from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.autograder import scores_from
 from assay.graders.judge_input import JudgeInput, labels, system_prompt, view_of
 from assay.graders.model_grader import ModelGrader, reply_model
-from assay.graders.verdicts import read_verdict
+from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.golden_examples import Golden
 from assay.messages import question_text
 from assay.models import budget
@@ -324,9 +324,7 @@ class Bare(PerCriterionGrader):
             try:
                 reply = await self.reply(opened, question, reply_model(offered))
             except FAILURES as error:
-                if on_error == "raise" or is_stop(error):
-                    raise
-                return Score.failed(error)
+                return failed_score(error, on_error)
             return read_verdict(criterion, reply)
 
         return await side_by_side(one, criteria)
