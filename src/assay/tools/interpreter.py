@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
@@ -32,7 +32,6 @@ PATIENCE: Final = 5.0
 """Seconds that a warden that was told to stop may take."""
 SILENCE: Final = "(nothing was printed)"
 _HOUR: Final = 3600.0
-_LIMITS: Final = ("seconds", "memory", "file_size", "processes")
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
 )
@@ -188,7 +187,7 @@ class Program:
             "fences": FENCES,
             "report": report,
             "path": [entry for entry in sys.path if isinstance(entry, str)],  # pyright: ignore[reportUnnecessaryIsInstance]
-            **{name: getattr(self._limits, name) for name in _LIMITS},
+            **asdict(self._limits),
         }
         with os.fdopen(listening, "rb", buffering=0) as news:
             try:
