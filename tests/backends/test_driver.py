@@ -305,9 +305,9 @@ class TestMishaps:
             score_shards(given(Rubric([writes])), [table(1)], tmp_path / "run")
 
 
-def test_nobody_rehearses_with_workers(maker, table, tmp_path, here):
+def test_a_dry_run_has_no_workers(maker, table, tmp_path, here):
     """They would ask for real."""
-    with dry_run(), pytest.raises(RunError, match="workers do not rehearse"):
+    with dry_run(), pytest.raises(RunError, match="a dry run has no workers"):
         score_shards(maker, [table(3)], tmp_path / "run", backend=here())
 
 

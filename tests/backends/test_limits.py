@@ -1,4 +1,4 @@
-"""Limits and money are divided: what holds for one process holds for all workers together."""
+"""Limits and budgets are divided: what holds for one process holds for all workers together."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Many processes write what one writes, whoever is killed on the way."""
+"""Many processes write what one writes, whichever of them is killed on the way."""
 
 import os
 import signal

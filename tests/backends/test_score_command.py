@@ -95,7 +95,7 @@ def test_workers_judge_as_the_options_say(score, table):
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(score, table, monkeypatch, arguments, why):
-    """In a sentence, and as a mistake of whoever typed it."""
+    """In a sentence, and as a mistake in what was typed."""
     table(3)
     Path("rows.csv").write_text("completion\n1\n")
     Path("judged.json").write_text(json.dumps([{"requirement": "Is it so?"}]))

@@ -10,8 +10,8 @@ While it runs, its folder holds
 Once every shard is done the parts become one `rollouts.jsonl`, those that failed are listed in
 `failures.jsonl` too, and the folder is a run like any other. Parts with errors stay until the run is resumed.
 
-Workers do not talk to each other: what an endpoint bears is divided evenly among them at the start, and what may be
-spent is handed out with the shards.
+Workers do not talk to each other: what an endpoint bears is divided evenly among them at the start, and the
+budget is handed out with the shards.
 """
 
 import json
@@ -94,7 +94,7 @@ def score_shards(
     refuse_too_few(1 if max_concurrent is None else max_concurrent)
     ledger = Ledger.current()
     if ledger is not None and ledger.is_dry_run:
-        raise RunRefused("workers do not rehearse: let one process do it, with `score_rows`")
+        raise RunRefused("a dry run has no workers: let one process do it, with `score_rows`")
     if backend is None:
         from assay.backends.processes import Processes
 
@@ -145,14 +145,14 @@ class _Driver:
         """The tasks under way, by shard."""
         self._deaths: Counter[int] = Counter()
         """How many workers died of a shard."""
-        self._ledger = Ledger.current()
-        limited = [each for each in self._ledger.chain() if each.dollars is not None] if self._ledger else []
-        self._purse = min(limited, key=lambda each: each.left, default=None)
-        """The ledger around this run with the least money left; None where money is not limited."""
-        self._rollout = self._purse.rollout if self._purse else None
+        self._ledger = Ledger.current() or Ledger()
+        limited = (each for each in self._ledger.chain() if each.dollars is not None)
+        self._budget = min(limited, key=lambda each: each.left, default=None)
+        """The ledger around this run with the fewest dollars left; None where they are not limited."""
+        self._rollout = self._budget.rollout if self._budget else None
         """Dollars that a rollout is known to cost; None until one has been paid for."""
-        self._is_broke = False
-        """Whether the last worker that came back had too little money for its shard."""
+        self._is_short = False
+        """Whether the last worker that came back had too few dollars for its shard."""
         self._on_progress = on_progress
         self._finished = Progress(done=run.rows, total=sum(shard.rows for shard in shards), kept=run.rows)
         self._began = time.monotonic()
@@ -181,11 +181,11 @@ class _Driver:
         if not self._left or not self._free:
             return None
         dollars, rollout = None, None
-        if self._purse is not None:
-            dollars = max(0.0, self._purse.left - sum(task.dollars or 0.0 for task in self._given.values()))
+        if self._budget is not None:
+            dollars = max(0.0, self._budget.left - sum(task.dollars or 0.0 for task in self._given.values()))
             rollout = self._rollout
             shares = min(len(self._free), int(dollars // rollout)) if rollout else len(self._free)
-            if self._is_broke or not shares:
+            if self._is_short or not shares:
                 # What others do not need comes back with them; handed out in crumbs it would buy nothing.
                 if self._given:
                     return None
@@ -205,14 +205,13 @@ class _Driver:
             self._run.take(result)
             self._finished = self._summed([result.progress])
             self._rollout = max(self._rollout or 0.0, result.dearest) or None
-            self._is_broke = result.counts["errors"]["BudgetExceeded"] > 0
-            if self._ledger is not None:
-                count_in(self._ledger, result.counts)
+            self._is_short = result.counts["errors"]["BudgetExceeded"] > 0
+            count_in(self._ledger, result.counts)
             return ()
-        if self._ledger is not None:
-            spent = spent_by(Path(self._job.folder) / "parts" / f"{task.part}.spending")
-            counts = {"calls": spent.calls, "hits": spent.hits, "cost": spent.cost or 0.0, "unpriced": spent.unpriced}
-            count_in(self._ledger, counts | {"usage": Usage(prompt=spent.prompt, completion=spent.completion)})
+        # Its calls were answered and cost, though it has no part to show for them.
+        spent = spent_by(Path(self._job.folder) / "parts" / f"{task.part}.spending")
+        counts = {"calls": spent.calls, "hits": spent.hits, "cost": spent.cost or 0.0, "unpriced": spent.unpriced}
+        count_in(self._ledger, counts | {"usage": Usage(prompt=spent.prompt, completion=spent.completion)})
         if not result.died:
             return (result,)
         self._deaths[result.shard] += 1

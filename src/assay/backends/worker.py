@@ -14,7 +14,7 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from assay.backends.shards import Shard, ShardNumbering
 from assay.concurrency import run_sync
@@ -183,7 +183,7 @@ async def _score(job: Job, task: Task) -> ShardResult:
         rubric, grader = job.made()
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
         form = RowForm(RunAbout.from_dict(job.about).criteria)
-        with logging_once(), PartSink(rows, form, tally, watch) as sink:
+        with logging_once(), closing(PartSink(rows, form, tally, watch)) as sink:
             feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
             pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log)
             await pipeline.run(feed.units(), None)
@@ -286,7 +286,7 @@ class PartSink(Sink):
         self.rows = self._keep_good(tally)
         """How many are in the file."""
         self.is_fresh = not self.rows
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = path.open("ab")
 
     def _keep_good(self, tally: Tally) -> int:
         size = whole_lines(self._path)
@@ -305,14 +305,13 @@ class PartSink(Sink):
 
     def take(self, rows: Sequence[Row], texts: Texts) -> None:
         lines = [self._form.written(row, text) for row, text in zip(rows, texts, strict=True)]
-        left = memoryview(b"".join(lines))
         try:
-            while left:
-                left = left[os.write(self._file, left) :]
+            self._file.write(b"".join(lines))
+            self._file.flush()
         except OSError as error:
             raise RunError(f"{self._path} cannot be written ({error.strerror}): see to the disk, and resume") from None
         self.rows += len(rows)
-        self.dearest = max(self.dearest, *(row.spent.cost or 0.0 for row in rows))
+        self.dearest = max([self.dearest, *(row.spent.cost or 0.0 for row in rows)])
         before = self._watch.errors
         super().take(rows, texts)
         for row, line in zip(rows, lines, strict=True) if self._watch.errors > before else ():
@@ -322,11 +321,6 @@ class PartSink(Sink):
                 told = {name: data[name] for name in ("example", "sample", "errors")}
                 self.failures.append(json.dumps(told, separators=(",", ":")) + "\n")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            os.fsync(self._file)
-        finally:
-            os.close(self._file)
+    def close(self) -> None:
+        with self._file:
+            os.fsync(self._file.fileno())
