@@ -52,14 +52,14 @@ _WAIT: Final[Schema] = {"retry-after": {"schema": {"type": "integer"}, "descript
 def document(*, needs_key: bool) -> Schema:
     """The document of a server, of one that needs a key or of one that does not."""
 
-    def operation(name: str, summary: str, answers: Schema, *, is_secured: bool) -> Schema:
+    def operation(name: str, summary: str, answers: Schema, *, is_secured: bool, body: Schema | None = None) -> Schema:
         denied = (
             {"401": _refusal("The key is missing or wrong.")}
             if is_secured
             else {"403": _refusal("The server was asked under a name that is not its own.")}
         )
-        made = {"operationId": name, "summary": summary, "responses": answers | denied}
-        return made | ({"security": [{"key": []}]} if is_secured else {})
+        made: Schema = {"operationId": name, "summary": summary} | ({} if body is None else {"requestBody": body})
+        return made | {"responses": answers | denied} | ({"security": [{"key": []}]} if is_secured else {})
 
     types = [kind for protocol in PROTOCOLS for kind in (protocol.request, protocol.reply)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
@@ -70,9 +70,9 @@ def document(*, needs_key: bool) -> Schema:
         answers = {"200": _answer("The scores.", reply) | {"headers": _HASH}}
         for status, meaning in _REFUSALS.items():
             answers[status] = _refusal(meaning) | ({"headers": _WAIT} if status in ("429", "503") else {})
-        asked = operation(protocol.name, protocol.summary, answers, is_secured=needs_key)
         body = {"required": True, "content": {"application/json": {"schema": request}}}
-        paths[protocol.path] = {"post": asked | {"requestBody": body}}
+        asked = operation(protocol.name, protocol.summary, answers, is_secured=needs_key, body=body)
+        paths[protocol.path] = {"post": asked}
     for path, page in PAGES.items():
         answers = {status: _answer("An answer.", {}, page.media) for status in page.statuses}
         is_secured = needs_key and page.needs_key

@@ -7,6 +7,7 @@ another site can neither read this one, since the name it was asked under must b
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import webbrowser
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Final
 from assay.errors import AssayError, MissingExtraError
 from assay.runs.jsonable import as_utf_8
 from assay.viewer.page_export import KINDS, page_file
-from assay.viewer.viewed_runs import GLANCE, NotFoundError, ViewedRun, ViewedRuns, cache_folder
+from assay.viewer.viewed_runs import GLANCE, NotFoundError, ViewedRun, ViewedRuns
 
 try:
     import uvicorn
@@ -56,7 +57,10 @@ def serve_page(
         raise AssayError(f"port {port} cannot be had ({error.strerror}): give another") from None
     with listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
-        app = viewer_app(ViewedRuns(paths, cache_folder()))
+        # Indices are kept between two looks.
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "pages"
+        folder.mkdir(parents=True, exist_ok=True)
+        app = viewer_app(ViewedRuns(paths, folder))
         # The socket listens already, so a browser that opens the address now is served in a moment.
         told(address)
         if browser:

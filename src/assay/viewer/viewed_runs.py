@@ -196,11 +196,3 @@ class ViewedRuns:
             run.index.close()
         for lock in self._locks:
             lock.close()
-
-
-def cache_folder() -> Path:
-    """Where indices are kept between two looks: `$XDG_CACHE_HOME/assay/pages`, made if need be."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "assay" / "pages"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
