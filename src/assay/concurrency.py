@@ -18,7 +18,6 @@ AT_ONCE = 2
 GLANCE = 0.005
 """Seconds between two looks at whether there is room."""
 
-
 FAILURES: Final = BaseException
 """What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before
 making light of one."""

@@ -395,7 +395,12 @@ class Engine(BatchResult):
 
     async def answer(self, batch: Batch) -> "Engine":
         """Ask everything of every rollout of a batch."""
-        self._refuse_without_grader()
+        for place, criterion in enumerate(self._plan.criteria if self._grader is None else (), start=1):
+            if criterion.judged:
+                raise RubricError(
+                    f"criterion {place} ({criterion.requirement!r}) is judged by a model, and no "
+                    "grader was given: pass autograder="
+                )
         self._batch, self._unreadable = batch.readable(self._read)
         if self._unreadable and self._on_error == "raise":
             raise TypeError(next(iter(self._unreadable.values())).removeprefix("TypeError: "))
@@ -510,6 +515,11 @@ class Engine(BatchResult):
         guarded = bool(self._unreadable) or any(one.criterion.when for one in run)
         waits, failed = any(one.call is not None and one.call.is_async for one in run), False
 
+        def refuse_unsupplied() -> None:
+            for one in run:
+                if one.call is not None:
+                    one.call.refuse_unsupplied(batch, objects)
+
         async def check(places: Iterable[int]) -> None:
             nonlocal waits, failed
             for place in places:
@@ -521,7 +531,7 @@ class Engine(BatchResult):
                         value = ask(row, state)
                     except FAILURES as error:
                         if self._on_error == "raise":
-                            self._refuse_unsupplied(run)
+                            refuse_unsupplied()
                         failed, value = True, self._failed(error, waited=False)
                     if type(value) is float and -LARGEST <= value <= LARGEST:
                         answers[index] = value
@@ -538,12 +548,7 @@ class Engine(BatchResult):
         if done < size:
             await side_by_side(lambda place: check([place]), range(done, size))
         if failed:
-            self._refuse_unsupplied(run)
-
-    def _refuse_unsupplied(self, run: Sequence[PlannedCriterion]) -> None:
-        for one in run:
-            if one.call is not None:
-                one.call.refuse_unsupplied(self._batch, self._objects)
+            refuse_unsupplied()
 
     async def _settled(self, criterion: Criterion, value: Any) -> float | Score:
         """What a check returned as an answer, after it was waited for."""
@@ -630,14 +635,6 @@ class Engine(BatchResult):
                 if logged is not None:
                     logged.add(criterion.name)
 
-    def _refuse_without_grader(self) -> None:
-        for place, criterion in enumerate(self._plan.criteria if self._grader is None else (), start=1):
-            if criterion.judged:
-                raise RubricError(
-                    f"criterion {place} ({criterion.requirement!r}) is judged by a model, and no "
-                    "grader was given: pass autograder="
-                )
-
     # What came back.
 
     def __len__(self) -> int:
@@ -697,9 +694,7 @@ def coerce_answer(criterion: Criterion, value: Any) -> float | Score:
         return finite(criterion, value)
     if isinstance(value, str) and criterion.value_of(value) is not None:
         return verdict_score(criterion, value)
-    if isinstance(value, bool):
-        return value
-    number = number_of(value)
+    number = value if isinstance(value, bool) else number_of(value)
     if number is None:
         return Score.failed(f"ValueError: the check returned {short_repr(value)}, not a finite number")
     return number

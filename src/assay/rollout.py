@@ -275,8 +275,9 @@ class Call:
         pairs = list(zip(batch.rows, batch.states, strict=True))
         values: dict[str, Any] = {}
         if self.everything:
-            columns = {plural: Argument(plural, name, ABSENT, False) for plural, name in PLURALS.items()}
-            values = {plural: [_or_none(column.of(*pair)) for pair in pairs] for plural, column in columns.items()}
+            for plural, name in PLURALS.items():
+                found = [Argument(plural, name, ABSENT, False).of(*pair) for pair in pairs]
+                values[plural] = [None if value is ABSENT else value for value in found]
             values |= objects
         for argument in self.arguments:
             name = argument.name
@@ -311,10 +312,6 @@ class Call:
                     f"give it a default, add_class_object({name!r}, ...), or add a field {name!r} to every "
                     f"state (there: {', '.join(known)})"
                 )
-
-
-def _or_none(value: Any) -> Any:
-    return None if value is ABSENT else value
 
 
 def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:

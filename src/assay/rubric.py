@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 from assay.aggregation import Totals, advantages, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
@@ -31,6 +31,9 @@ from assay.types import Messages, OnError, RewardFunc
 from assay.wording import described, short_repr
 
 logger = logger_of("assay")
+
+States: TypeAlias = Sequence[MutableMapping[str, Any]]
+"""What environments hand over, one a rollout; scoring writes into them."""
 
 
 class BaseRubric(ABC):
@@ -91,11 +94,11 @@ class BaseRubric(ABC):
                 state.update(outputs)
 
     async def _ask_own(
-        self, states: Sequence[MutableMapping[str, Any]], autograder: Autograder | None, *, quietly: bool = False
+        self, states: States, autograder: Autograder | None, *, quietly: bool = False
     ) -> list[EvaluationReport]:
         """A report a state, from what a subclass's own method writes or returns."""
 
-        async def ask(some: Sequence[MutableMapping[str, Any]]) -> list[EvaluationReport]:
+        async def ask(some: States) -> list[EvaluationReport]:
             call = _Call(self, autograder, quietly)
             error: str | None = None
             returned: Any = None
@@ -125,7 +128,7 @@ class BaseRubric(ABC):
         return [report for [report] in each]
 
     async def reports_on_group(
-        self, states: Sequence[MutableMapping[str, Any]], autograder: Autograder | None = None
+        self, states: States, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
         """Score the states of one group as `score_group` does, with a report a state in any case: a
         subclass's own `score_group` may return none."""
@@ -217,14 +220,12 @@ class BaseRubric(ABC):
         self._refuse_alone()
         return (await self._score_states([state], in_group=False))[0]
 
-    async def score_group(
-        self, states: Sequence[MutableMapping[str, Any]], *, autograder: Autograder | None = None
-    ) -> Sequence[EvaluationReport]:
+    async def score_group(self, states: States, *, autograder: Autograder | None = None) -> Sequence[EvaluationReport]:
         """Score the states of one group; writes what `score_rollout` does, and `advantage`."""
         return await self._score_states(states, in_group=True, autograder=autograder)
 
     async def _score_states(
-        self, states: Sequence[MutableMapping[str, Any]], *, in_group: bool, autograder: Autograder | None = None
+        self, states: States, *, in_group: bool, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
         if not hasattr(states, "__len__") or isinstance(states, Mapping):
             raise TypeError(f"score_group takes a list of states, and this is {short_repr(states)}")
@@ -308,12 +309,7 @@ class BaseRubric(ABC):
 
 
 def _write_states(
-    states: Sequence[MutableMapping[str, Any]],
-    outcomes: Outcomes,
-    worth: Sequence[float | None] | None,
-    elapsed_ms: float,
-    *,
-    alone: bool = True,
+    states: States, outcomes: Outcomes, worth: Sequence[float | None] | None, elapsed_ms: float, *, alone: bool = True
 ) -> None:
     """The one place that writes into states: everything at once, from the total.
 
@@ -524,15 +520,12 @@ class Rubric(BaseRubric, Loadable):
     @property
     def traits(self) -> Traits:
         """Whether it waits, asks a model or compares, here or in a rubric inside."""
-        return Traits.joined([*self._parts(), self._own_traits()])
+        own = self.own_methods  # a subclass's own methods may wait, and one for a group compares
+        mine = Traits(waits=bool(own), compares=("score_group",) if "score_group" in own else ())
+        return Traits.joined([*self._parts(), mine])
 
     def _parts(self) -> list[Traits]:
         return [one.traits for one in self._plan.planned]
-
-    def _own_traits(self) -> Traits:
-        """What a subclass's own scoring methods mean: they may wait, and a group's compares."""
-        own = self.own_methods
-        return Traits(waits=bool(own), compares=("score_group",) if "score_group" in own else ())
 
     @property
     def own_methods(self) -> frozenset[str]:
@@ -543,8 +536,7 @@ class Rubric(BaseRubric, Loadable):
         """Add a check at the end, with this weight."""
         added = named_apart(self._criteria_of([func], [weight]), self._plan.names)
         _refuse_ring(self, [criterion.check for criterion in added])
-        criteria = (*self._plan.criteria, *added)
-        self._plan = Plan(criteria, self.aggregation, known=self._plan)
+        self._plan = Plan((*self._plan.criteria, *added), self.aggregation, known=self._plan)
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
         """Add a check that is reported and, with weight 0, never counted."""
@@ -667,27 +659,27 @@ class RubricGroup(Rubric):
         """The criteria of every child, in order; equal names are summed in metrics."""
         return tuple(criterion for child in self._children() for criterion in child.criteria)
 
+    def _first(self, what: str) -> Rubric:
+        logger.warning("the %s goes to the first rubric of the group only", what)
+        return self.rubrics[0]
+
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check to the first rubric of the group."""
-        self._warn_first("reward function")
-        self.rubrics[0].add_reward_func(func, weight)
+        self._first("reward function").add_reward_func(func, weight)
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
         """Add a metric to the first rubric of the group."""
-        self._warn_first("metric")
-        self.rubrics[0].add_metric(func, weight)
+        self._first("metric").add_metric(func, weight)
 
     def add_class_object(self, name: str, obj: Any) -> None:
         """Let the checks of the first rubric name `obj`."""
-        self._warn_first("class object")
-        self.rubrics[0].add_class_object(name, obj)
+        self._first("class object").add_class_object(name, obj)
 
     @classmethod
     def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
         """A group from a mapping with `rubrics`, a list in which each is a rubric or a group."""
         parts, given = group_parts(node)
-        inner = inner_options(options)
-        rubrics = [rubric_at(part, allow_code=allow_code, **inner) for part in parts]
+        rubrics = [rubric_at(part, allow_code=allow_code, **inner_options(options)) for part in parts]
         return cls(rubrics, **given | options)
 
     def to_dict(self) -> dict[str, Any]:
@@ -699,9 +691,6 @@ class RubricGroup(Rubric):
     def content_hash(self) -> str:
         """A SHA-256 of its name and its rubrics in order."""
         return group_hash(self.name, [child.content_hash for child in self._children()])
-
-    def _warn_first(self, what: str) -> None:
-        logger.warning("the %s goes to the first rubric of the group only", what)
 
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         results: list[BatchResult] = []
