@@ -5,11 +5,12 @@ import threading
 import time
 from bisect import insort
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 Outcome: TypeAlias = Literal["answered", "refused", "failed"]
 """What came of a call: an answer, a plea to be left alone (429, 503), or anything else."""
+OUTCOMES: tuple[Outcome, ...] = ("answered", "refused", "failed")
 
 START, MOST = 16, 256  # calls at once to begin with, and at most, where no limit is given
 SHORTEST_WINDOW, FEWEST_CALLS = 0.05, 8  # seconds and calls that the limiter looks back on at least
@@ -70,11 +71,8 @@ class _Window:
     """What happened at an endpoint since a moment."""
 
     start: float
-    answered: int = 0
-    refused: int = 0
-    failed: int = 0
-    answered_seconds: float = 0.0
-    refused_seconds: float = 0.0
+    calls: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    seconds: dict[Outcome, float] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0.0))
     held: float = 0.0  # seconds of all calls that were under way, also of those not over
     is_full: bool = False  # whether a call had to wait
 
@@ -147,17 +145,10 @@ class Limiter:
         """Free the place again and tell what came of it; None when it was not used."""
         with self._lock:
             self._count_held()
-            window = self._window
-            if outcome == "answered":
-                window.answered += 1
-                window.answered_seconds += seconds
-            elif outcome == "refused":
-                window.refused += 1
-                window.refused_seconds += seconds
-            elif outcome == "failed":
-                window.failed += 1
             if outcome is not None:
-                self._look_back(window)
+                self._window.calls[outcome] += 1
+                self._window.seconds[outcome] += seconds
+                self._look_back(self._window)
             self.active -= 1
             # More than one takes a place when the limit has grown.
             while self.active < int(self.limit) and self._queue.serve():
@@ -170,25 +161,25 @@ class Limiter:
 
     def _look_back(self, window: _Window) -> None:
         """Change the limit by what was seen in a window, once that is long enough, and begin another."""
-        calls, elapsed = window.answered + window.refused + window.failed, self._changed - window.start
-        if window.answered:
-            self._typical = window.answered_seconds / window.answered
+        answered, refused, wasted = window.calls["answered"], window.calls["refused"], window.seconds["refused"]
+        calls, elapsed = sum(window.calls.values()), self._changed - window.start
+        if answered:
+            self._typical = window.seconds["answered"] / answered
         if calls < FEWEST_CALLS or elapsed < max(SHORTEST_WINDOW, 2 * self._typical):
             return
         grows = window.is_full
-        if window.refused:
+        if refused:
             self._is_steep = False
             # A refusal comes at once and an answer does not, so those under way count too.
-            often = window.refused > REFUSED_CALLS * (calls + self.active)
-            if often or window.refused_seconds > REFUSED_TIME * window.held:
+            if refused > REFUSED_CALLS * (calls + self.active) or wasted > REFUSED_TIME * window.held:
                 # Some endpoints refuse at random, and fewer places would only make fewer answers there.
-                served = (window.held - window.refused_seconds) / elapsed
+                served = (window.held - wasted) / elapsed
                 self.limit = max(1.0, self.limit // 2, served // 1)
                 self._rest = REST
                 grows = False
         else:
             self._rest = max(0, self._rest - 1)
-            grows = grows and not self._rest and window.answered > 0
+            grows = grows and not self._rest and answered > 0
             if grows:
                 # Forgets slowly: an endpoint that was fast once must not be held to it for ever.
                 self._fastest = min(self._typical, self._fastest * 1.02)
