@@ -535,6 +535,8 @@ class Engine(BatchResult):
                         failed, value = True, self._failed(error, waited=False)
                     if type(value) is float and -LARGEST <= value <= LARGEST:
                         answers[index] = value
+                    elif type(value) is bool:  # as most checks return; all the rest may be waited for
+                        self._set(one, place, value)
                     else:
                         waits = waits or inspect.isawaitable(value)
                         self._set(one, place, await self._settled(one.criterion, value))

@@ -204,7 +204,7 @@ class RowForm:
             head["altered"] = list(dict.fromkeys((*row.altered, *altered)))
         try:
             line = as_text(head)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             line = as_text(head := to_jsonable(head))
         try:
             return f'{line[:-1]},"fields":{text}}}\n'.encode()

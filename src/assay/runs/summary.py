@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -295,7 +296,6 @@ class Tally:
 
     def add(self, row: Row) -> None:
         """Count one row."""
-        self._all.rollouts += 1
         if row.altered:
             self._altered += 1
         if row.spent is not NOTHING:
@@ -310,8 +310,13 @@ class Tally:
         name = row.task
         task = self._tasks.get(name)
         if task is None:
-            task = self._tasks[name] = _TaskTally()
-        task.rollouts += 1
+            # Most runs have one task, whose numbers are those of all rows; from the second on they are counted apart.
+            if len(self._tasks) == 1:
+                self._all = deepcopy(self._all)
+            task = self._tasks[name] = _TaskTally() if self._tasks else self._all
+        tallies = (task,) if task is self._all else (self._all, task)
+        for tally in tallies:
+            tally.rollouts += 1
         place = None
         if self._places is not None:
             place = self._places.setdefault(row.example, len(self._places))
@@ -321,11 +326,11 @@ class Tally:
             self._failed += 1
             return
         report = row.report
-        self._add_lines(report.report, place, own_rubric(row.fields) is not None)
+        self._add_lines(row, report.report, place)
         if not report.scored:
             return
-        self._all.add(report, place)
-        task.add(report, place)
+        for tally in tallies:
+            tally.add(report, place)
         if self._have_tags or not isinstance(report.report, Lines):
             for tag, score in report.tag_scores.items():
                 if score is not None:
@@ -335,14 +340,15 @@ class Tally:
                 self._unit = False
             self._passes.add(report.score >= self._threshold - 1e-9, place)
 
-    def _add_lines(self, lines: Sequence[CriterionReport] | None, place: int | None, is_own: bool) -> None:
+    def _add_lines(self, row: Row, lines: Sequence[CriterionReport] | None, place: int | None) -> None:
         if not isinstance(lines, Lines):
-            for name, line in zip(names_of(lines or (), is_own=is_own), lines or (), strict=True):
+            names = names_of(lines or (), is_own=own_rubric(row.fields) is not None)
+            for name, line in zip(names, lines or (), strict=True):
                 self._of(name, line.weight).add_line(line, place)
             return
         criteria = lines.criteria
         if criteria is not self._columns:
-            names = names_of(criteria, is_own=is_own)
+            names = names_of(criteria, is_own=own_rubric(row.fields) is not None)
             self._column_tallies = [self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)]
             self._columns = criteria
             self._have_tags = any(criterion.tags for criterion in criteria)
@@ -368,6 +374,8 @@ class Tally:
     def merge(self, other: "Tally") -> None:
         """Take in what another has counted, whose examples are all others than ours."""
         self._elsewhere += other._examples
+        if len(self._tasks) == 1:
+            self._all = deepcopy(self._all)
         self._all.merge(other._all)
         self._failed += other._failed
         self._altered += other._altered
