@@ -96,6 +96,16 @@ class TestPreload:
             assert long.running()
             pool.close()
 
+    def test_modules_that_come_one_by_one_lose_no_task(self):
+        """A task that waits for its first worker is done, however often the modules for it change meanwhile."""
+        with Pool(max_workers=1) as pool:
+            task = pool.submit("math:sqrt", 4, timeout=60)
+            for module in ("wave", "colorsys", "calendar", "plistlib", "tabnanny", "zipapp"):
+                while pool.crew.template is None and not task.done():
+                    pass
+                pool.preload(module)
+            assert task.result().value == 2
+
     def test_what_is_preloaded_already_changes_nothing(self):
         """No new template."""
         with Pool(max_workers=1, preload=["wave"]) as pool:

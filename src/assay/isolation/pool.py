@@ -297,8 +297,8 @@ class _Crew:
 
     def start_worker(self, thread: "_WorkerThread") -> WorkerProcess:
         """Give a thread a worker that is there. Raises `_LostError`."""
-        why = ""
-        for _ in range(STARTS):
+        tries, why = 0, ""
+        while tries < STARTS:
             thread.refuse_to_go_on()
             try:
                 with self.lock:
@@ -326,12 +326,14 @@ class _Crew:
                 why = described(error)
             self.end_worker(thread)
             thread.refuse_to_go_on()
+            with self.lock:
+                is_current = self.template is template  # else it was given up for one with more modules
+                tries += is_current
+                if lost_template and is_current and not template.is_loaded and self.settings.preload:
+                    # Perhaps one of the modules ended it, or hangs: the next one has none of them.
+                    self.settings = self.settings._replace(preload=())
+                    logger.warning("workers are started without preloaded modules (%s)", why)
             if lost_template:
-                with self.lock:
-                    if self.template is template and not template.is_loaded and self.settings.preload:
-                        # Perhaps one of the modules ended it, or hangs: the next one has none of them.
-                        self.settings = self.settings._replace(preload=())
-                        logger.warning("workers are started without preloaded modules (%s)", why)
                 self.drop_template(template)
         raise _LostError(f"RuntimeError: no worker could be started ({why})")
 
