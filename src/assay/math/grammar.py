@@ -90,7 +90,6 @@ def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
 
 _MOST_DIGITS: Final = 3000
 _RECURRING: Final = re.compile(r"(\d*?)(\d+?)\2+\Z")
-_LOOKED_AT: Final = 60
 
 
 def literal(text: str) -> Number:
@@ -99,10 +98,8 @@ def literal(text: str) -> Number:
         raise UnreadableError(f"a number of {len(text)} digits is too long")
     mantissa, _, exponent = text.lower().replace(",", "").replace(" ", "").partition("e")
     whole, point, decimals = mantissa.partition(".")
-    if len(exponent) > 6:
-        raise UnreadableError(f"the number {text} is too long to write out")
-    power = int(exponent or 0) - len(decimals)
-    if abs(power) > _MOST_DIGITS:
+    power = int(exponent or 0) - len(decimals) if len(exponent) <= 6 else None
+    if power is None or abs(power) > _MOST_DIGITS:
         raise UnreadableError(f"the number {text} is too long to write out")
     digits = int((whole + decimals) or "0")
     value = fmpq(digits * 10**power) if power >= 0 else fmpq(digits, 10**-power)
@@ -120,7 +117,7 @@ def repeating(whole: str, decimals: str, period: str) -> fmpq:
 def recurring(text: str) -> Number:
     """A decimal with an ellipsis behind it, where its digits have begun to repeat."""
     whole, _, decimals = text.partition(".")
-    end = decimals[-_LOOKED_AT:]
+    end = decimals[-60:]
     match = _RECURRING.match(end)
     if match is None or len(end) - len(match[1]) < max(3, 2 * len(match[2])):
         raise UnreadableError(f"{text}… has no digits that repeat")
@@ -138,11 +135,8 @@ TOO_DEEP: Final = "it nests too deep"
 DEEPEST_TREE: Final = 2 * DEEPEST
 """Levels of a tree. `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens."""
 SET_OPERATIONS: Final = {
-    r"\cup": "union",
-    r"\cap": "intersection",
-    r"\setminus": "difference",
-    r"\backslash": "difference",
-}
+    r"\cup": "union", r"\cap": "intersection", r"\setminus": "difference", r"\backslash": "difference"
+}  # fmt: skip
 TIMES: Final = frozenset({"*", r"\cdot", r"\times", r"\ast"})
 DIVIDED: Final = frozenset({"/", r"\div"})
 SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
@@ -151,6 +145,7 @@ _ORDINALS: Final = tuple(
     node for ending in ORDINALS for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
+_NO_UNITS_IN_LETTERS: Final = ("mg", "ms", "gm", "mV", "mA", "in", "mi")
 _STOPS: Final = (
     {r"\}", r"\rfloor", r"\rceil", r"\rangle", r"\rvert", r"\mid", r"\\", r"\end", r"\rbrace", r"\%", r"\circ",
      r"\ldots", r"\dots", r"\cdots", r"\prime", r"\degree", r"\pmod", r"\bmod", r"\;"}
@@ -182,7 +177,9 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Nod
     """The tree of a text, and whether a looser reading would differ."""
     grammar = Grammar(tokens_of(text, grouped=grouped), loose=loose)
     try:
-        tree = grammar.whole()
+        tree = grammar.answer()
+        if grammar.token.kind != "end":
+            raise grammar.unexpected()
     except RecursionError:
         raise UnreadableError(TOO_DEEP) from None
     # What compares trees goes down level by level, so a tree of thousands must not get that far.
@@ -236,13 +233,6 @@ class Grammar:
         if token.kind == "end":
             return UnreadableError("it ends too early")
         return UnreadableError(f"{token.value!r} at {token.place} is not understood")
-
-    def whole(self) -> Node:
-        """The tree of the whole text."""
-        node = self.answer()
-        if self.token.kind != "end":
-            raise self.unexpected()
-        return node
 
     def answer(self) -> Node:
         """One statement, or several between commas, `and`, `or`."""
@@ -402,11 +392,11 @@ class Grammar:
 
     def raised(self, base: Node) -> Node:
         """The base under the exponent that comes next; `^\\circ` makes it degrees."""
-        if self.token.value == r"\circ":
-            self.advance()
-            return Quantity(base, self.degrees())
-        if self.token.value == "{" and self.peek(1).value in (r"\circ", r"\degree") and self.peek(2).value == "}":
-            self.position += 3
+        in_braces = (
+            self.token.value == "{" and self.peek(1).value in (r"\circ", r"\degree") and self.peek(2).value == "}"
+        )
+        if in_braces or self.token.value == r"\circ":
+            self.position += 3 if in_braces else 1
             return Quantity(base, self.degrees())
         if isinstance(base, Symbol) and self.takes_prime():
             return Symbol(f"{base.name}'")
@@ -463,7 +453,13 @@ class Grammar:
         if token.kind == "text":
             return token.value.strip().lower() not in NO_UNITS
         follows = self.before.kind in ("number", "text") or self.before.value in ("}", ")", "/")
-        return token.kind == "word" and follows and self.position > 0 and is_unit_here(token.value, self.peek(1))
+        if token.kind != "word" or not follows or self.position == 0:
+            return False
+        if token.value in ORDINALS:
+            return True
+        following = self.peek(1)
+        ends_value = following.kind in ("end", "text", "word") or following.value in _BEHIND_UNITS
+        return ends_value and is_unit(token.value) and token.value not in _NO_UNITS_IN_LETTERS
 
     def takes_prime(self) -> bool:
         r"""Whether `^\prime` or `^{\prime}` stands here; it is taken then."""
@@ -476,8 +472,8 @@ class Grammar:
 
     def degrees(self) -> str:
         """Of an angle, or of a temperature: `20^\\circ C`."""
-        scale = {"C": "C", "F": "F", "K": "K"}.get(self.token.value.strip())
-        if scale is None or self.peek(1).kind not in ("end", "sign"):
+        scale = self.token.value.strip()
+        if scale not in ("C", "F", "K") or self.peek(1).kind not in ("end", "sign"):
             return "degree"
         self.advance()
         return scale
@@ -595,17 +591,12 @@ class Grammar:
 
     def word(self, value: str) -> Node:
         """A run of letters: a constant, a function, a Greek letter, or letters side by side."""
-        if value in CONSTANTS:
-            return CONSTANTS[value]
         if value in ("sqrt", "cbrt"):
             index = Number(fmpq(2 if value == "sqrt" else 3))
             return Apply("root", (self.digit_or_group(), index))
-        if value in FUNCTIONS:
-            return self.function(FUNCTIONS[value])
-        if len(value) == 1:
-            return self.subscripted(letter(value))
-        if value in GREEK:
-            return self.subscripted(Symbol(value))
+        known = self.known(value)
+        if known is not None or len(value) == 1:
+            return known or self.subscripted(letter(value))
         if len(value) > 3:
             if self.token.value in ("=", ":"):
                 return Words(value.casefold())
@@ -614,6 +605,14 @@ class Grammar:
         # The rest is read again: in `xy^2` only y is squared.
         self.position -= 1
         return letter(self.split())
+
+    def known(self, name: str) -> Node | None:
+        """What a name in formulas stands for: a constant, a Greek letter, or a function with its arguments."""
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        if name in GREEK:
+            return self.subscripted(Symbol(name))
+        return self.function(FUNCTIONS[name]) if name in FUNCTIONS else None
 
     def words(self, value: str) -> Node:
         """What `\\text{…}` holds: a letter, or words."""
@@ -656,12 +655,9 @@ class Grammar:
 
     def command(self, value: str) -> Node:
         name = value[1:]
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        if name in GREEK:
-            return self.subscripted(Symbol(name))
-        if name in FUNCTIONS:
-            return self.function(FUNCTIONS[name])
+        known = self.known(name)
+        if known is not None:
+            return known
         if value in _FENCES:
             end, function = _FENCES[value]
             node = self.sum()
@@ -680,9 +676,8 @@ class Grammar:
         function = next((f for f in _BY_LENGTH if name.startswith(f)), None)
         if function is None:
             raise self.unexpected()
-        token = self.token
-        rest = name[len(function) :]
-        self.tokens[self.position] = MathToken("word", rest, token.place + len(function) + 1, False)
+        place = self.token.place + len(function) + 1
+        self.tokens[self.position] = MathToken("word", name[len(function) :], place, False)
         return self.function(FUNCTIONS[function])
 
     def fraction(self) -> Node:
@@ -715,9 +710,7 @@ class Grammar:
         self.in_bars = bars
         if not self.take(r"\rbrace"):
             self.expect(r"\}")
-        if isinstance(inside, Builder):
-            return inside
-        return Listing("set", _parts(inside))
+        return inside if isinstance(inside, Builder) else Listing("set", _parts(inside))
 
     def angles(self) -> Node:
         inside = self.answer()
@@ -818,9 +811,8 @@ class Grammar:
                 return factors[0] if len(factors) == 1 else Product(tuple(factors))
 
     def starts_function(self) -> bool:
-        token = self.token
-        name = token.value.lstrip("\\")
-        return token.kind in ("word", "command") and (name in FUNCTIONS or name == "operatorname")
+        name = self.token.value.lstrip("\\")
+        return self.token.kind in ("word", "command") and (name in FUNCTIONS or name == "operatorname")
 
 
 def _exact_part(sides: list[Node], operators: list[str]) -> Node:
@@ -846,15 +838,6 @@ def _scaled(node: Node, unit: str) -> Node:
         return Quantity(node, unit)
     value = Product((node, Number(fmpq(scale))))
     return Quantity(value, rest) if rest else value
-
-
-def is_unit_here(word: str, following: MathToken) -> bool:
-    """Whether letters behind a number are a unit, as they stand at the end of a value: `5 cm`, `3 min`."""
-    if word in ORDINALS:
-        return True
-    if not is_unit(word) or word in ("mg", "ms", "gm", "mV", "mA", "in", "mi"):
-        return False
-    return following.kind in ("end", "text", "word") or following.value in _BEHIND_UNITS
 
 
 def _is_proper(top: Node, bottom: Node) -> bool:

@@ -10,17 +10,13 @@ from assay.math.verdict import MathOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
-    """A literal, exact: `0.5` is one half, and `decimal` remembers how it was written."""
-
+class Number:  # a literal, exact: `0.5` is one half, and `decimal` remembers how it was written
     value: fmpq
     decimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
-    """A variable, with its subscript in its name."""
-
+class Symbol:  # a variable, with its subscript in its name
     name: str
 
 
@@ -52,17 +48,13 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
-    """A function by its name: `sin`, `log` (argument, base), `root` (radicand, index), `abs`, …"""
-
+class Apply:  # a function by its name: `sin`, `log` (argument, base), `root` (radicand, index), `abs`, …
     function: str
     arguments: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class PlusMinus:
-    """`±value`: both signs at once."""
-
+class PlusMinus:  # `±value`: both signs at once
     value: "Node"
     upper: bool = True  # false for `∓`, which takes the other sign
 
@@ -73,33 +65,25 @@ class Percent:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
-    """A value with a unit, spelled as in `units.UNITS`, or as written when not known there."""
-
+class Quantity:  # a value with a unit, spelled as in `units.UNITS`, or as written when not known there
     value: "Node"
     unit: str
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """Text that is no mathematics, folded to one case and single spaces."""
-
+class Words:  # text that is no mathematics, folded to one case and single spaces
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """Several answers: `bare` between commas, in round, square or angle brackets, or a `set`."""
-
+class Listing:  # several answers: `bare` between commas, in round, square or angle brackets, or a `set`
     kind: Literal["bare", "round", "square", "set", "ratio"]
     items: "tuple[Node, ...]"
     joined: Literal[",", "and", "or"] = ","
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """An interval."""
-
+class Range:  # an interval
     low: "Node"
     high: "Node"
     low_open: bool
@@ -114,39 +98,29 @@ class SetOperation:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedSet:
-    """`R`, `Z`, `N`, `Q`, `C` or `empty`."""
-
+class NamedSet:  # `R`, `Z`, `N`, `Q`, `C` or `empty`
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Builder:
-    """`{x : conditions}`."""
-
+class Builder:  # `{x : conditions}`
     variable: "Node"
     condition: "Node"
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
-    """A chain such as `1 < x <= 2`: one more side than operators."""
-
+class Relation:  # a chain such as `1 < x <= 2`: one more side than operators
     sides: "tuple[Node, ...]"
     operators: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """A matrix or vector by rows."""
-
+class Grid:  # a matrix or vector by rows
     rows: "tuple[tuple[Node, ...], ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Based:
-    """A numeral in another base, such as `1011_2`."""
-
+class Based:  # a numeral in another base, such as `1011_2`
     digits: str
     base: int
 

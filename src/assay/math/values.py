@@ -92,8 +92,9 @@ def _needs_whole(node: Node) -> bool:
 
 def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Equality:
     """Whether two numbers are the same, by the rules for decimals where one is written so."""
-    if _same_percentage(gold, answer) or _same_percentage(answer, gold):
-        return Equality(True, "equal as percentages")
+    for one, two in ((gold, answer), (answer, gold)):
+        if isinstance(one, Percent) and _is_whole(one.value) and one.value == two:  # `9%` and `9`
+            return Equality(True, "equal as percentages")
     one, two = rational_of(gold), rational_of(answer)
     is_decimal = _is_decimal(gold, answer)
     if one is not None and two is not None:
@@ -122,11 +123,6 @@ def _divides_by_zero(node: Node) -> bool:
     if isinstance(node, Quotient) and rational_of(node.bottom) == 0:
         return True
     return any(map(_divides_by_zero, children(node)))
-
-
-def _same_percentage(one: Node, two: Node) -> bool:
-    """Whether one is a whole number of percent and the other that number: `9%` and `9`."""
-    return isinstance(one, Percent) and _is_whole(one.value) and one.value == two
 
 
 def _is_whole(node: Node) -> bool:

@@ -79,10 +79,5 @@ def different(reason: str) -> Equality:
 
 def all_of(findings: list[Equality], *, as_what: str) -> Equality:
     """Equal when all are; different as soon as one is; else undecided."""
-    for finding in findings:
-        if finding.equal is False:
-            return finding
-    for finding in findings:
-        if finding.equal is None:
-            return finding
-    return Equality(True, f"equal as {as_what}")
+    undone = sorted((each for each in findings if not each.equal), key=lambda each: each.equal is None)
+    return undone[0] if undone else Equality(True, f"equal as {as_what}")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -55,7 +55,7 @@ def verify_many(
         done += 1
     if progress is not None:
         progress(len(findings))
-    return _filled(findings, found)
+    return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
 async def verify_async(
@@ -90,25 +90,17 @@ async def verify_many_async(
             resume = time.perf_counter() + _BREATH
 
     async def compared(question: Open) -> Outcome:
-        call = _call(question, rules)
-        return await _pool().run(*call, timeout=timeout, hard_timeout=HARD_TIMEOUT)
+        return await _pool().run(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)
 
     questions = _open(findings)
-    outcomes = await side_by_side(compared, questions, limit=at_once)
-    found = {
-        question: _remembered(question, rules, outcome, timeout)
-        for question, outcome in zip(questions, outcomes, strict=True)
-    }
-    return _filled(findings, found)
+    outcomes = zip(questions, await side_by_side(compared, questions, limit=at_once), strict=True)
+    found = {question: _remembered(question, rules, outcome, timeout) for question, outcome in outcomes}
+    return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
 def _open(findings: Sequence[MathVerdict | Open]) -> list[Open]:
     """What is left for the workers, each question once."""
     return list(dict.fromkeys(finding for finding in findings if isinstance(finding, Open)))
-
-
-def _filled(findings: Sequence[MathVerdict | Open], found: Mapping[Open, MathVerdict]) -> list[MathVerdict]:
-    return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
 # The first two tiers.
