@@ -241,7 +241,6 @@ class _Editor:
         return mended
 
     def edits(self, change: Change) -> list[tuple[int, int, str]]:
-        """What one change puts where."""
         if change.name and len(change.requirements) > 1:
             raise EditError(f"it asks two things, and the `when` of another asks for {change.name!r}: split it by hand")
         if self.node.document.format == "toml":

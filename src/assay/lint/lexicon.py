@@ -42,7 +42,6 @@ def words(names: str) -> frozenset[str]:
 
 @cache
 def pattern(name: str) -> re.Pattern[str]:
-    """The pattern of this name in `patterns.toml`."""
     return compiled(word_lists("patterns.toml")["patterns"][name])
 
 

@@ -59,7 +59,6 @@ def lint(rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_co
 
 
 def refuse_unknown(ignore: Collection[str]) -> None:
-    """Raise for an id that no rule has."""
     for rule in ignore:
         if rule not in RULES:
             raise RubricError(f"there is no rule {rule!r}: {did_you_mean(rule, RULES)}")

@@ -14,7 +14,6 @@ from assay.lint.lexicon import BLANK, RequirementText, compiled, pattern, text_o
 
 
 def hits_of_criterion(criterion: Criterion) -> Iterator[Hit]:
-    """What is wrong with a criterion by itself."""
     if criterion.requirement is not None:
         text = text_of(criterion.requirement)
         for rule in _RULES:

@@ -43,7 +43,6 @@ class RunColumns:
         return np.flatnonzero(np.isfinite(self.values[name]))
 
     def answered_examples(self, name: str) -> int:
-        """The examples on which a criterion has a value."""
         return len(np.unique(self.examples[self.answered(name)]))
 
 
@@ -214,7 +213,6 @@ def _rarer(values: Array) -> int:
 
 
 def rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
-    """Spearman's correlation."""
     if np.ptp(one) == 0 or np.ptp(two) == 0:
         return undefined("one of the two is always the same")
     first, second = _standard(mid_ranks(one)), _standard(mid_ranks(two))

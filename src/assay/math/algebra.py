@@ -72,7 +72,6 @@ class ParsedAnswer:
 
 
 def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
-    """The verdict on a pair, or what is left open."""
     one, two = read(gold), _found(answer)
     if two is None:
         return MathVerdict("answer_unparsable", "no answer was found in a text of words", "algebra")
@@ -199,7 +198,6 @@ def _as_words(text: str) -> Node | None:
 
 
 def is_mathematics(word: str) -> bool:
-    """Whether a word is a name in formulas."""
     return word in FUNCTIONS or word in GREEK or word in ("sqrt", "cbrt", "infty", "infinity")
 
 

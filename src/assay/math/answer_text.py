@@ -232,7 +232,6 @@ def without_markup(text: str) -> str:
 
 
 def depth_of(text: str) -> int:
-    """How deep brackets of any kind nest."""
     depth = deepest = 0
     for character in text:
         if character in "({[":

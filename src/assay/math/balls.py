@@ -33,7 +33,6 @@ def ball(node: Node, point: Point, precision: int) -> acb:
 
 
 def is_real(value: acb) -> bool:
-    """Whether the ball lies on the real line."""
     return value.imag == 0
 
 
@@ -102,7 +101,6 @@ def _bounded(exponent: acb, logarithm: arb) -> acb:
 
 
 def _integer(value: acb) -> int | None:
-    """The integer that an exact ball is."""
     if value.imag != 0:
         return None
     found = value.real.unique_fmpz()
@@ -309,7 +307,6 @@ def _power_size(node: Node, base: Size, exponent: fmpq, degrees: dict[Node, int]
 
 
 def _turns(node: Node) -> fmpq:
-    """The multiple of π that an angle is."""
     match node:
         case Constant("pi"):
             return fmpq(1)

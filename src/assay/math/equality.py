@@ -30,7 +30,6 @@ from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, u
 
 
 def compare(gold: Node, answer: Node, options: MathOptions) -> Equality:
-    """Whether two trees are the same answer."""
     if gold == answer:
         return SAME
     gold, answer = rewritten(gold, answer, options)

@@ -202,7 +202,6 @@ class Form:
         return not self.difference(one, two)
 
     def difference(self, one: Ratio, two: Ratio) -> Polynomial:
-        """The numerator of the difference, reduced."""
         if one.bottom == two.bottom:
             return self.reduced(plus(one.top, scaled(two.top, fmpq(-1))))
         left, right = times(one.top, two.bottom), times(two.top, one.bottom)
@@ -487,7 +486,6 @@ class Form:
     # Trees.
 
     def value(self, node: Node) -> Ratio:
-        """The expression as a ratio of polynomials over atoms."""
         match node:
             case Number(number):
                 return constant(number)

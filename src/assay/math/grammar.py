@@ -93,7 +93,6 @@ _RECURRING: Final = re.compile(r"(\d*?)(\d+?)\2+\Z")
 
 
 def literal(text: str) -> Number:
-    """A literal as an exact number."""
     if len(text) > _MOST_DIGITS:
         raise UnreadableError(f"a number of {len(text)} digits is too long")
     mantissa, _, exponent = text.lower().replace(",", "").replace(" ", "").partition("e")
@@ -252,7 +251,6 @@ class Grammar:
         return items[0] if len(items) == 1 else Listing("bare", tuple(items), joined)  # pyright: ignore[reportArgumentType]
 
     def connective(self) -> str | None:
-        """The separator that stands here, taken."""
         found: str | None = None
         while True:
             token = self.token
@@ -641,7 +639,6 @@ class Grammar:
         return Apply(f"{name}()", _parts(inside))
 
     def label(self) -> str:
-        """A subscript as written."""
         if not self.take("{"):
             token = self.advance()
             if token.kind == "word" and len(token.value) > 1:
@@ -847,7 +844,6 @@ def _is_proper(top: Node, bottom: Node) -> bool:
 
 
 def letter(name: str) -> Node:
-    """What a single letter stands for."""
     return Constant(name) if name in ("e", "i") else Symbol(name)
 
 

@@ -126,7 +126,6 @@ def written(text: str) -> str:
 
 
 def shortened(text: str, length: int = 80) -> str:
-    """The text, with its middle left out when it is long."""
     text = text.strip()
     return text if len(text) <= length else f"{text[: length - 21]}…{text[-20:]}"
 

@@ -39,7 +39,6 @@ _OPEN: Final = undecided("the relations may have the same solutions")
 
 
 def compare_relations(gold: Node, answer: Node) -> Equality:
-    """Whether two relations say the same."""
     if not (isinstance(gold, Relation) and isinstance(answer, Relation)):
         return _compare_solved(gold, answer)
     if len(gold.operators) != len(answer.operators):
@@ -173,7 +172,6 @@ class NoSetError(ValueError):
 
 
 def compare_sets(gold: Node, answer: Node) -> Equality:
-    """Whether two sets of real numbers are the same."""
     variables = symbols_of(gold) | symbols_of(answer)
     if len(variables) > 1:
         return undecided("the conditions are about several variables")
@@ -284,7 +282,6 @@ def _ends(node: Node) -> list[Node]:
 
 
 def _ordered(ends: list[Node]) -> list[Node]:
-    """The ends in order, equal ones once."""
     if len(ends) > 60:
         raise NoSetError("too many pieces")
     return [next(same) for _, same in groupby(sorted(ends, key=cmp_to_key(_order)), cmp_to_key(_order))]

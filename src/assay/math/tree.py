@@ -135,7 +135,6 @@ ONE = Number(fmpq(1))
 
 
 def negated(node: Node) -> Node:
-    """The node with its sign turned; a literal stays a literal."""
     if isinstance(node, Number):
         return Number(-node.value, node.decimal)
     if isinstance(node, Percent):
@@ -160,7 +159,6 @@ _EACH: Final[dict[type, tuple[str, ...]]] = {
 
 
 def children(node: Node) -> "tuple[Node, ...]":
-    """The nodes directly below."""
     kind = type(node)
     if kind in _MANY:
         return getattr(node, _MANY[kind])
@@ -190,7 +188,6 @@ def levels_of(node: Node) -> int:
 
 
 def symbols_of(node: Node) -> set[str]:
-    """The names of all variables in the tree."""
     if isinstance(node, Symbol):
         return {node.name}
     return set[str]().union(*map(symbols_of, children(node)))
@@ -221,7 +218,6 @@ def rewritten(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Nod
 
 
 def renamed(node: Node, rename: Callable[[str], str]) -> Node:
-    """The tree with every variable's name changed."""
     if isinstance(node, Symbol):
         return Symbol(rename(node.name))
     return rebuilt(node, tuple(renamed(child, rename) for child in children(node)))

@@ -220,7 +220,6 @@ def _short(number: fmpq) -> str:
 
 
 def shown(value: acb) -> str:
-    """A value in a few digits."""
     if abs(value.real.mid().man_exp()[1]) > _LONGEST_SHOWN:
         return "a number of a thousand digits or more"
     return value.str(8, radius=False) if is_real(value) else f"({value.str(6, radius=False)})"

@@ -99,7 +99,6 @@ async def verify_many_async(
 
 
 def _open(findings: Sequence[MathVerdict | Open]) -> list[Open]:
-    """What is left for the workers, each question once."""
     return list(dict.fromkeys(finding for finding in findings if isinstance(finding, Open)))
 
 
@@ -173,7 +172,6 @@ def _remembered(question: Open, options: MathOptions, outcome: Outcome, timeout:
 
 
 def _verdict(question: Open, outcome: Outcome, timeout: float) -> tuple[Status, str]:
-    """What a worker's outcome says of the pair, and why."""
     if outcome.kind == "timeout":
         return "out_of_time", f"undecided after {timeout:g} seconds of work"
     if outcome.kind == "memory":

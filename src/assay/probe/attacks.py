@@ -132,7 +132,6 @@ def shipped_attacks() -> tuple[Attack, ...]:
 
 
 def attack_of(row: Mapping[str, Any]) -> Attack:
-    """The attack that a row of a table describes."""
     name = row.get("id", "without an id")
     for key, value in row.items():
         if key not in _KEYS:

@@ -50,7 +50,6 @@ class Rate(Record):
 
     @classmethod
     def of(cls, trials: Iterable[Trial]) -> "Rate":
-        """The rate of these trials."""
         listed = list(trials)
         answered = [trial for trial in listed if trial.fooled is not None]
         by_attack = _groups(answered, "attack")

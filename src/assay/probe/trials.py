@@ -167,7 +167,6 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
 
 
 def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> list[Bait]:
-    """The golden examples that should fail a criterion."""
     bad: list[Golden] = []
     for example in golden:
         value = criterion.values.get(str(example.expect.get(criterion.name)))
@@ -203,7 +202,6 @@ def off_topic(seed: int = 0) -> tuple[Bait, ...]:
 
 @cache
 def shipped_texts() -> list[Bait]:
-    """Every shipped text about something else."""
     text = files("assay.probe").joinpath("off_topic.jsonl").read_text(encoding="utf-8")
     return [Bait(row["name"], row["text"], "off_topic") for row in map(json.loads, text.splitlines())]
 
@@ -222,7 +220,6 @@ class _Attempt:
 
     @property
     def text(self) -> str:
-        """What the judge reads."""
         if self.attack is None:
             return self.bait.text
         return self.attack.against(self.target.criterion, self.bait.text)

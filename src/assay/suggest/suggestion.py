@@ -175,7 +175,6 @@ async def suggest_from_references(
 
 
 def _models(model: Any, grader: Autograder | None) -> tuple[Model, Autograder]:
-    """The model that drafts, and the grader that judges."""
     drafter = model_of(model)
     judge = grader or PerCriterionGrader(model=drafter)
     refuse_whole(judge)
@@ -200,7 +199,6 @@ async def _verdicts(
     spent: Ledger,
     on_progress: OnProgress | None,
 ) -> _Verdicts:
-    """What a grader says of every criterion of every text."""
     if not criteria:
         return {}
     found: dict[tuple[Text, str], bool | None] = {}

@@ -330,7 +330,6 @@ class Observed:
 
     @cached_property
     def labels(self) -> int:
-        """Rollouts with a label."""
         return int(self.labelled.sum())
 
     @cached_property
@@ -361,7 +360,6 @@ class ErrorRates(NamedTuple):
 
     @classmethod
     def of(cls, observed: Observed) -> "ErrorRates":
-        """The counts of a judge that says 0 or 1."""
         judge, people = observed.judge[observed.labelled], observed.people[observed.labelled]
         sums = (observed.judge, np.ones(len(observed.judge)), judge * people, people, judge * (1 - people), 1 - people)
         return cls(*(float(each.sum()) for each in sums), apart=False)

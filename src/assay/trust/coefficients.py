@@ -150,7 +150,6 @@ def measure(
     both_ways = tables + tables.transpose(0, 2, 1)
 
     def coincident(size: int) -> Clustered:
-        """Coincidences of answers among the first so many categories."""
         if units is None:
             return Clustered(both_ways[:, :size, :size], resampling)
         listed = [[places.get(answer, size) for answer in unit.answers] for unit in units]
@@ -190,7 +189,6 @@ def measure(
 
 
 def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[Array]) -> Array:
-    """What was worked out of each pair or unit, added up by example."""
     return sums_by_example(np.stack(parts), example_numbers([each.example for each in given]))
 
 

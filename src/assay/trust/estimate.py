@@ -90,7 +90,6 @@ class Estimate:
 
 
 def undefined(reason: str) -> Estimate:
-    """No figure, and why."""
     return Estimate(reason=reason)
 
 
@@ -224,13 +223,11 @@ class Statistic:
     """Of a share: how many are counted, of how many. It needs no resampling."""
 
     def alone(self, sums: Array) -> Estimate:
-        """The figure of these sums, without an interval."""
         value = float(self.of(sums))
         return Estimate(value) if np.isfinite(value) else undefined(self.undefined)
 
 
 def share(parts: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
-    """A share, from what is counted and of how many."""
     return Statistic(lambda sums: ratio(*parts(sums)), undefined, parts)
 
 

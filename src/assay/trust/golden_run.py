@@ -115,7 +115,6 @@ def rubrics_inside(rubric: Rubric, inside: str = "") -> Iterator[tuple[str, Rubr
 def _result(
     inside: str, name: str, criterion: Criterion, line: CriterionReport | None, example: Golden
 ) -> GoldenResult:
-    """What a line says in the terms in which it was expected."""
     expected = example.expect[name]
     got, error = None, None
     if line is None:

@@ -195,7 +195,6 @@ def pair_runs(before: Run, after: Run, questions: Mapping[str, Question]) -> Pai
     """Put the judge's answers in two runs side by side, where the rollout is the same."""
 
     def said(row: Row) -> tuple[str, dict[str, Answer | None]]:
-        """The completion as a hash, and the answers about it."""
         lines = [line for line in row.report.lines if line.name in questions]
         return hash_of(row.fields.get("completion")), {n.name: questions[n.name].answered(n) for n in lines}
 
