@@ -1,4 +1,4 @@
-"""What a model is: one async function, a `Request` in and a `Reply` out.
+"""A model is one async function: it takes a `Request` and returns a `Reply`.
 
     Request ─▶ cache ─▶ single flight ─▶ budget ─▶ limits, retries ─▶ wire ─▶ Reply
 
