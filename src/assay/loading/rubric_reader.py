@@ -54,7 +54,15 @@ class RubricReader:
             return self.rubric(inner, inside=f" in the rubric of {where}", level=level + 1)
 
         criteria = [entry.criterion(nested, allow_code=self.allow_code) for entry in entries]
-        _refuse_together(criteria, entries, holder)
+        first: dict[str, int] = {}
+        for index, (criterion, entry) in enumerate(zip(criteria, entries, strict=True)):
+            name = criterion.name
+            # A name that was taken would be numbered, and the file's own name would not hold.
+            if first.setdefault(name, index) != index and "name" in entry.node.data:
+                said = f"name is {name!r}, as for the criterion at index {first[name]}: give each its own"
+                raise entry.error(said, "name")
+        if not any(criterion.counts for criterion in criteria):
+            raise holder.error("all weights are zero, so nothing could be scored: give a criterion a weight")
         try:
             rubric = self.build(criteria, options, level == 0)
         except (RubricError, SignatureError) as error:
@@ -88,14 +96,12 @@ class RubricReader:
         given = node.data["aggregation"]
         if callable(given) or (isinstance(given, str) and given in AGGREGATIONS):
             return given
-        if isinstance(given, str) and is_reference(given):
-            try:
+        try:
+            if isinstance(given, str) and is_reference(given):
                 return function_of(given, allow_code=self.allow_code)
-            except RubricError as error:
-                raise node.error(str(error), "aggregation") from error
-        raise node.error(
-            f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}", "aggregation"
-        )
+            raise RubricError(f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}")
+        except RubricError as error:
+            raise node.error(str(error), "aggregation") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,20 +271,6 @@ def _refuse_unknown(node: Node, known: tuple[str, ...], label: str = "") -> None
 def _refuse_deep(node: Node, level: int) -> None:
     if level > MOST_LEVELS:
         raise node.error(f"rubrics are nested more than {MOST_LEVELS} deep: flatten them")
-
-
-def _refuse_together(criteria: list[Criterion], entries: list[CriterionEntry], holder: Node) -> None:
-    """Refuse what each criterion may be alone, and they may not be together."""
-    first: dict[str, int] = {}
-    for index, entry in enumerate(entries):
-        name = criteria[index].name
-        # A name that was taken would be numbered, and the file's own name would not hold.
-        if first.setdefault(name, index) != index and "name" in entry.node.data:
-            raise entry.error(
-                f"name is {name!r}, as for the criterion at index {first[name]}: give each its own", "name"
-            )
-    if not any(criterion.counts for criterion in criteria):
-        raise holder.error("all weights are zero, so nothing could be scored: give a criterion a weight")
 
 
 def _locate(error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]) -> Exception:
