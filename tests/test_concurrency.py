@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from assay.concurrency import run_sync, side_by_side, together
+from assay.concurrency import run_sync, side_by_side
 
 
 async def test_results_come_in_order_whoever_finishes_first():
@@ -106,7 +106,7 @@ async def test_nothing_to_do():
     assert await side_by_side(work, [1]) == [1]
 
 
-async def test_together_cancels_the_other_when_one_fails():
+async def test_two_calls_side_by_side_cancel_the_other_when_one_fails():
     """Either way round."""
     stopped = []
 
@@ -118,13 +118,14 @@ async def test_together_cancels_the_other_when_one_fails():
             raise
 
     async def fails():
-        await asyncio.sleep(0)
+        for _ in range(3):  # the other one has begun by then
+            await asyncio.sleep(0)
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        await together(forever("first"), fails())
+        await side_by_side(lambda ask: ask(), [lambda: forever("first"), fails])
     with pytest.raises(KeyError):
-        await asyncio.wait_for(together(fails(), forever("second")), 10)
+        await asyncio.wait_for(side_by_side(lambda ask: ask(), [fails, lambda: forever("second")]), 10)
     assert stopped == ["first", "second"]
 
 

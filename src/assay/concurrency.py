@@ -112,17 +112,6 @@ async def walk_together(
         raise asyncio.CancelledError
 
 
-async def together(first: Coroutine[Any, Any, Item], second: Coroutine[Any, Any, Result]) -> tuple[Item, Result]:
-    """Both results. When one fails the other is cancelled, and waited for, before the error goes on."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(first)
-            result = await second
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return task.result(), result
-
-
 def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
     """What a coroutine gives, if it gives it without waiting; else None, and it is closed.
 

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from inspect import getattr_static
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
 from assay.aggregation import Aggregation, Scale, stakes, summed_by_name, total, weighted_sum
-from assay.concurrency import FAILURES, is_stop, side_by_side, together
+from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
 from assay.errors import MissingExtraError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
@@ -412,7 +413,7 @@ class Engine(BatchResult):
                 await self._judge(judged)
             else:
                 # The model is asked while the checks run.
-                await together(self._judge(judged), self._check(runs))
+                await side_by_side(lambda ask: ask(), [partial(self._check, runs), partial(self._judge, judged)])
         if not self._are_floats:
             self._log_errors()
         del self._batch  # what a trainer keeps of a batch should not keep its rollouts alive
