@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -288,67 +288,53 @@ def _repeated(parts: Path, done: Sequence[Done]) -> set[int]:
 
 def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> None:
     """Write `rollouts.jsonl`, and `failures.jsonl` where there are any; each whole, or not at all."""
-    parts, failures = place.path / "parts", place.path / "failures.jsonl"
-    renumber = _Renumbering(repeated)
+    failures = place.path / "failures.jsonl"
+    before: Counter[str] = Counter()
+    """How many rollouts of an example that comes again were in earlier parts."""
+    keys: set[Key] = set()
     with _whole(place.rollouts) as rows, _whole(failures) as failed:
         for part in done:
-            path = parts / f"{part.part}.jsonl"
-            digest = hashlib.sha256()
+            path, digest = place.path / "parts" / f"{part.part}.jsonl", hashlib.sha256()
+            here: Counter[str] = Counter()
             with path.open("rb") as file:
-                for block in file if repeated else iter(lambda file=file: file.read(_BLOCK), b""):
+                for block in file if repeated else iter(partial(file.read, _BLOCK), b""):
                     digest.update(block)
-                    rows.write(renumber.row(block, part) if repeated else block)
+                    rows.write(_renumbered(block, part, repeated, keys, before, here) if repeated else block)
             if digest.hexdigest() != part.sha256:
                 path.unlink()
                 raise RunError(
                     f"the part of shard {part.shard} is not what its worker wrote: resume, which does it again"
                 )
-            if part.errors:
-                lines = path.with_suffix(".failures").read_bytes().splitlines(keepends=True)
-                failed.writelines(renumber.failure(line, part) for line in lines)
-            renumber.end_part()
+            for line in path.with_suffix(".failures").read_bytes().splitlines(keepends=True) if part.errors else ():
+                failed.write(line if part.sampled else _moved(line, opening_of(line, "a failure").key, before))
+            before += here
     if not failures.stat().st_size:
         failures.unlink()
 
 
-class _Renumbering:
-    """Numbers the rollouts of examples that are in several parts, from one part to the next."""
-
-    def __init__(self, repeated: Collection[int]) -> None:
-        self._repeated = repeated
-        self._before: Counter[str] = Counter()
-        self._here: Counter[str] = Counter()
-        self._keys: set[Key] = set()
-
-    def row(self, line: bytes, part: Done) -> bytes:
-        """A row, with the number that its rollout has in the whole run."""
-        key = opening_of(line, f"shard {part.shard}").key
-        if fingerprint(key[0]) not in self._repeated:
-            return line
-        if not part.sampled:
-            self._here[key[0]] += 1
-            return self._moved(line, key)
-        if key in self._keys:
-            raise RunRefused(
-                f"example {key[0]!r}, sample {key[1]}, is in shard {part.shard} and in one before it: "
-                "give each rollout its own `sample`, or leave that out"
-            )
-        self._keys.add(key)
+def _renumbered(
+    line: bytes, part: Done, repeated: Collection[int], keys: set[Key], before: Counter[str], here: Counter[str]
+) -> bytes:
+    """A row, with the number that its rollout has in the whole run."""
+    key = opening_of(line, f"shard {part.shard}").key
+    if fingerprint(key[0]) not in repeated:
         return line
+    if not part.sampled:
+        here[key[0]] += 1
+        return _moved(line, key, before)
+    if key in keys:
+        raise RunRefused(
+            f"example {key[0]!r}, sample {key[1]}, is in shard {part.shard} and in one before it: "
+            "give each rollout its own `sample`, or leave that out"
+        )
+    keys.add(key)
+    return line
 
-    def failure(self, line: bytes, part: Done) -> bytes:
-        """Another line about a row of this part, with the same number."""
-        key = opening_of(line, f"failures of shard {part.shard}").key
-        return line if part.sampled else self._moved(line, key)
 
-    def end_part(self) -> None:
-        self._before.update(self._here)
-        self._here.clear()
-
-    def _moved(self, line: bytes, key: Key) -> bytes:
-        example, sample = key
-        # In a line of ours it stands right after the example, in which quotes are escaped.
-        return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + self._before[example]), 1)
+def _moved(line: bytes, key: Key, before: Counter[str]) -> bytes:
+    example, sample = key
+    # In a line of ours it stands right after the example, in which quotes are escaped.
+    return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + before[example]), 1)
 
 
 @contextmanager

@@ -204,14 +204,9 @@ class ShardNumbering(Numbering):
         return key
 
     @property
-    def is_named(self) -> bool:
-        """Whether rows say which example they belong to; else they go by their number."""
-        return bool(self._alike and self._alike[0])
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether rows say which sample of it they are."""
-        return bool(self._alike and self._alike[1])
+    def alike(self) -> tuple[bool, bool]:
+        """Whether rows say which example they belong to, and which sample of it they are."""
+        return self._alike or (False, False)
 
     def fingerprints(self) -> "array[int]":
         """A number for each example, in ascending order."""

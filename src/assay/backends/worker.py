@@ -169,8 +169,9 @@ async def _score(job: Job, task: Task) -> ShardResult:
     progress_file = part.with_suffix(".progress")
     seconds = None if job.ends == float("inf") else max(0.0, job.ends - time.time())
     ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout)
-    # Where examples come once, as they mostly do, nothing need be kept of each.
-    tally = Tally(alone=not _begins_with_two_of_one(shard, job.mapping))
+    # Where examples come once, as they mostly do, nothing need be kept of each; the first two rows tell.
+    first = list(map(ShardNumbering(shard).key_of, islice(shard.read(job.mapping), 2)))
+    tally = Tally(alone=len({example for example, _ in first}) == len(first))
     numbering = ShardNumbering(shard)
     watch = Watch(_progress_writer(progress_file), shard.rows, ledger)
     with ExitStack() as stack:
@@ -199,7 +200,8 @@ async def _score(job: Job, task: Task) -> ShardResult:
             count_rows(rows, form, tally)
         if sink.failures:
             part.with_suffix(".failures").write_text("".join(sink.failures), encoding="utf-8")
-        if numbering.is_named:
+        named, sampled = numbering.alike
+        if named:
             part.with_suffix(".examples").write_bytes(numbering.fingerprints().tobytes())
         with rows.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -213,8 +215,8 @@ async def _score(job: Job, task: Task) -> ShardResult:
         errors=len(sink.failures),
         size=part.stat().st_size,
         sha256=digest,
-        named=numbering.is_named,
-        sampled=numbering.is_sampled,
+        named=named,
+        sampled=sampled,
         seconds=round(time.monotonic() - began, 3),
     )
     sums = Tally()
@@ -234,13 +236,6 @@ def count_in(ledger: Ledger, counts: Mapping[str, Any]) -> None:
     for each in ledger.chain():
         for name, value in counts.items():
             setattr(each, name, getattr(each, name) + value)
-
-
-def _begins_with_two_of_one(shard: Shard, mapping: Mapping[str, str]) -> bool:
-    """Whether the first two rows are rollouts of one example."""
-    numbering = ShardNumbering(shard)
-    keys = [numbering.key_of(row) for row in islice(shard.read(mapping), 2)]
-    return len(keys) == 2 and keys[0][0] == keys[1][0]
 
 
 def _progress_writer(path: Path) -> OnProgress:
@@ -283,25 +278,20 @@ class PartSink(Sink):
         """A line for every row that has errors: its key, and what they are."""
         self.dearest = 0.0
         """Dollars that the dearest row has cost."""
-        self.rows = self._keep_good(tally)
+        if size := whole_lines(path):
+            good = path.with_suffix(".good")
+            with good.open("wb") as file:
+                for where, _, line in numbered_lines(path, size):
+                    key, _, has_errors = opening_of(line, where)
+                    if not has_errors and key not in self._done:
+                        file.write(line)
+                        self._done.add(key)
+            good.replace(path)
+            count_rows(path, form, tally)
+        self.rows = len(self._done)
         """How many are in the file."""
         self.is_fresh = not self.rows
         self._file = path.open("ab")
-
-    def _keep_good(self, tally: Tally) -> int:
-        size = whole_lines(self._path)
-        if not size:
-            return 0
-        good = self._path.with_suffix(".good")
-        with good.open("wb") as file:
-            for where, _, line in numbered_lines(self._path, size):
-                key, _, has_errors = opening_of(line, where)
-                if not has_errors and key not in self._done:
-                    file.write(line)
-                    self._done.add(key)
-        good.replace(self._path)
-        count_rows(self._path, self._form, tally)
-        return len(self._done)
 
     def take(self, rows: Sequence[Row], texts: Texts) -> None:
         lines = [self._form.written(row, text) for row, text in zip(rows, texts, strict=True)]
