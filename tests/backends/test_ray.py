@@ -67,7 +67,7 @@ async def test_workers_and_driver_killed_lose_and_double_nothing(cluster, table,
     path, folder = table(60, id=lambda n: n % 25), tmp_path / "run"
     driver = cluster(start=program("score", path, folder))["pid"]
     wait_for_parts(folder, 1)
-    assert cluster(kill_worker="score_shard")["killed"]
+    wait_until(lambda: cluster(kill_worker="score_shard")["killed"])  # between two tasks it has another name
     wait_for_parts(folder, 4)
     cluster(kill=driver)
     assert not (folder / "rollouts.jsonl").exists()
@@ -95,7 +95,11 @@ def test_a_rubric_is_a_stage_of_a_pipeline(cluster, table):
 
 
 def wait_for_parts(folder, count):
+    wait_until(lambda: len(list(folder.glob("parts/*.jsonl"))) >= count)
+
+
+def wait_until(holds):
     ends = time.monotonic() + 120
-    while len(list(folder.glob("parts/*.jsonl"))) < count:
+    while not holds():
         assert time.monotonic() < ends
         time.sleep(0.01)
