@@ -109,25 +109,21 @@ def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
         return model_of(at_home(client), model, shared=False, **extra)
     source = model if client is None else client
     if isinstance(source, str):
-        return model_of(source, shared=False, **_over_http(extra))
+        for name in _ABOUT_THE_CALL:
+            if name in extra:
+                raise Refused(
+                    f"sampling_args has {name!r}, which is for a client of your own: make one, or see "
+                    "to it with model_of(..., limits=Limits(...))"
+                )
+        # `extra_body` is how an SDK is told of more fields of the call.
+        more = extra.pop("extra_body", {})
+        return model_of(source, shared=False, **extra | more)
     if extra:
         raise Refused(
             f"sampling_args has {', '.join(extra)}, and {short_repr(source)} is made already: give them "
             "to model_of(...), or name the model"
         )
     return model_of(source)
-
-
-def _over_http(extra: dict[str, Any]) -> dict[str, Any]:
-    """Fields of the call itself; `extra_body` is how an SDK is told of more of them."""
-    for name in _ABOUT_THE_CALL:
-        if name in extra:
-            raise Refused(
-                f"sampling_args has {name!r}, which is for a client of your own: make one, or see "
-                "to it with model_of(..., limits=Limits(...))"
-            )
-    more = extra.get("extra_body", {})
-    return {name: value for name, value in extra.items() if name != "extra_body"} | more
 
 
 def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:

@@ -113,8 +113,16 @@ class MultiTurnEnv(Environment):
         state = cast("State", await awaited(self.setup_state(state)) or state)
         while not await self._is_over(state):
             messages = await self.get_prompt_messages(state)
-            if state.get("final_env_response") is None:
-                await self._turn(state, messages)
+            if state.get("final_env_response") is not None:
+                continue
+            try:
+                reply = await self.get_model_response(state, messages, tools=self.tools_of(state))
+            except Refused as error:
+                if not state["trajectory"] or not _TOO_LONG.search(str(error)):
+                    raise
+                state["prompt_too_long"] = state["is_truncated"] = True
+            else:
+                self.add_model_response(state, messages, reply)
         return state
 
     async def _is_over(self, state: State) -> bool:
@@ -129,16 +137,6 @@ class MultiTurnEnv(Environment):
         if own and state["stop_condition"] is None:
             state["stop_condition"] = "is_completed"
         return bool(own) or await self._stopped(state)
-
-    async def _turn(self, state: State, messages: list[Message]) -> None:
-        try:
-            reply = await self.get_model_response(state, messages, tools=self.tools_of(state))
-        except Refused as error:
-            if not state["trajectory"] or not _TOO_LONG.search(str(error)):
-                raise
-            state["prompt_too_long"] = state["is_truncated"] = True
-            return
-        self.add_model_response(state, messages, reply)
 
     def tools_of(self, state: State) -> tuple[Tool, ...]:
         """What the model may call in this rollout."""
