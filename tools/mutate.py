@@ -2,6 +2,7 @@
 
     python tools/mutate.py src/assay/math src/assay/engine --count 20 [--seed 1] [--at-least 0.9]
     python tools/mutate.py src/assay/math/algebra.py:41    every change of one line
+    python tools/mutate.py src/assay/math --jobs 2 --slow  two at a time; what the quick tests miss goes to the slow ones
 
 Lines are drawn at random from the files and folders given. Each change goes into a copy of the tree, where the tests
 of that part run until the first one fails. What no test notices is printed as a diff, and is a test to write, or a
@@ -13,6 +14,7 @@ import ast
 import copy
 import difflib
 import os
+import queue
 import random
 import shutil
 import signal
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +39,10 @@ CORE = [
 TESTS = {
     "": CORE,
     "engine": CORE,
-    "math": ["tests/math", "tests/presets/test_math_rubric.py", "tests/checks", "tests/cli/test_math.py"],
+    "math": [
+        "tests/math/test_answers.py", "tests/math/test_exact.py", "tests/math/test_rules.py", "tests/math/test_verify.py", "tests/math/test_tiers.py",
+        "tests/math/test_hostile.py", "tests/presets/test_math_rubric.py", "tests/cli/test_math.py",
+    ],
     "checks": ["tests/checks", "tests/loading", "tests/test_docs.py"],
     "loading": ["tests/loading", "tests/cli/test_rubric.py", "tests/compat"],
     "models": ["tests/models", "tests/graders", "tests/cache"],
@@ -55,6 +61,10 @@ OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
 
+
+PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin", "-p", "assay.integrations.pytest_plugin")
+NO_TESTS = 5
+"""What pytest exits with when no test has the marks asked for."""
 
 GUARDS = ("strict", "frozen", "slots")
 """Options of `zip` and `dataclass` that raise on a mistake in our own code, and change nothing else."""
@@ -92,15 +102,19 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
             continue
         for kind, old, new in _changes(node):
             text = _replaced(source, old, f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new))
-            if _parses(text):
-                yield Mutant(path, old.lineno, kind, source, text)
+            yield Mutant(path, old.lineno, kind, source, text)
 
 
 def _not_run(tree: ast.AST) -> Iterator[ast.AST]:
-    """What tests cannot be expected to notice: annotations, docstrings, guards, and what is for type checkers."""
+    """What tests cannot be expected to notice: annotations, docstrings, guards, and what is for type checkers.
+
+    And what stands in an f-string, where columns are not those of the file before Python 3.12.
+    """
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or (
-            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if (
+            (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+            or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+            or isinstance(node, ast.JoinedStr)
         ):
             yield node
         elif isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
@@ -160,14 +174,6 @@ def _replaced(source: str, node: ast.expr | ast.stmt, new: str) -> str:
     return (whole[:start] + new.encode() + whole[end:]).decode()
 
 
-def _parses(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except SyntaxError:  # inside an f-string, where columns are not those of the file
-        return False
-    return True
-
-
 def drawn(targets: list[str], count: int, seed: int) -> list[Mutant]:
     """So many changes, no two of one line; all changes of a line where one is named."""
     chosen: list[Mutant] = []
@@ -188,11 +194,11 @@ def drawn(targets: list[str], count: int, seed: int) -> list[Mutant]:
     return chosen + [draw.choice(pool[place]) for place in places]
 
 
-def tests_of(path: Path, tree: Path) -> list[str]:
+def tests_of(path: Path) -> list[str]:
     parts = path.relative_to(SOURCE).parts
     package = parts[0] if len(parts) > 1 else ""
     named = TESTS.get(package) or [f"tests/{package}", *CORE]
-    return [test for test in named if (tree / test).exists()]
+    return [test for test in named if (ROOT / test).exists()]
 
 
 def copied(folder: Path) -> Path:
@@ -208,20 +214,58 @@ def copied(folder: Path) -> Path:
     return tree
 
 
-def passes(tree: Path, tests: list[str], seconds: float, *, slow: bool, show: bool = False) -> bool:
-    """Whether all of these tests pass; what takes too long does not."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    command += [] if slow else ["-m", "not slow"]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+def outcome(tree: Path, tests: list[str], seconds: float, *, marked: str, show: bool = False) -> str:
+    """What tests with these marks say: `passed`, `failed`, or `too slow` when they do not end in time."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", *PLUGINS, *tests, "-m", marked]
+    environment = os.environ | {
+        "PYTHONPATH": str(tree / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # The plugins of every package that is installed take longer to import than most tests take.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     output = None if show else subprocess.DEVNULL
     with subprocess.Popen(
         command, cwd=tree, env=environment, stdout=output, stderr=output, start_new_session=True
     ) as running:
         try:
-            return running.wait(seconds) == 0
+            return "passed" if running.wait(seconds) in (0, NO_TESTS) else "failed"
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)  # with the workers that tests have started
-            return False
+            return "too slow"
+
+
+class Trees:
+    """Copies of the tree, one for each mutant that is tried at the same time."""
+
+    def __init__(self, folder: Path, count: int, *, slow: bool) -> None:
+        self._free: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for number in range(count):
+            self._free.put(copied(folder / str(number)))
+        self._marks = ["not slow", "slow"] if slow else ["not slow"]
+        self._usual: dict[tuple[str, ...], float] = {}
+
+    def measure(self, tests: list[str]) -> None:
+        """Run tests without any change, for how long they take."""
+        tree, started = self._free.get(), time.monotonic()
+        for marked in self._marks:
+            if outcome(tree, tests, 3600, marked=marked, show=True) != "passed":
+                sys.exit(f"the tests fail without any change: {' '.join(tests)}")
+        self._usual[tuple(tests)] = time.monotonic() - started
+        self._free.put(tree)
+
+    def tried(self, mutant: Mutant) -> tuple[Mutant, str, float]:
+        """A mutant, what the tests say of it, and after how many seconds."""
+        tree, started, said = self._free.get(), time.monotonic(), ""
+        tests = tests_of(mutant.path)
+        file = tree / mutant.path.relative_to(ROOT)
+        file.write_text(mutant.text)
+        for marked in self._marks:
+            said = outcome(tree, tests, 60 + 3 * self._usual[tuple(tests)], marked=marked)
+            if said != "passed":
+                break
+        file.write_text(mutant.before)
+        self._free.put(tree)
+        return mutant, said, time.monotonic() - started
 
 
 def main() -> int:
@@ -229,32 +273,24 @@ def main() -> int:
     parser.add_argument("targets", nargs="+", help="files and folders of src/assay, or FILE:LINE")
     parser.add_argument("--count", type=int, default=20, help="how many lines to change")
     parser.add_argument("--seed", type=int, default=0, help="which lines are drawn")
-    parser.add_argument("--slow", action="store_true", help="run the slow tests too")
+    parser.add_argument("--slow", action="store_true", help="run the slow tests too, where the others pass")
+    parser.add_argument("--jobs", type=int, default=1, help="how many changes to try at the same time")
     parser.add_argument("--at-least", type=float, default=0.0, help="exit with 1 when a smaller share is noticed")
     given = parser.parse_args()
     mutants = drawn(given.targets, given.count, given.seed)
-    missed: list[Mutant] = []
-    with tempfile.TemporaryDirectory() as folder:
-        tree = copied(Path(folder))
-        usual: dict[str, float] = {}
-        for mutant in mutants:
-            tests = tests_of(mutant.path, tree)
-            if " ".join(tests) not in usual:
-                started = time.monotonic()
-                if not passes(tree, tests, 3600, slow=given.slow, show=True):
-                    sys.exit(f"the tests fail without any change: {' '.join(tests)}")
-                usual[" ".join(tests)] = time.monotonic() - started
-            file, started = tree / mutant.path.relative_to(ROOT), time.monotonic()
-            original = file.read_text()
-            file.write_text(mutant.text)
-            unnoticed = passes(tree, tests, 60 + 3 * usual[" ".join(tests)], slow=given.slow)
-            file.write_text(original)
-            missed += [mutant] * unnoticed
-            word = "NOT NOTICED" if unnoticed else "noticed"
-            print(f"{word:11} {time.monotonic() - started:5.0f} s  {mutant.where}  {mutant.kind}", flush=True)
-            if unnoticed:
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as threads:
+        trees = Trees(Path(folder), given.jobs, slow=given.slow)
+        for tests in {tuple(tests_of(mutant.path)) for mutant in mutants}:
+            trees.measure(list(tests))
+        for done in as_completed([threads.submit(trees.tried, mutant) for mutant in mutants]):
+            mutant, said, seconds = done.result()
+            word = {"passed": "NOT NOTICED", "failed": "noticed", "too slow": "too slow"}[said]
+            print(f"{word:11} {seconds:5.0f} s  {mutant.where}  {mutant.kind}", flush=True)
+            if said == "passed":
+                missed += 1
                 print(mutant.diff, flush=True)
-    noticed = len(mutants) - len(missed)
+    noticed = len(mutants) - missed
     share = noticed / len(mutants) if mutants else 1.0
     print(f"{noticed} of {len(mutants)} changes were noticed, {share:.0%}")
     return 1 if share < given.at_least else 0
