@@ -5,12 +5,12 @@ import asyncio
 import datasets
 import openai
 import pytest
-
-import assay.compat.verifiers as vf
-from assay import envs
 from assay.compat.verifiers.decorators import stop
 from assay.compat.verifiers.envs.singleturn_env import SingleTurnEnv
 from assay.compat.verifiers.utils import data_utils
+
+import assay.compat.verifiers as vf
+from assay import envs
 from assay.testing import ModelServer, tool_call
 
 ROWS = [{"question": "2 + 2?", "answer": "4"}, {"question": "3 + 3?", "answer": "6"}]

@@ -22,9 +22,10 @@ def test_the_page_has_rows():
 
 @pytest.mark.parametrize(("gold", "answer", "ours"), [row[:3] for row in ROWS])
 def test_a_rule_holds(gold: str, answer: str, ours: bool):
-    """What the page says of a pair is the verdict on it."""
+    """What the page says of a pair is the verdict on it, and no failure stands behind a no."""
     verdict = verify(gold, answer)
     assert verdict.equal is ours, verdict
+    assert verdict.decided, verdict
 
 
 @pytest.mark.slow

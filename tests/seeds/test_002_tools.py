@@ -2,8 +2,9 @@
 
 import importlib
 
-from assay.compat.verifiers.rubrics import SmolaToolRubric, ToolRubric
 from assay.compat.verifiers.tools import calculator, python
+
+from assay.compat.verifiers.rubrics import SmolaToolRubric, ToolRubric
 
 tool_rubric = ToolRubric(
     tools=[calculator],
