@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 from assay.backends.sharded_run import ShardedRun, ShardPlan
-from assay.backends.shards import ROWS, Shard, files_about, files_of, shards_of
+from assay.backends.shards import ROWS, Shard, files_of, shards_of
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, count_in, packed
 from assay.engine import Traits
 from assay.models.budgets import Ledger
 from assay.models.model import Usage
 from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused
-from assay.runs.metadata import RubricAbout, RunAbout, judge_of
+from assay.runs.metadata import RubricAbout, RunAbout, files_about, judge_of
 from assay.runs.pipeline import EVERY_SECONDS, MOST_AT_ONCE, OnProgress, Progress, RowRubrics, Stopping, refuse_too_few
 from assay.runs.spending import spent_by
 from assay.runs.summary import Summary

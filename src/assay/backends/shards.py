@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.runs.folder import RunRefused
-from assay.runs.metadata import data_about
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
@@ -115,19 +114,6 @@ def files_of(paths: Sequence[str | Path]) -> list[Path]:
 def tables_in(folder: Path) -> list[Path]:
     """The files in a folder that can be cut, in the order of their names."""
     return sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
-
-
-def files_about(files: Sequence[str | Path]) -> dict[str, Any]:
-    """What several files go by, as if they were one."""
-    each = [data_about(path) for path in files]
-    if len(each) == 1:
-        return each[0]
-    prints = " ".join(str(data.get("fingerprint")) for data in each)
-    return {
-        "source": [str(path) for path in files],
-        "bytes": sum(data.get("bytes", 0) for data in each),
-        "fingerprint": hashlib.sha256(prints.encode()).hexdigest(),
-    }
 
 
 _Piece = tuple[int, int, int, int]

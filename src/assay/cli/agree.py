@@ -58,19 +58,12 @@ def command(options: AgreeOptions) -> None:
 
 
 _FIGURES = {
-    "accuracy": "same verdict",
-    "kappa": "Cohen's kappa",
-    "linear_kappa": "kappa, linear weights",
-    "quadratic_kappa": "kappa, quadratic weights",
-    "nominal_alpha": "Krippendorff's alpha",
-    "ordinal_alpha": "alpha, ordinal",
-    "interval_alpha": "alpha, interval",
-    "matthews": "Matthews correlation",
-    "macro_f1": "macro-F1",
-    "precision": "precision of {best}",
-    "recall": "recall of {best}",
+    "accuracy": "same verdict", "kappa": "Cohen's kappa", "linear_kappa": "kappa, linear weights",
+    "quadratic_kappa": "kappa, quadratic weights", "nominal_alpha": "Krippendorff's alpha",
+    "ordinal_alpha": "alpha, ordinal", "interval_alpha": "alpha, interval", "matthews": "Matthews correlation",
+    "macro_f1": "macro-F1", "precision": "precision of {best}", "recall": "recall of {best}",
     "bias": "bias (judge – people)",
-}
+}  # fmt: skip
 _OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha")
 """Figures that say nothing new where there are two choices."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from assay import runs
 from assay.cli.formats import FORMATS, shown_spending, whole_row
-from assay.cli.options import DisplayOptions, JudgeOptions, RubricOptions, argument, declare, value_of
+from assay.cli.options import DisplayOptions, JudgingOptions, RubricOptions, argument, declare, value_of
 from assay.errors import RubricError
 from assay.wording import counted
 
@@ -26,7 +26,7 @@ class TextOptions(RubricOptions):
 
 
 @dataclass(frozen=True)
-class GradeOptions(DisplayOptions, JudgeOptions, TextOptions):
+class GradeOptions(DisplayOptions, JudgingOptions, TextOptions):
     """What it takes to grade texts."""
 
 

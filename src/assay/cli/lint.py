@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from assay.cli.formats import painted, printable
-from assay.cli.options import Options, RubricOptions, argument, declare, dollars, files, value_of
+from assay.cli.options import CommandOptions, RubricOptions, argument, declare, dollars, files, value_of
 from assay.cli.root import FINE, MISSED, USAGE
 from assay.errors import AssayError
 from assay.wording import counted
@@ -25,7 +25,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
 
 @dataclass(frozen=True)
-class LintOptions(Options):
+class LintOptions(CommandOptions):
     """What is looked for, what is mended, and what makes a failure of it."""
 
     rubrics: tuple[str, ...] = argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...", shell_complete=files)

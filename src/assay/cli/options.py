@@ -121,7 +121,7 @@ def argument(name: str, **settings: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Options:
+class CommandOptions:
     """What the options of a command say."""
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ page_option = option("-f --format", "What to print.", ("table", "json", "markdow
 
 
 @dataclass(frozen=True)
-class RubricOptions(Options):
+class RubricOptions(CommandOptions):
     """Which rubric, and how far it is trusted."""
 
     rubric: str | None = value_of(
@@ -174,7 +174,7 @@ class RubricArgument(RubricOptions):
 
 
 @dataclass(frozen=True)
-class InputOptions(Options):
+class InputOptions(CommandOptions):
     """Rows to work on."""
 
     files: tuple[str, ...] = argument("files", nargs=-1, required=True, metavar="DATA...", shell_complete=files)
@@ -193,7 +193,7 @@ class InputOptions(Options):
 
 
 @dataclass(frozen=True)
-class OutputOptions(Options):
+class OutputOptions(CommandOptions):
     """Where a run is kept, and how it is worked on."""
 
     output: str | None = value_of(
@@ -228,7 +228,7 @@ JUDGES = "Who judges: openai/…, anthropic/…, http://…#name, or local, whic
 
 
 @dataclass(frozen=True)
-class JudgeOptions(Options):
+class JudgingOptions(CommandOptions):
     """Who judges, how, and for how much."""
 
     # No other model is meant where `--model` is the judge, so that the project's model judges too.
@@ -251,7 +251,7 @@ class JudgeOptions(Options):
 
 
 @dataclass(frozen=True)
-class DisplayOptions(Options):
+class DisplayOptions(CommandOptions):
     """What is printed, and what makes a failure of it."""
 
     format: str = value_of("-f --format", "What to print.", tuple(FORMATS), "table", env="ASSAY_FORMAT")
@@ -276,7 +276,7 @@ class DisplayOptions(Options):
 
 # Fields come in the order of the bases from the last to the first, and so do the options in the help.
 @dataclass(frozen=True)
-class RunOptions(DisplayOptions, JudgeOptions, OutputOptions, RubricOptions, InputOptions):
+class RunOptions(DisplayOptions, JudgingOptions, OutputOptions, RubricOptions, InputOptions):
     """What it takes to score rows."""
 
 
@@ -289,7 +289,7 @@ def opened(path: str) -> runs.Run:
 
 
 @dataclass(frozen=True)
-class LabelOptions(Options):
+class LabelOptions(CommandOptions):
     """A run, and labels about it."""
 
     run: str = argument("run", type=run_folder)

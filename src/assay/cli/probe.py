@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ProbeOptions(cli.JudgeOptions, cli.RubricArgument):
+class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
     """What is tried, what makes a failure of it, and how it is shown."""
 
     bare: bool = cli.value_of(

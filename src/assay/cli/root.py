@@ -65,7 +65,7 @@ COMMANDS: Final = {
     "cache": "look into the cache of verdicts, prune it, and move it",
     "completion": "make your shell complete commands and options",
 }
-"""Every command, which is `command` in the module of its name, and its purpose, in the order that help lists them."""
+"""Every command, which is `command` in the module of its name, and its purpose, in the order of the help."""
 
 
 def code_of(error: AssayError | OSError) -> int:
@@ -266,7 +266,15 @@ class Command(ExampleCommand):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         if any(param.name in SETTINGS for param in self.params):
-            self.params.append(_config_option())
+            # It is read first, since it has the defaults of the other options.
+            self.params.append(
+                click.Option(
+                    ["--config"], type=click.Path(), metavar="FILE", envvar="ASSAY_CONFIG", show_envvar=True,
+                    is_eager=True, expose_value=False, callback=_use_config,
+                    help="Take settings from this file, which is trusted. One that is found in the folder may neither "
+                    "name Python code nor have keys sent to other machines.",
+                )
+            )  # fmt: skip
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
@@ -280,23 +288,9 @@ class Command(ExampleCommand):
         return super().parse_args(ctx, args)
 
 
-def _config_option() -> click.Option:
-    def use(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        if value is not None and not ctx.resilient_parsing:
-            ctx.find_root().meta["assay.config"] = Config.at(Path(value))
-
-    return click.Option(
-        ["--config"],
-        type=click.Path(),
-        metavar="FILE",
-        envvar="ASSAY_CONFIG",
-        show_envvar=True,
-        is_eager=True,  # since it has the defaults of the other options
-        expose_value=False,
-        callback=use,
-        help="Take settings from this file, which is trusted. One that is found in the folder may neither name "
-        "Python code nor have keys sent to other machines.",
-    )
+def _use_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None and not ctx.resilient_parsing:
+        ctx.find_root().meta["assay.config"] = Config.at(Path(value))
 
 
 class Group(ExampleCommand, click.Group):
@@ -333,7 +327,9 @@ class LazyGroup(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return import_module(f"assay.cli.{cmd_name}").command if cmd_name in COMMANDS else None
+        # `report` and `rubric` are modules of the library already, and no two of ours have one name.
+        module = f"{cmd_name}_command" if cmd_name in ("report", "rubric") else cmd_name
+        return import_module(f"assay.cli.{module}").command if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section(gettext("Commands")):

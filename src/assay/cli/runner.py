@@ -19,7 +19,7 @@ import click
 
 from assay.cache import default_place
 from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, on_one_line, row_name, shown_dry_run
-from assay.cli.options import DisplayOptions, JudgeOptions, OutputOptions, RunOptions
+from assay.cli.options import DisplayOptions, JudgingOptions, OutputOptions, RunOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.concurrency import run_sync
 from assay.errors import AssayError
@@ -175,7 +175,7 @@ def say(line: str, *, quiet: bool) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def kept_answers(judging: JudgeOptions) -> str:
+def kept_answers(judging: JudgingOptions) -> str:
     """Where answers are kept, so that the same command does not ask for them again."""
     if judging.no_cache:
         return ""
@@ -207,7 +207,7 @@ Work = Callable[[Conditions], Coroutine[Any, Any, Result]]
 def run_work(
     work: Work[Result],
     show: Callable[[Result, Ledger], int],
-    judging: JudgeOptions,
+    judging: JudgingOptions,
     *,
     what: Callable[[Result], str],
     noun: str,
@@ -235,7 +235,7 @@ def run_work(
             print(f"{what(result)} would take {shown_dry_run(spent)}")
             return FINE
         if printer is not None:
-            under = replace(under, on_row=printer.take)
+            under = replace(under, on_row=printer.take if printer.is_needed else None)
         stopping = Stopping()
         with stopping if can_wait else nullcontext(), spending or budget(dollars=judging.budget) as spent:
             try:
@@ -261,18 +261,19 @@ def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:
 class RowPrinter:
     """Prints rows in the order of the data, though they are finished in another, and counts them.
 
-    Without a format it only notes which rows are below the threshold for every rollout.
+    Without a format it only notes which rows are below the threshold for every rollout, if there is one.
     """
 
     def __init__(self, format: Format | None, display: DisplayOptions) -> None:
         self.low: list[str] = []
         self.printed = 0
         self._format = format
-        self._display = display
+        self._thresholds = display.thresholds
         self._tally = Tally()
         self._next = 0
         self._early: dict[int, Row] = {}
         """Rows that are finished before one that comes before them."""
+        self.is_needed = format is not None or display.fail_rollout_under is not None
 
     def take(self, row: Row) -> None:
         """Print a row as soon as it and those before it are there."""
@@ -285,7 +286,8 @@ class RowPrinter:
             self._print(ready)
 
     def _print(self, row: Row) -> None:
-        self.low += low_rows([row], self._display)
+        if self._thresholds.is_low(row.score):
+            self.low.append(on_one_line(row_name(row)))
         if self._format is not None:
             if not self.printed:
                 self._format.begin(None)
@@ -424,7 +426,8 @@ def saved_format(folder: str, about: RunAbout, display: DisplayOptions, rows: Ro
 
 def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
     """The names of the rows that are below the threshold for every rollout."""
-    return [on_one_line(row_name(row)) for row in rows if display.thresholds.is_low(row.score)]
+    thresholds = display.thresholds
+    return [on_one_line(row_name(row)) for row in rows if thresholds.is_low(row.score)]
 
 
 def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> int:

@@ -75,11 +75,10 @@ def command(options: ScoreOptions) -> int:
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-    from assay.backends.shards import files_about
     from assay.cli.runner import Runner
     from assay.cli.sources import judging_with, rubric_of
     from assay.runs.folder import Folder
-    from assay.runs.metadata import judge_of
+    from assay.runs.metadata import files_about, judge_of
 
     rubric = None if options.rubric is None else rubric_of(options)
     runner = Runner(options, rubric)
@@ -205,10 +204,11 @@ class Making:
 
 def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> Work[runs.Summary]:
     """Rows of tables, in shards."""
-    from assay.backends.shards import ROWS, files_about, files_of
+    from assay.backends.shards import ROWS, files_of
     from assay.cli.runner import say
     from assay.cli.sources import LOCAL, has_own_grader
     from assay.engine import Traits
+    from assay.runs.metadata import files_about
 
     judge = options.judge or LOCAL
     is_asked = options.judge is not None or not has_own_grader(rubric)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import click
 
 from assay.aggregation import POLICIES, Policy
-from assay.cli.options import JudgeOptions, RubricArgument, argument, count, declare, files, seconds, value_of
+from assay.cli.options import JudgingOptions, RubricArgument, argument, count, declare, files, seconds, value_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ServerOptions(RubricArgument):
 
 
 @dataclass(frozen=True)
-class ServeOptions(JudgeOptions, ServerOptions):
+class ServeOptions(JudgingOptions, ServerOptions):
     """What it takes to serve a rubric."""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.formats import FOR_PEOPLE, brief_row, printable, whole_row
-from assay.cli.options import DisplayOptions, Options, argument, count, declare, files, number, opened, value_of
+from assay.cli.options import CommandOptions, DisplayOptions, argument, count, declare, files, number, opened, value_of
 from assay.cli.root import FINE
 from assay.runs.stats import is_below
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RowOptions(Options):
+class RowOptions(CommandOptions):
     """The rollouts that are to be shown."""
 
     run: str = argument("run", shell_complete=files)
@@ -84,7 +84,8 @@ def command(options: ShowOptions) -> int:
     format.end(summary)
     if not options.thresholds.are_set:
         return FINE
-    return code_for(summary, options, low_rows(found.rows(), options))
+    low = low_rows(found.rows(), options) if options.fail_rollout_under is not None else []
+    return code_for(summary, options, low)
 
 
 FIRST = ("prompt", "completion", "answer")

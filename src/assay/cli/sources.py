@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from assay.cache import VerdictCache
-from assay.cli.options import JudgeOptions, RubricOptions
+from assay.cli.options import JudgingOptions, RubricOptions
 from assay.engine import Traits
 from assay.errors import AssayError, MissingExtraError, Refused, RubricError
 from assay.graders import Autograder, Guarded, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
@@ -138,7 +138,7 @@ _GRADERS = {"per-criterion": PerCriterionGrader, "one-shot": PerCriterionOneShot
 
 @contextmanager
 def judging_with(
-    judging: JudgeOptions, rubric: object, *, quiet: bool, rows_may_ask: bool = False
+    judging: JudgingOptions, rubric: object, *, quiet: bool, rows_may_ask: bool = False
 ) -> Generator[Autograder | None]:
     """The grader that the options name, with its cache.
 
@@ -161,7 +161,7 @@ def judging_with(
 
 
 @contextmanager
-def opened_cache(judging: JudgeOptions) -> Generator[VerdictCache | None]:
+def opened_cache(judging: JudgingOptions) -> Generator[VerdictCache | None]:
     """The cache of verdicts that the options name."""
     cache = None if judging.no_cache else VerdictCache(judging.cache)
     try:
@@ -176,13 +176,13 @@ def has_own_grader(rubric: object) -> bool:
     return isinstance(rubric, Rubric) and rubric.autograder is not None
 
 
-def grader_of(judging: JudgeOptions, model: Model) -> Autograder:
+def grader_of(judging: JudgingOptions, model: Model) -> Autograder:
     """The grader of the kind that is named around a model, behind a guard on request."""
     grader = _GRADERS[judging.grader](model=model)
     return Guarded(grader) if judging.guard else grader
 
 
-def judge_of(judging: JudgeOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:
+def judge_of(judging: JudgingOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:
     """The model that is named, or the default. What is missing to ask it is said at once.
 
     In a dry run it is not asked, and needs no key.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.formats import Section, json_text, laid_out, printable, shown_spending
-from assay.cli.options import JudgeOptions, Options, count, declare, files, filled_by, quiet_option, value_of
+from assay.cli.options import CommandOptions, JudgingOptions, count, declare, files, filled_by, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED
 from assay.wording import counted
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SourceOptions(Options):
+class SourceOptions(CommandOptions):
     """What criteria are drafted from."""
 
     pairs: str | None = value_of("--pairs FILE", "A table with prompt, chosen and rejected.", shell_complete=files)
@@ -41,7 +41,7 @@ class SourceOptions(Options):
 
 
 @dataclass(frozen=True)
-class SuggestOptions(JudgeOptions, SourceOptions):
+class SuggestOptions(JudgingOptions, SourceOptions):
     """How many criteria are drafted, and where they go."""
 
     most: int = value_of("--most N", "How many drafted criteria to judge.", count(1), 12)

@@ -379,3 +379,16 @@ def data_about(source: object) -> dict[str, Any]:
                 digest.update(file.read(_END))
         return {"source": str(path), "bytes": size, "fingerprint": digest.hexdigest()}
     return {"rows": len(source)} if isinstance(source, Sized) else {}
+
+
+def files_about(files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
+    """What several files go by, as if they were one."""
+    each = [data_about(path) for path in files]
+    if len(each) == 1:
+        return each[0]
+    prints = " ".join(str(data.get("fingerprint")) for data in each)
+    return {
+        "source": [str(path) for path in files],
+        "bytes": sum(data.get("bytes", 0) for data in each),
+        "fingerprint": hashlib.sha256(prints.encode()).hexdigest(),
+    }

@@ -13,7 +13,16 @@ import click
 
 from assay.cli import formats
 from assay.cli.lint import command as lint
-from assay.cli.options import JudgeOptions, RubricArgument, argument, declare, files, filled_by, quiet_option, value_of
+from assay.cli.options import (
+    JudgingOptions,
+    RubricArgument,
+    argument,
+    declare,
+    files,
+    filled_by,
+    quiet_option,
+    value_of,
+)
 from assay.cli.root import BROKEN, FINE, MISSED, Group
 from assay.errors import RubricError
 from assay.wording import counted
@@ -35,7 +44,7 @@ command.add_command(lint)
 
 
 @dataclass(frozen=True)
-class TestOptions(JudgeOptions, RubricArgument):
+class TestOptions(JudgingOptions, RubricArgument):
     form: str = value_of("-f --format", "What to print.", ("table", "json", "junit"), "table", name="form")
     quiet: bool = filled_by(quiet_option)
 
