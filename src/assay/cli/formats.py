@@ -20,6 +20,7 @@ from assay.runs.stats import NO_THRESHOLDS, Thresholds
 from assay.wording import counted
 
 if TYPE_CHECKING:
+    from assay.criterion import Criterion
     from assay.models import Ledger
     from assay.report import CriterionReport, EvaluationReport
     from assay.runs import Row, Spending, Summary
@@ -87,6 +88,13 @@ def _lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Ite
         yield f"{indent}{mark}{line.weight:+g}  {words}{f': {shortened(said)}' if said else ''}"
         if line.requirement is None:
             yield from _lines(line.lines, indent + "  ", coloured)
+
+
+def shown_size(criteria: Sequence[Criterion]) -> str:
+    """How many criteria there are, and who answers them."""
+    judged = sum(criterion.judged for criterion in criteria)
+    how = f"{judged} of them judged by a model" if judged else "checked by code"
+    return f"{counted(len(criteria), 'criterion', 'criteria')}, {how}"
 
 
 def shown_spending(spent: Spending) -> str:

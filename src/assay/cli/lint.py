@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from assay.cli.formats import painted, printable
+from assay.cli.formats import painted, printable, shown_size
 from assay.cli.options import CommandOptions, RubricOptions, argument, declare, dollars, files, value_of
 from assay.cli.root import FINE, MISSED, USAGE
 from assay.errors import AssayError
@@ -104,13 +104,9 @@ def _print(name: str, found: list[Finding], options: LintOptions) -> None:
     if any(finding.id == "R000" for finding in found):
         return
     try:
-        criteria = rubric_of(RubricOptions(name, options.allow_code)).criteria
+        size = shown_size(rubric_of(RubricOptions(name, options.allow_code)).criteria)
     except AssayError:  # a `when` that no rubric can have
         size = "it cannot be loaded"
-    else:
-        judged = sum(criterion.judged for criterion in criteria)
-        how = f"{judged} of them judged by a model" if judged else "checked by code"
-        size = f"{counted(len(criteria), 'criterion', 'criteria')}, {how}"
     counts = Counter(finding.severity for finding in found)
     told = [counted(counts[severity], severity) for severity in reversed(SEVERITIES) if counts[severity]]
     print(f"{name}: {', '.join([size, *told])}")

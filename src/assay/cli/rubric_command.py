@@ -152,10 +152,7 @@ def show(options: PrintOptions) -> None:
     if options.as_json:
         print(rubric.to_json())
         return
-    judged = sum(criterion.judged for criterion in rubric.criteria)
-    how = f"{judged} of them judged by a model" if judged else "checked by code"
-    size = counted(len(rubric.criteria), "criterion", "criteria")
-    print(f"{rubric.name or options.rubric}: {size}, {how}, {rubric.content_hash[:12]}")
+    print(f"{rubric.name or options.rubric}: {formats.shown_size(rubric.criteria)}, {rubric.content_hash[:12]}")
     for line in _lines(rubric.criteria, "  "):
         print(line)
 
