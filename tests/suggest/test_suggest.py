@@ -8,7 +8,7 @@ from assay import JudgeError, PerCriterionGrader, RubricAsJudgeGrader
 from assay.graders.judge_input import fenced
 from assay.models import dry_run
 from assay.suggest import Pair, read_pairs, suggest_from_pairs, suggest_from_references
-from assay.suggest.drafts import split
+from assay.suggest.suggestion import split
 from assay.testing import FakeModel, Fault, ModelServer
 from assay.trust import TrustError, run_golden, wilson
 

@@ -85,8 +85,7 @@ def command(options: SuggestOptions) -> int:
     """
     from assay.cli.runner import run_work
     from assay.cli.sources import grader_of, judge_of, opened_cache
-    from assay.suggest.drafts import read_pairs
-    from assay.suggest.suggestion import suggest_from_pairs, suggest_from_references
+    from assay.suggest.suggestion import read_pairs, suggest_from_pairs, suggest_from_references
 
     with opened_cache(options) as cache:
         model = judge_of(options, cache, quiet=options.quiet)
