@@ -124,7 +124,7 @@ def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = 
 
     weight = weights if weights is not None else st.integers(-10, 10).map(float)
     value = st.one_of(st.booleans(), st.integers(0, 4).map(lambda quarter: quarter / 4))
-    criterion = st.builds(Criterion, check=value.map(Fixed), weight=weight)
+    criterion = st.tuples(value, weight).map(lambda drawn: Criterion(check=Fixed(drawn[0]), weight=drawn[1]))
     return st.lists(criterion, min_size=1, max_size=max_criteria).map(Rubric)
 
 
