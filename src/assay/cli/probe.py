@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.cli.runner import Conditions
     from assay.graders import Autograder
     from assay.models import Ledger
-    from assay.probe.probe_report import ProbeReport, Rate
+    from assay.probe.trials import ProbeReport, Rate
 
 
 @dataclass(frozen=True)
