@@ -1,6 +1,8 @@
 """Count how far one call travels through our own code, and how the modules hang together.
 
-    python tools/trace.py [--json]
+    python tools/trace.py [--json | --page]
+
+`--page` writes the tables of docs/architecture.md anew: the modules of each path in the order in which they are reached.
 
 A path is what the second call of its kind crosses: modules and functions of `assay` that ran, comprehensions among them, imports left out,
 and the most frames of ours that stood on one stack. `assay.testing`, which plays the model, does not count.
@@ -13,6 +15,7 @@ import asyncio
 import contextlib
 import io
 import json
+import re
 import runpy
 import sys
 import tempfile
@@ -30,6 +33,7 @@ from assay.server import RewardServer
 from assay.testing import ModelServer
 
 SOURCE = Path(assay.__file__).parent
+PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 
 
 class Trace:
@@ -37,7 +41,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.on = False
-        self.functions: set[tuple[str, str, int]] = set()
+        self.functions: dict[tuple[str, str, int], None] = {}
         self.deepest = 0
         sys.setprofile(self._see)
         threading.setprofile(self._see)
@@ -52,9 +56,9 @@ class Trace:
         finally:
             self.on = False
 
-    def counts(self) -> dict[str, int]:
-        modules = {module for module, _, _ in self.functions}
-        return {"modules": len(modules), "functions": len(self.functions), "stack": self.deepest}
+    def counts(self) -> dict[str, Any]:
+        modules = list(dict.fromkeys(module for module, _, _ in self.functions))
+        return {"modules": modules, "functions": len(self.functions), "stack": self.deepest}
 
     def _see(self, frame: Any, event: str, _: Any) -> None:
         if not self.on or event != "call" or module_of(frame.f_code.co_filename) is None:
@@ -67,7 +71,7 @@ class Trace:
             depth += module is not None
             above = above.f_back
         code = frame.f_code
-        self.functions.add((module_of(code.co_filename) or "", code.co_name, code.co_firstlineno))
+        self.functions[module_of(code.co_filename) or "", code.co_name, code.co_firstlineno] = None
         self.deepest = max(self.deepest, depth)
 
 
@@ -81,10 +85,10 @@ def module_of(file: str) -> str | None:
     return None if parts[0] == "testing" else ".".join(("assay", *parts)).removesuffix(".__init__")
 
 
-def paths(trace: Trace) -> dict[str, dict[str, int]]:
+def paths(trace: Trace) -> dict[str, dict[str, Any]]:
     """The counts of each path. Every call is made twice, and the second one counts."""
 
-    def counted(call: Callable[[], Any]) -> dict[str, int]:
+    def counted(call: Callable[[], Any]) -> dict[str, Any]:
         call()
         with trace.path():
             call()
@@ -93,7 +97,7 @@ def paths(trace: Trace) -> dict[str, dict[str, int]]:
     def right(completion: str, answer: str) -> bool:
         return completion == answer
 
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, dict[str, Any]] = {}
     judged = Rubric([Criterion(requirement="Names Paris")])
     with ModelServer("MET") as model:
         texts = iter(("Paris.", "It is Paris."))
@@ -196,8 +200,36 @@ def longest_chain(imports: dict[str, set[str]]) -> list[str]:
     return max((from_module(module, frozenset()) for module in sorted(imports)), key=len)
 
 
+def page(text: str, crossed: dict[str, dict[str, Any]]) -> str:
+    """The page with the table of each path under its mark."""
+    for name, counts in crossed.items():
+        table = [
+            "| module | what it does |",
+            "| --- | --- |",
+            *(f"| `{m}` | {_first_line(m)} |" for m in counts["modules"]),
+        ]
+        pattern = rf"(<!-- path: {re.escape(name)} -->\n)(?:\|.*\n)*"
+        lines = "\n".join(table)
+        text = re.sub(pattern, lambda mark, lines=lines: f"{mark[1]}{lines}\n", text, count=1)
+    return text
+
+
+def _first_line(module: str) -> str:
+    source = SOURCE.joinpath(*module.split(".")[1:])
+    file = next(file for file in (source.with_suffix(".py"), source / "__init__.py") if file.exists())
+    return (
+        (ast.get_docstring(ast.parse(file.read_text())) or "")
+        .partition("\n\n")[0]
+        .replace("\n", " ")
+        .replace("|", "\\|")
+    )
+
+
 def main() -> None:
     shape, crossed = tree(), paths(Trace())
+    if "--page" in sys.argv:
+        PAGE.write_text(page(PAGE.read_text(), crossed))
+        return
     if "--json" in sys.argv:
         print(json.dumps({"tree": shape, "paths": crossed}, indent=2))
         return
@@ -205,7 +237,7 @@ def main() -> None:
         print(f"{name + ':':36} {' > '.join(count) if isinstance(count, list) else f'{count:,}'}")
     print(f"\n{'path':36} modules  functions  stack")
     for name, counts in crossed.items():
-        print(f"{name:36} {counts['modules']:7}  {counts['functions']:9}  {counts['stack']:5}")
+        print(f"{name:36} {len(counts['modules']):7}  {counts['functions']:9}  {counts['stack']:5}")
 
 
 if __name__ == "__main__":
