@@ -142,7 +142,7 @@ def _notes(found: trust.Agreement) -> Iterator[str]:
         yield f"the judge gave no answer to {unanswered:,} of {labelled:,} labelled criteria, which count neither way:"
         yield from (f"  {count:,} × {error}" for error, count in list(found.errors.items())[:3])
     if not any(each.people.pairs for each in found.criteria):
-        yield "nobody labelled what another did too, so there is no ceiling: have some labelled twice"
+        yield "no rollout was labelled by two people, so there is no ceiling: have some labelled twice"
     if found.overall.ties:
         yield f"people are split on {found.overall.ties:,}, which have no majority and are left out"
     yield from left_out(found.other_wording, found.skipped)

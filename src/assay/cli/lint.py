@@ -33,7 +33,9 @@ class LintOptions(CommandOptions):
     fix: bool = value_of("--fix", "Show as a diff what can be mended: what is certain, and with a model the rest.")
     yes: bool = value_of("--yes", "With --fix: write it to the file.")
     model: str | None = value_of(
-        "-m --model MODEL", "With --fix: who splits and rewrites criteria; nobody by default.", envvar="ASSAY_MODEL"
+        "-m --model MODEL",
+        "With --fix: the model that splits and rewrites criteria; none by default.",
+        envvar="ASSAY_MODEL",
     )
     budget: float | None = value_of(
         "--budget DOLLARS", "With --fix: spend no more than this.", dollars, envvar="ASSAY_BUDGET"

@@ -242,7 +242,7 @@ class JudgingOptions(CommandOptions):
         ("per-criterion", "one-shot", "holistic"), "per-criterion", env="ASSAY_GRADER",
     )  # fmt: skip
     guard: bool = value_of("--guard", "Ask first whether a text tries to sway its judge.", env="ASSAY_GUARD")
-    dry_run: bool = value_of("--dry-run", "Ask nobody: say how many calls, tokens and dollars it would take.")
+    dry_run: bool = value_of("--dry-run", "Ask no model: say how many calls, tokens and dollars it would take.")
     budget: float | None = value_of("--budget DOLLARS", "Spend no more than this.", dollars, env="ASSAY_BUDGET")
     cache: str | None = value_of(
         "--cache PLACE", "Folder, file or postgresql:// URL of the verdicts; by default yours.", env="ASSAY_CACHE"

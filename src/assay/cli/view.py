@@ -9,7 +9,7 @@ from assay.cli.root import Command
 @click.command(
     "view",
     cls=Command,
-    epilog="Exit code: 0 when it is stopped; 2 bad usage. Nobody but this machine can open the page.",
+    epilog="Exit code: 0 when it is stopped; 2 bad usage. Only this machine can open the page.",
     example="assay view run",
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
