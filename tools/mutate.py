@@ -31,11 +31,12 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "assay"
 CORE = [
     "tests/test_rubric.py", "tests/test_aggregation.py", "tests/test_structure.py", "tests/test_group.py", "tests/test_call.py",
-    "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_hostile_input.py",
-    "tests/test_concurrency.py", "tests/test_public.py", "tests/test_independent.py", "tests/properties", "tests/seeds", "tests/peers",
-    "tests/loading", "tests/graders", "tests/testing", "tests/checks", "tests/parsers", "tests/runs",
-    "tests/compat", "tests/envs", "tests/presets",
+    "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_core.py",
+    "tests/test_independent.py", "tests/test_public.py", "tests/test_hostile_input.py", "tests/properties", "tests/loading",
+    "tests/seeds", "tests/peers", "tests/presets", "tests/envs", "tests/compat", "tests/testing", "tests/test_concurrency.py",
 ]  # fmt: skip
+CORE_TOO = ["tests/test_every_way.py", "tests/graders", "tests/runs", "tests/checks", "tests/parsers"]
+"""Tests that score through the core as well, and take longer: for what the nearest do not notice."""
 TESTS = {
     "": CORE,
     "engine": CORE,

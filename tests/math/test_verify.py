@@ -17,6 +17,7 @@ from assay.math import MathOptions, MathVerdict, verify, verify_async, verify_ma
         (r"\frac12", "0.5", "equal", "normalize", "equal as numbers: 1/2"),
         ("x^2", " x^{2}", "equal", "algebra", "equal as expressions"),
         ("x+1", "x + 1", "equal", "normalize", "equal as written: x + 1"),
+        (r"\boldsymbol{x+1}", "x+1", "equal", "normalize", "equal as written: x+1"),
         ("4", "5", "different", "normalize", "different numbers: 4 and 5"),
         ("x", "2x", "different", "algebra", "different at x = 137/128: 1.0703125 and 2.1406250"),
         (r"\{1,2\}", r"\{2,1\}", "equal", "algebra", "equal as sets"),
@@ -62,6 +63,15 @@ def test_without_the_last_tier_what_is_not_proven_is_no_yes(gold, answer, status
     assert verdict.reason.startswith("not proven equal: ")
 
 
+@pytest.mark.parametrize(
+    ("answer", "status"), [(r"\sum_{k=1}^{4} 10^{-17}", "different"), (r"2\cdot 10^{-17}", "equal")]
+)
+def test_the_last_tier_tells_tiny_numbers_apart(answer: str, status: str):
+    """2·10⁻¹⁷ is not 4·10⁻¹⁷, though both are 0 when rounded to 15 places, as math-verify does."""
+    verdict = verify(r"\sum_{k=1}^{2} 10^{-17}", answer)
+    assert (verdict.status, verdict.tier) == (status, "symbolic")
+
+
 @pytest.mark.parametrize("rows", ["a & b", r"a & b \\ c & d", r"a \\ b \\ c"])
 def test_letters_of_a_matrix_may_differ_in_case_alone(rows: str):
     """Whatever its shape; a matrix of one row is one too."""
@@ -92,6 +102,27 @@ def test_what_takes_too_long_is_out_of_time():
     verdict = verify(r"\sum_{k=1}^{10^8} k^k", "7", timeout=0.5)
     assert verdict.status == "out_of_time"
     assert not verdict
+
+
+class WithoutText:
+    """A value that cannot be written."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_what_fails_on_one_pair_is_the_error_of_that_pair():
+    """The others of a batch have their verdicts, and the failure says nothing of its answer."""
+    failed, beside = verify_many([("4", WithoutText()), ("4", "4")])
+    assert failed == MathVerdict("error", "the comparison failed: RuntimeError: no text", "algebra")
+    assert not failed.decided
+    assert beside.equal
+
+
+def test_brackets_nest_sixty_deep():
+    """Those that have closed before do not count."""
+    nested = [f"(1)+{'(' * depth}2{')' * depth}" for depth in (60, 61)]
+    assert [verify("3", text).status for text in nested] == ["equal", "too_large"]
 
 
 def test_what_is_too_large_is_refused():
@@ -198,7 +229,8 @@ def test_nothing_that_looks_like_mathematics_raises(text: str):
 )
 def test_the_answer_is_found_in_a_longer_text(text: str, answer: str):
     """A box comes before words, words before formulas, formulas before numbers."""
-    assert verify(answer, text), verify(answer, text)
+    verdict = verify(answer, text, options=MathOptions(symbolic=False))
+    assert verdict.equal, verdict
 
 
 @pytest.mark.parametrize(
