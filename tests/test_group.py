@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay import Parser, Rubric, RubricError, RubricGroup, XMLParser
-from assay.testing import make_state
+from assay import Parser, PerCriterionGrader, Rubric, RubricError, RubricGroup, XMLParser
+from assay.testing import FakeModel, make_state
 
 
 def by_place(*values):
@@ -128,3 +128,34 @@ def test_a_group_refuses_what_it_cannot_hold():
         RubricGroup([len])
     with pytest.raises(RubricError, match="no criteria of its own"):
         RubricGroup([Rubric([])], funcs=[lambda: 1.0])
+
+
+async def test_the_nearest_grader_judges():
+    """One given for the call goes before a child's own, and that before the group's."""
+
+    def judge(verdict):
+        return PerCriterionGrader(generate_fn=FakeModel(verdict))
+
+    asked = [{"requirement": "Is kind"}]
+    group = RubricGroup([Rubric(asked), Rubric(asked, autograder=judge("MET"))], autograder=judge("UNMET"))
+    assert [line.verdict for line in (await group.grade("x")).report] == ["UNMET", "MET"]
+    assert [line.verdict for line in (await group.grade("x", judge("MET"))).report] == ["MET", "MET"]
+    assert [line.verdict for line in (await group.grade("x", judge("UNMET"))).report] == ["UNMET", "UNMET"]
+
+
+def test_what_is_added_goes_to_the_first_rubric(caplog):
+    """With the weight that a rubric would give it, and a word in the log."""
+    group = RubricGroup([Rubric([], name="first"), Rubric([lambda: 0.5])])
+    group.add_class_object("bonus", 0.25)
+    group.add_reward_func(lambda bonus: bonus)
+    group.add_metric(lambda: 7.0)
+    assert [(c.name, c.weight) for c in group.rubrics[0].criteria] == [("check_1", 1.0), ("check_2", 0.0)]
+    assert len(group.rubrics[1]) == 1
+    assert group.score_rollout_sync()["reward"] == 0.75
+    assert "the metric goes to the first rubric of the group only" in caplog.text
+
+
+async def test_an_empty_group_has_nothing_to_score():
+    """As an empty rubric has."""
+    with pytest.raises(RubricError, match="nothing to score"):
+        await RubricGroup([Rubric([])]).score_rollout(make_state())

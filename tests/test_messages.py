@@ -1,5 +1,6 @@
 """Text, roles and tool calls out of messages of every make."""
 
+from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,8 @@ from assay.messages import (
     last_with_role,
     message_text,
     question_text,
+    read_completion,
+    role_of,
     text_of,
     tool_calls,
     with_role,
@@ -78,3 +81,63 @@ def test_tool_calls_of_every_make():
         ToolCall("mul", '{"a": 3}', "3"),
     ]
     assert tool_calls({"role": "assistant"}) == []
+
+
+SAID = {"role": "assistant", "content": "4"}
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "4",
+        [SAID],
+        (SAID,),
+        SAID,
+        [SAID, {"role": "user", "content": "ok"}],
+        [{"role": "assistant", "content": ["a", {"type": "image_url"}]}],
+        [{"role": "assistant", "content": {"text": "a"}}],
+        [{"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}],
+        [{"role": "assistant", "content": None, "function_call": {"name": "f"}}],
+    ],
+)
+def test_a_completion_that_can_be_read_is_left_as_it_is(completion):
+    """A text, or messages of which the assistant's last has text, parts or calls."""
+    assert read_completion(completion) is completion
+
+
+@pytest.mark.parametrize(("number", "text"), [(4, "4"), (0.5, "0.5"), (Decimal("0.10"), "0.10")])
+def test_a_number_is_read_as_its_text(number, text):
+    """By itself, and as the content of the assistant's last message."""
+    assert read_completion(number) == text
+    before = {"role": "assistant", "content": "no"}
+    assert read_completion([before, {"role": "assistant", "content": number}]) == [
+        before,
+        {"role": "assistant", "content": text},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("completion", "words"),
+    [
+        (None, "the completion is null, and no text"),
+        (True, "the completion is True, of the type bool, and no text"),
+        (float("nan"), "the completion is nan, of the type float, and no text"),
+        (b"4", "the completion is b'4', of the type bytes, and no text"),
+        ([{"role": "user", "content": "4"}], "one has the role 'assistant'"),
+        ([{"role": "assistant", "content": None}], "last message is null, and no text: give a text, or a list"),
+        ([{"role": "assistant", "content": True}], "last message is True, of the type bool"),
+        ([{"role": "assistant", "content": b"4"}], "last message is b'4', of the type bytes"),
+        ([{"role": "assistant", "content": {"image": 1}}], "last message is {'image': 1}, of the type dict"),
+        ([{"role": "assistant", "content": ["a", {"text": "b"}]}], "of the type list"),
+    ],
+)
+def test_a_completion_without_text_is_refused(completion, words):
+    """The message names what stood there, since an empty text would score as if the model had said nothing."""
+    with pytest.raises(TypeError) as caught:
+        read_completion(completion)
+    assert words in str(caught.value)
+
+
+def test_a_role_that_is_no_text_is_none():
+    """Whether it is missing or of another kind."""
+    assert [role_of(message) for message in ({"role": "user"}, {"role": 4}, {}, "user")] == ["user", "", "", ""]

@@ -449,3 +449,115 @@ async def test_a_check_that_says_no_gets_the_worst_choice_on_offer():
     )
     [report] = await rubric.score([make_rollout()])
     assert [line.verdict for line in report.report] == ["bad", "good"]
+
+
+def test_a_rubric_shows_its_criteria_and_weights():
+    """The first eight of them, after its name."""
+    assert repr(Rubric([exact, {"requirement": "Is kind", "weight": -2}])) == "<Rubric [exact +1, is_kind -2]>"
+    many = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(10)], name="style")
+    assert repr(many) == f"<Rubric style [{', '.join(f'c{n} +1' for n in range(8))}, … 2 more]>"
+
+
+def test_an_empty_rubric_is_a_rubric():
+    """It is true in a condition, and an option that is not on offer is refused."""
+    assert len(Rubric([])) == 0
+    assert Rubric([])
+    with pytest.raises(RubricError, match="on_error is 'ignore': give 'record' or 'raise'"):
+        Rubric([], on_error="ignore")
+
+
+def test_a_rubric_lists_its_functions_and_weights():
+    """Those that code answers, in order; what is added weighs 1, and a metric 0."""
+    rubric = Rubric([exact, {"requirement": "Is kind"}], weights=[0.5, 3])
+    checks = [lambda: 1.0, lambda: 2.0]
+    rubric.add_reward_func(checks[0])
+    rubric.add_metric(checks[1])
+    assert rubric.get_reward_funcs() == rubric.reward_funcs == [exact, *checks]
+    assert rubric.get_reward_weights() == rubric.reward_weights == [0.5, 1.0, 0.0]
+
+
+async def test_a_nested_rubric_of_which_nothing_applies_does_not_apply():
+    """Its line leaves both sums; one in which nothing counts has no score to give."""
+    inner = Rubric([lambda: Score.not_applicable()], name="inner")
+    [report] = await Rubric([inner, lambda: 0.5]).score([make_rollout()])
+    assert (report.report[0].verdict, report.score) == ("N/A", 0.5)
+    assert report.report[0].reason == "no counted criterion of it applies to this rollout"
+    uncounted = Rubric([lambda: 1.0], weights=[0], name="inner")
+    [report] = await Rubric([uncounted]).score([make_rollout()])
+    assert report.report[0].error == "GradingError: nothing in it counts"
+
+
+async def test_a_nested_rubric_that_fails_on_one_rollout_answers_for_the_others():
+    """They are asked again one by one, so that only the rollout at fault has no answer."""
+
+    class Brittle:
+        name = "brittle"
+
+        async def score(self, rollouts):
+            if any(rollout.completion == "b" for rollout in rollouts):
+                raise OSError("gone")
+            return await Rubric([lambda: 0.5]).score(rollouts)
+
+    reports = await Rubric([Brittle()]).score([make_rollout(text) for text in "abc"])
+    assert [report.raw_score for report in reports] == [0.5, None, 0.5]
+    assert reports[1].errors == {"brittle": "OSError: gone"}
+
+
+async def test_a_scorer_must_give_a_report_a_rollout():
+    """One too few is an error of the line."""
+
+    class Short:
+        name = "short"
+
+        async def score(self, rollouts):
+            return []
+
+    [report] = await Rubric([Short()]).score([make_rollout()])
+    assert report.errors == {"short": "ValueError: it gave 0 reports on 1 rollouts"}
+
+
+async def test_a_judge_that_raises_leaves_its_lines_without_an_answer():
+    """Each of them says why, and what code answers is kept."""
+    rubric = Rubric(
+        [exact, {"requirement": "Is kind"}, {"requirement": "Is short"}], autograder=judged_by(ConnectionError("down"))
+    )
+    [report] = await rubric.score([make_rollout("4", answer="4")])
+    assert report.metrics == {"exact": 1.0}
+    assert set(report.errors) == {"is_kind", "is_short"}
+    assert all("down" in error for error in report.errors.values())
+
+
+async def test_more_than_one_rollout_shares_one_line_in_the_log(caplog):
+    """A criterion that fails for some is counted: 2 of 3, with the first message."""
+
+    def odd(completion):
+        if completion != "b":
+            raise KeyError(completion)
+        return 1.0
+
+    with caplog.at_level(logging.ERROR, logger="assay"):
+        await Rubric([odd]).score([make_rollout(text) for text in "abc"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "criterion 'odd' has no answer for 2 of 3 rollouts; the first: KeyError: 'a'"
+    ]
+
+
+def test_a_grading_error_names_three_lines_and_counts_the_rest():
+    """The partial report comes with it."""
+    rubric = Rubric([Criterion(check=lambda: None, name=f"c{n}") for n in range(5)] + [lambda: 0.5])
+    with pytest.raises(GradingError, match=r"5 of 6 criteria have no answer \(c0: .*; c2: .*; and 2 more\)") as caught:
+        rubric.grade_sync("x")
+    assert caught.value.report.partial_reward == 0.5
+    assert "c3" not in str(caught.value)
+
+
+async def test_batches_larger_than_a_chunk_are_scored_in_order():
+    """Of plain checks, and of functions for many at once."""
+
+    def lengths(completions) -> list[float]:
+        return [float(len(text)) for text in completions]
+
+    lengths.independent = True
+    texts = ["x" * (place % 5) for place in range(1100)]
+    reports = await Rubric([lengths, lambda completion: float(len(completion))]).score([make_rollout(t) for t in texts])
+    assert [report.raw_score for report in reports] == [2.0 * len(text) for text in texts]

@@ -31,12 +31,11 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "assay"
 CORE = [
     "tests/test_rubric.py", "tests/test_aggregation.py", "tests/test_structure.py", "tests/test_group.py", "tests/test_call.py",
-    "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_core.py",
-    "tests/test_independent.py", "tests/test_public.py", "tests/test_hostile_input.py", "tests/properties", "tests/loading",
-    "tests/seeds", "tests/peers", "tests/presets", "tests/envs", "tests/compat", "tests/testing", "tests/test_concurrency.py",
+    "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_report.py",
+    "tests/test_criterion.py", "tests/test_independent.py", "tests/test_public.py", "tests/test_hostile_input.py",
+    "tests/properties", "tests/test_every_way.py", "tests/loading", "tests/peers", "tests/seeds", "tests/presets", "tests/envs",
+    "tests/compat", "tests/isolation/test_criterion.py", "tests/graders", "tests/test_concurrency.py",
 ]  # fmt: skip
-CORE_TOO = ["tests/test_every_way.py", "tests/graders", "tests/runs", "tests/checks", "tests/parsers"]
-"""Tests that score through the core as well, and take longer: for what the nearest do not notice."""
 TESTS = {
     "": CORE,
     "engine": CORE,
@@ -146,7 +145,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
         yield "constant changed", node, ast.Constant(not node.value)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        yield "constant changed", node, ast.Constant(node.value + 1)
+        larger = node.value + 1
+        yield "constant changed", node, ast.Constant(larger if larger != node.value else node.value * 2)
     elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
         yield "nothing returned", node, ast.Return(ast.Constant(None))
     if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(node.test, ast.Compare | ast.UnaryOp):

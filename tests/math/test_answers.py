@@ -130,6 +130,8 @@ EQUAL = {
         (r"x\cdot -y", "-xy"),
         (r"9\%+\pi", r"0.09+\pi"),
         (r"\pi\%", r"\frac{\pi}{100}"),
+        (r"9\%", "(9)"),
+        (r"(9)", r"9\%"),
         (r"-x\%", r"-\frac{x}{100}"),
         (r"2\cdot 21st", "42"),
         ("x,1,234", "1, 234, x"),
@@ -191,6 +193,7 @@ EQUAL = {
         (r"\frac ab+1", "1+a/b"),
         ("x_ab+1", "1+bx_a"),
         (r"\mathrm{x}+1", "1+x"),
+        (r"1+\mathbf{2x}", "2x+1"),
         (r"\mathrm{pi}+1", r"1+\pi"),
         (r"\text{x}+1", "1+x"),
         (r"\alpha_1", r"\alpha_{1}\cdot 1"),
@@ -218,6 +221,7 @@ EQUAL = {
     ],
     "lists": [
         ("1,2,", "2,1"),
+        ("(1,2,)", "(1,2)"),
         ("[x+1]", "1+x"),
         ("(x,y)=(1,2,3)", "(1,2,3)"),
         ("1,2", "2,1"),
@@ -400,6 +404,7 @@ def test_another_answer_is_told_apart(gold: str, answer: str, reason: str):
 
 
 OPEN = [
+    (r"\operatorname{sgn}(i)", "0", "the sign is not certain"),
     ("x^3-2", r"\begin{pmatrix}1&2\end{pmatrix}", "a matrix against something else"),
     (r"\sqrt{x}y=1", r"\frac{1}{\sqrt x}", "the equation holds for some signs only"),
     ("x^{x^{x^{x^{10^9}}}}", "x", "a power is too large to compute"),

@@ -32,7 +32,6 @@ def test_a_verdict_says_why(gold: str, answer: str, status: str, tier: str, reas
     assert verify(gold, answer) == MathVerdict(status, reason, tier)
 
 
-@pytest.mark.slow
 def test_simplification_is_the_last_tier():
     """What algebra cannot decide goes to math-verify in a worker."""
     verdict = verify(r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}")
@@ -89,8 +88,7 @@ def test_a_word_that_is_no_mathematics_is_named_with_its_place(answer: str, plac
     assert verdict.reason == f"the answer: the word 'word' at {place} is no mathematics"
 
 
-@pytest.mark.slow
-def test_a_side_that_nobody_can_read_is_named():
+def test_a_side_that_cannot_be_read_is_named():
     """A verdict tells an answer that cannot be read from a gold that cannot."""
     assert verify("4", r"\frac{1}{").status == "answer_unparsable"
     assert verify(r"\frac{1}{", "4").status == "gold_unparsable"
