@@ -82,6 +82,14 @@ def test_why_a_rollout_is_unscored_is_told_by_name():
     assert not idle.applies
 
 
+def test_what_was_not_needed_is_not_covered():
+    """Two lines of four decided the result: coverage is one half. A copy may change that."""
+    report = EvaluationReport(raw_score=1.0, asked=2, answered=2, unneeded=2)
+    assert report.coverage == 0.5
+    assert report.model_copy() == report
+    assert report.model_copy(update={"unneeded": 0}).coverage == 1.0
+
+
 def test_a_report_that_says_nothing_else_has_no_line():
     """No line was asked or answered, nothing is at stake, and there is no reward."""
     empty = EvaluationReport()

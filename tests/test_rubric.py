@@ -561,3 +561,27 @@ async def test_batches_larger_than_a_chunk_are_scored_in_order():
     texts = ["x" * (place % 5) for place in range(1100)]
     reports = await Rubric([lengths, lambda completion: float(len(completion))]).score([make_rollout(t) for t in texts])
     assert [report.raw_score for report in reports] == [2.0 * len(text) for text in texts]
+
+
+def test_a_rubric_as_a_criterion_weighs_one():
+    """And goes by its own name, unless told otherwise."""
+    rubric = Rubric([exact], name="inner")
+    assert (rubric.as_criterion().weight, rubric.as_criterion().name) == (1.0, "inner")
+    named = rubric.as_criterion(2, "other")
+    assert (named.weight, named.name) == (2.0, "other")
+    assert Rubric([exact]).as_criterion().name == "rubric"
+
+
+def test_a_rollout_gives_its_question_and_its_text():
+    """The last that the user asked, and the last that the assistant said."""
+    rollout = Rollout(
+        prompt=[{"role": "user", "content": "2+2?"}], completion=[{"role": "assistant", "content": "4"}], answer="4"
+    )
+    assert (rollout.question, rollout.text) == ("2+2?", "4")
+
+
+def test_only_what_a_model_answers_is_what_a_model_said():
+    """A rubric that asks a model has its sum as `llm_raw_score`, and one of code alone has none."""
+    judged = Rubric([{"requirement": "Is kind", "weight": 2}], autograder=judged_by()).grade_sync("x")
+    assert (judged.raw_score, judged.llm_raw_score) == (2.0, 2.0)
+    assert Rubric([lambda: 1.0]).grade_sync("x").llm_raw_score is None

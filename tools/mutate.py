@@ -5,7 +5,7 @@
     python tools/mutate.py src/assay/math --jobs 2 --slow  two at a time; what the quick tests miss goes to the slow ones
 
 Lines are drawn at random from the files and folders given. Each change goes into a copy of the tree, where the tests
-of that part run until the first one fails. What no test notices is printed as a diff, and is a test to write, or a
+of that part run, nearest first, until one fails. What no test notices is printed as a diff, and is a test to write, or a
 line to delete. Some changes are right as well (a cache that is never asked, a bound that nothing reaches): look first.
 """
 
@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -32,13 +33,10 @@ SOURCE = ROOT / "src" / "assay"
 CORE = [
     "tests/test_rubric.py", "tests/test_aggregation.py", "tests/test_structure.py", "tests/test_group.py", "tests/test_call.py",
     "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_report.py",
-    "tests/test_criterion.py", "tests/test_independent.py", "tests/test_public.py", "tests/test_hostile_input.py",
-    "tests/properties", "tests/test_every_way.py", "tests/loading", "tests/peers", "tests/seeds", "tests/presets", "tests/envs",
-    "tests/compat", "tests/isolation/test_criterion.py", "tests/graders", "tests/test_concurrency.py",
+    "tests/test_criterion.py", "tests/test_independent.py", "tests/test_hostile_input.py",
 ]  # fmt: skip
 TESTS = {
     "": CORE,
-    "engine": CORE,
     "math": [
         "tests/math/test_answers.py", "tests/math/test_exact.py", "tests/math/test_rules.py", "tests/math/test_verify.py", "tests/math/test_tiers.py",
         "tests/math/test_hostile.py", "tests/presets/test_math_rubric.py", "tests/cli/test_math.py",
@@ -54,6 +52,15 @@ TESTS = {
     "suggest": ["tests/suggest", "tests/cli/test_suggest.py"],
 }  # fmt: skip
 """The tests of a package under `src/assay`, nearest first; "" is the root. Others have `tests/<package>` and the core's."""
+
+FARTHER = {
+    "": [
+        "tests/test_every_way.py", "tests/properties", "tests/loading", "tests/peers", "tests/seeds", "tests/presets",
+        "tests/envs", "tests/compat", "tests/test_public.py", "tests/isolation/test_criterion.py", "tests/graders",
+        "tests/test_concurrency.py",
+    ],
+}  # fmt: skip
+"""Tests that go through a package as well: for what the nearest do not notice, since to collect them takes a while."""
 
 OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
@@ -195,11 +202,13 @@ def drawn(targets: list[str], count: int, seed: int) -> list[Mutant]:
     return chosen + [draw.choice(pool[place]) for place in places]
 
 
-def tests_of(path: Path) -> list[str]:
+def tests_of(path: Path) -> list[list[str]]:
+    """The tests for a file, nearest first: each list is run when the one before has noticed nothing."""
     parts = path.relative_to(SOURCE).parts
     package = parts[0] if len(parts) > 1 else ""
-    named = TESTS.get(package) or [f"tests/{package}", *CORE]
-    return [test for test in named if (ROOT / test).exists()]
+    named = [TESTS.get(package) or [f"tests/{package}", *CORE], FARTHER.get(package, [])]
+    there = [[test for test in tests if (ROOT / test).exists()] for tests in named]
+    return [tests for tests in there if tests]
 
 
 def copied(folder: Path) -> Path:
@@ -257,10 +266,9 @@ class Trees:
     def tried(self, mutant: Mutant) -> tuple[Mutant, str, float]:
         """A mutant, what the tests say of it, and after how many seconds."""
         tree, started, said = self._free.get(), time.monotonic(), ""
-        tests = tests_of(mutant.path)
         file = tree / mutant.path.relative_to(ROOT)
         file.write_text(mutant.text)
-        for marked in self._marks:
+        for marked, tests in product(self._marks, tests_of(mutant.path)):
             said = outcome(tree, tests, 60 + 3 * self._usual[tuple(tests)], marked=marked)
             if said != "passed":
                 break
@@ -282,7 +290,7 @@ def main() -> int:
     missed = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as threads:
         trees = Trees(Path(folder), given.jobs, slow=given.slow)
-        for tests in {tuple(tests_of(mutant.path)) for mutant in mutants}:
+        for tests in {tuple(tests) for mutant in mutants for tests in tests_of(mutant.path)}:
             trees.measure(list(tests))
         for done in as_completed([threads.submit(trees.tried, mutant) for mutant in mutants]):
             mutant, said, seconds = done.result()

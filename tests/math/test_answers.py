@@ -47,6 +47,8 @@ EQUAL = {
         ("√4!", r"2\sqrt6"),
     ],
     "trigonometry": [
+        (r"\sin(x+\frac{2\pi}{3})", r"\frac{\sqrt3}{2}\cos x-\frac12\sin x"),
+        (r"\cos(x+\frac{5\pi}{4})", r"\frac{\sqrt2}{2}(\sin x-\cos x)"),
         (r"\cos\frac{2\pi}{5}", r"\frac{\sqrt5-1}{4}"),
         (r"\cos(\frac25\pi)", r"\frac{\sqrt5-1}{4}"),
         (r"\cos 72^\circ", r"\frac{\sqrt5-1}{4}"),
@@ -162,6 +164,7 @@ EQUAL = {
         (r"\frac{-1}{2}", "-0.5"),
         ("5/2", "2.5"),
         ("1/2x", r"\frac{x}{2}"),
+        ("1,234/2x", "617x"),
         ("1/2x", r"\frac{1}{2x}"),
         (r"2\infty", r"\infty"),
     ],
@@ -220,6 +223,7 @@ EQUAL = {
         ("all real numbers", r"\mathbb{R}"),
     ],
     "lists": [
+        (r"\{1\}, 2|x|", r"\{1\}, |2x|"),
         ("1,2,", "2,1"),
         ("(1,2,)", "(1,2)"),
         ("[x+1]", "1+x"),
@@ -324,6 +328,9 @@ def test_the_same_answer_written_in_another_way_is_equal(gold: str, answer: str)
 
 
 DIFFERENT = [
+    (r"(\ln(x^2-1), 1)", r"(\ln(x-1)+\ln(x+1), 2)", "different numbers: 1 and 2"),
+    (f"({'1' * 39})", "(2)", f"different numbers: {'1' * 39} and 2"),
+    (f"({'1' * 40})", "(2)", f"different numbers: {'1' * 20}…{'1' * 10} and 2"),
     (r"3\overline{AB}", "5", "different at overline(AB) = 137/128: 3.2109375 and 5.0000000"),
     ("2x+3y=4", "2x+3y=5", "only one holds at x = -1.0820313"),
     ("0=0", "0=x", "they are about different variables"),

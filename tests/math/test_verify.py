@@ -16,6 +16,7 @@ from assay.math import MathOptions, MathVerdict, verify, verify_async, verify_ma
         ("4", "4", "equal", "normalize", "equal as numbers: 4"),
         (r"\frac12", "0.5", "equal", "normalize", "equal as numbers: 1/2"),
         ("x^2", " x^{2}", "equal", "algebra", "equal as expressions"),
+        ("2^{10}", "1024", "equal", "algebra", "equal as numbers: 1024"),
         ("x+1", "x + 1", "equal", "normalize", "equal as written: x + 1"),
         (r"\boldsymbol{x+1}", "x+1", "equal", "normalize", "equal as written: x+1"),
         ("4", "5", "different", "normalize", "different numbers: 4 and 5"),
@@ -128,6 +129,8 @@ def test_what_is_too_large_is_refused():
     assert verify("1", "1" * 5000).status == "too_large"
     assert verify("1", "(" * 100 + "1" + ")" * 100).status == "too_large"
     assert verify("1", "9^{9^{9^{9}}}").status == "too_large"
+    assert verify("1", "2^{2^{40}}").status == "too_large"
+    assert verify("1", "2^{2^{39}}").status == "different"
 
 
 CHAINS = {
@@ -229,6 +232,13 @@ def test_the_answer_is_found_in_a_longer_text(text: str, answer: str):
     """A box comes before words, words before formulas, formulas before numbers."""
     verdict = verify(answer, text, options=MathOptions(symbolic=False))
     assert verdict.equal, verdict
+
+
+def test_of_many_boxes_in_a_row_the_last_twenty_are_the_answer():
+    """However many there are."""
+    boxes = ", ".join(rf"\boxed{{{number}}}" for number in range(1, 26))
+    assert verify(",".join(map(str, range(6, 26))), boxes)
+    assert not verify(",".join(map(str, range(5, 26))), boxes)
 
 
 @pytest.mark.parametrize(
