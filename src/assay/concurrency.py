@@ -11,12 +11,9 @@ from typing import Any, Final, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-SIDE_BY_SIDE = 1024
-"""How many pieces of work are under way at once unless said otherwise."""
-AT_ONCE = 2
-"""How many begin in one turn of the loop where there has to be room: more would hold up the rest."""
-GLANCE = 0.005
-"""Seconds between two looks at whether there is room."""
+SIDE_BY_SIDE = 1024  # how many pieces of work are under way at once unless said otherwise
+AT_ONCE = 2  # how many begin in one turn of the loop where there has to be room: more would hold up the rest
+GLANCE = 0.005  # seconds between two looks at whether there is room
 
 FAILURES: Final = BaseException
 """What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before

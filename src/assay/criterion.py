@@ -14,12 +14,9 @@ from assay.errors import RubricError
 from assay.wording import first_error
 
 BINARY = ("UNMET", "MET")
-NOT_APPLICABLE = "N/A"
-"""The verdict that a question does not apply."""
-LARGEST = 1e100
-"""The largest weight or value, so that no sum of products can overflow."""
-TIMEOUT = 5.0
-"""Seconds that an isolated check may work, unless said otherwise."""
+NOT_APPLICABLE = "N/A"  # the verdict that a question does not apply
+LARGEST = 1e100  # the largest weight or value, so that no sum of products can overflow
+TIMEOUT = 5.0  # seconds that an isolated check may work, unless said otherwise
 
 
 class Scorer(Protocol):

@@ -43,8 +43,7 @@ from assay.wording import described, short_repr
 
 logger = logger_of("assay")
 
-CHUNK = 512
-"""Rollouts checked between two breaths of the event loop."""
+CHUNK = 512  # rollouts checked between two breaths of the event loop
 
 
 # The plan: what can fail at construction fails there.
@@ -83,8 +82,7 @@ class PlannedCriterion:
     def __init__(self, index: int, criterion: Criterion) -> None:
         self.index = index
         self.criterion = criterion
-        self.call: Call | None = None
-        """None when a model or a nested rubric answers."""
+        self.call: Call | None = None  # none when a model or a nested rubric answers
         self.reads_completion = criterion.judged
         """Whether it needs a completion that can be read. A rubric inside sees to that by itself."""
         if criterion.check is not None and not is_scorer(criterion.check):
@@ -145,8 +143,7 @@ class Plan:
         self.aggregation = aggregation
         self.names = tuple(criterion.name for criterion in criteria)
         self.weights = tuple(criterion.weight for criterion in criteria)
-        self.stakes = stakes(self.weights)
-        """What the weights could gain and lose, all answered."""
+        self.stakes = stakes(self.weights)  # what the weights could gain and lose, all answered
         self.counted = sum(criterion.counts for criterion in criteria)
         self.judged = any(criterion.judged for criterion in criteria)
         self.adds_up = aggregation.sums and not any(c.required or c.report_only or c.when for c in criteria)
@@ -389,10 +386,8 @@ class Engine(BatchResult):
         self._scale: Scale | None = grader.scale if grader else None
         self._on_error: OnError = on_error
         self._read = read
-        self._whole: dict[int, EvaluationReport] = {}
-        """Reports of graders that judge as a whole, by place."""
-        self._are_floats = True
-        """Whether all answers are, as nearly always, so that none need be looked at."""
+        self._whole: dict[int, EvaluationReport] = {}  # reports of graders that judge as a whole, by place
+        self._are_floats = True  # whether all answers are, as nearly always, so that none need be looked at
 
     async def answer(self, batch: Batch) -> "Engine":
         """Ask everything of every rollout of a batch."""

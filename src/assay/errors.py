@@ -76,8 +76,7 @@ class Refused(ModelError):
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = status
-        """The HTTP status, where it was one."""
+        self.status = status  # the HTTP status, where it was one
 
 
 class RateLimited(ModelError):

@@ -17,8 +17,7 @@ if TYPE_CHECKING:  # loaded where it is needed: worker processes start with this
 
 STRUCK = "***"
 
-SHORTEST_KEY = 8
-"""Characters of the shortest key that is looked for in what others say; less may be a word."""
+SHORTEST_KEY = 8  # characters of the shortest key that is looked for in what others say; less may be a word
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ALWAYS = frozenset({

@@ -10,8 +10,7 @@ from assay.redaction import redacted
 if TYPE_CHECKING:  # which takes longer to load than all else a worker process needs
     from pydantic import ValidationError
 
-LONGEST = 2000
-"""Characters of an error's own message that are kept; the rest would drown a log."""
+LONGEST = 2000  # characters of an error's own message that are kept; the rest would drown a log
 
 _ADVICE = (
     ("finite_number", "give a finite number"),

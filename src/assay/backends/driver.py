@@ -37,11 +37,9 @@ from assay.runs.pipeline import EVERY_SECONDS, MOST_AT_ONCE, OnProgress, Progres
 from assay.runs.spending import spent_by
 from assay.runs.summary import Summary
 
-ATTEMPTS: Final = 4
-"""Times that a shard is tried whose worker dies."""
+ATTEMPTS: Final = 4  # times that a shard is tried whose worker dies
 
-PATIENCE: Final = 0.2
-"""Seconds after which a backend that waits gives the driver a turn."""
+PATIENCE: Final = 0.2  # seconds after which a backend that waits gives the driver a turn
 
 _SUMMED = ("done", "errors", "unscored", "hits", "calls", "tokens", "cost", "unpriced")
 
@@ -139,20 +137,16 @@ class _Driver:
         self._shards = shards
         self._stopping = stopping
         self._left = deque(run.left)
-        self._free = set(range(job.workers))
-        """The slots without a task."""
-        self._given: dict[int, Task] = {}
-        """The tasks under way, by shard."""
-        self._deaths: Counter[int] = Counter()
-        """How many workers died of a shard."""
+        self._free = set(range(job.workers))  # the slots without a task
+        self._given: dict[int, Task] = {}  # the tasks under way, by shard
+        self._deaths: Counter[int] = Counter()  # how many workers died of a shard
         self._ledger = Ledger.current() or Ledger()
         limited = (each for each in self._ledger.chain() if each.dollars is not None)
         self._budget = min(limited, key=lambda each: each.left, default=None)
         """The ledger around this run with the fewest dollars left; None where they are not limited."""
         self._rollout = self._budget.rollout if self._budget else None
         """Dollars that a rollout is known to cost; None until one has been paid for."""
-        self._is_short = False
-        """Whether the last worker that came back had too few dollars for its shard."""
+        self._is_short = False  # whether the last worker that came back had too few dollars for its shard
         self._on_progress = on_progress
         self._finished = Progress(done=run.rows, total=sum(shard.rows for shard in shards), kept=run.rows)
         self._began = time.monotonic()

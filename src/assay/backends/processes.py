@@ -22,8 +22,7 @@ from assay.errors import RubricError
 from assay.runs.folder import RunError
 from assay.wording import described
 
-FAREWELL_SECONDS = 10.0
-"""How long a worker that is done may take to end: its cache may have something to write."""
+FAREWELL_SECONDS = 10.0  # how long a worker that is done may take to end: its cache may have something to write
 
 _CAN_MASK = hasattr(signal, "pthread_sigmask")  # Windows cannot
 

@@ -31,8 +31,7 @@ from assay.runs.summary import Summary, Tally
 
 FORMAT = "assay.shards/1"
 
-_SLICES = 256
-"""How often examples that come again are looked for, each time with so small a share of all in memory."""
+_SLICES = 256  # how often examples that come again are looked for, each time with so small a share of all in memory
 _BLOCK = 1 << 20
 
 
@@ -69,12 +68,9 @@ class Manifest:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "manifest.jsonl"
-        self.spec = ""
-        """The hash of what decides the results; empty when nothing was begun."""
-        self.shards = 0
-        """How many there are in all."""
-        self.done: dict[int, Done] = {}
-        """By number; of a shard that was done again, the last."""
+        self.spec = ""  # the hash of what decides the results; empty when nothing was begun
+        self.shards = 0  # how many there are in all
+        self.done: dict[int, Done] = {}  # by number; of a shard that was done again, the last
         self.joined: int | None = None
         """The size of `rollouts.jsonl` once all parts are joined in it; None as long as they are not."""
         self._size = whole_lines(self.path)
@@ -118,10 +114,8 @@ class ShardedRun:
         self._manifest = Manifest(place.path)
         self._parts = place.path / "parts"
         self._scratch = place.path / "scratch"
-        self._fresh: dict[int, Tally] = {}
-        """What the shards of this sitting come to."""
-        self._models: set[str] = set()
-        """The ids of the models that answered in this sitting."""
+        self._fresh: dict[int, Tally] = {}  # what the shards of this sitting come to
+        self._models: set[str] = set()  # the ids of the models that answered in this sitting
 
     @property
     def left(self) -> list[Shard]:

@@ -19,13 +19,11 @@ from assay.runs.row import Key
 from assay.tables import rows_of
 from assay.tables.table_readers import objects_in, parquet_file, refuse_repeated
 
-ROWS = 10_000
-"""Rows of a shard, unless said otherwise."""
+ROWS = 10_000  # rows of a shard, unless said otherwise
 LINES = (".jsonl", ".ndjson")
 ENDINGS = (*LINES, ".parquet")
 
-_BLOCK = 1000
-"""Lines that are looked at together."""
+_BLOCK = 1000  # lines that are looked at together
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,7 @@ def tables_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
 
 
-_Piece = tuple[int, int, int, int]
-"""Where a shard begins and ends, its line, and how many rows it has."""
+_Piece = tuple[int, int, int, int]  # where a shard begins and ends, its line, and how many rows it has
 
 
 def _cut_lines(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:

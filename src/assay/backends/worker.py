@@ -33,8 +33,7 @@ from assay.runs.summary import Tally
 Make: TypeAlias = Callable[[], tuple[Any, Autograder | None]]
 """Makes the rubric and the grader, in the process that uses them: connections do not travel."""
 
-PROGRESS_SECONDS = 1.0
-"""How often a worker writes down how far its shard is."""
+PROGRESS_SECONDS = 1.0  # how often a worker writes down how far its shard is
 
 _ADVICE = "make it in a function of a module, and give that"
 _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "cost", "unpriced")
@@ -274,10 +273,8 @@ class PartSink(Sink):
         self._path = path
         self._form = form
         self._tally = tally
-        self.failures: list[str] = []
-        """A line for every row that has errors: its key, and what they are."""
-        self.dearest = 0.0
-        """Dollars that the dearest row has cost."""
+        self.failures: list[str] = []  # A line for every row that has errors: its key, and what they are
+        self.dearest = 0.0  # dollars that the dearest row has cost
         if size := whole_lines(path):
             good = path.with_suffix(".good")
             with good.open("wb") as file:
@@ -288,8 +285,7 @@ class PartSink(Sink):
                         self._done.add(key)
             good.replace(path)
             count_rows(path, form, tally)
-        self.rows = len(self._done)
-        """How many are in the file."""
+        self.rows = len(self._done)  # how many are in the file
         self.is_fresh = not self.rows
         self._file = path.open("ab")
 

@@ -127,8 +127,7 @@ class Regex(BuiltinCheck):
         return search(self._compiled, completion_text(completion), self.timeout_seconds)
 
 
-_OPENING = 400
-"""Characters in which a refusal shows; what a text says further down is mostly about something."""
+_OPENING = 400  # characters in which a refusal shows; what a text says further down is mostly about something
 
 _PHRASES = (
     # English

@@ -113,8 +113,7 @@ _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9
 _REAL = rf"(?:{_DIGITS})(?:[eE][-+]?[0-9]++)?+"
 _NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({_REAL})(?:[ ]?/[ ]?({_REAL}))?+")
 
-_MOST_DIGITS = 1000
-"""Longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory."""
+_MOST_DIGITS = 1000  # longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory
 
 
 def exact(value: object) -> Fraction:
@@ -162,8 +161,7 @@ def _real(digits: str) -> Fraction:
     return Fraction(digits.replace(",", ""))
 
 
-_MOST_PAIRS = 10_000_000_000
-"""Characters times characters that are compared: about half a second of work."""
+_MOST_PAIRS = 10_000_000_000  # characters times characters that are compared: about half a second of work
 
 
 @dataclass(frozen=True)

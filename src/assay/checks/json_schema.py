@@ -115,8 +115,7 @@ def _refuse_constant(name: str) -> NoReturn:
 Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any]]
 """How `jsonschema` asks about one keyword: validator, its value, the instance, the schema."""
 
-PATTERN_SECONDS = 1.0
-"""How long one match of a schema's pattern may take."""
+PATTERN_SECONDS = 1.0  # how long one match of a schema's pattern may take
 
 
 def validator_of(schema: Any) -> Any:

@@ -26,8 +26,7 @@ logger = logger_of("assay")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-BREATH = 0.002
-"""Seconds of reading between two breaths of the event loop."""
+BREATH = 0.002  # seconds of reading between two breaths of the event loop
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from assay.cli.options import count, opened, option, page_option, run_folder
 from assay.cli.root import BROKEN, FINE, MISSED, Command
 from assay.wording import counted
 
-_REASON = 70
-"""Characters of a reason that a table has room for; JSON has all of it."""
+_REASON = 70  # characters of a reason that a table has room for; JSON has all of it
 
 
 @click.command(

@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from assay.trust import Estimate
 
 _COLOURS = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters but for tab and new line."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters but for tab and new line
 
-REASON = 160
-"""Characters of a reason that are shown; `--json` has all of it."""
+REASON = 160  # characters of a reason that are shown; `--json` has all of it
 
 
 def painted(text: str, colour: str) -> str:

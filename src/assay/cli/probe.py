@@ -135,8 +135,7 @@ def _graders(grader: Autograder, *, bare: bool, guard: bool) -> dict[str, Autogr
     return {**forms, "guarded": Guarded(grader)} if guard else forms
 
 
-_REASON = 80
-"""Characters of a reason that a table has room for; JSON has all of it."""
+_REASON = 80  # characters of a reason that a table has room for; JSON has all of it
 
 Reports = Mapping[str, "ProbeReport"]
 """What was found of each form of the judge, from the least to the most hardened."""

@@ -33,16 +33,12 @@ from assay.redaction import redacted
 from assay.wording import did_you_mean, short_repr
 
 FINE: Final = 0
-BROKEN: Final = 1
-"""Something could not be scored, or the run broke off."""
-USAGE: Final = 2
-"""What was given cannot be used: an option, a file, a rubric, a name, a package that is missing."""
-MISSED: Final = 100
-"""Everything was scored, and a threshold was missed; `assay.runs.stats` has the rule."""
+BROKEN: Final = 1  # something could not be scored, or the run broke off
+USAGE: Final = 2  # what was given cannot be used: an option, a file, a rubric, a name, a package that is missing
+MISSED: Final = 100  # everything was scored, and a threshold was missed; `assay.runs.stats` has the rule
 INTERRUPTED: Final = 130
 
-COMPLETE = "_ASSAY_COMPLETE"
-"""The variable by which a shell asks what could come next."""
+COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
 COMMANDS: Final = {
     "init": "write a rubric and rollouts to begin with",

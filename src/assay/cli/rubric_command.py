@@ -88,8 +88,7 @@ def test(options: TestOptions) -> int:
         )
 
 
-_REASON = 100
-"""Characters of a reason that a table has room for; JSON has all of it."""
+_REASON = 100  # characters of a reason that a table has room for; JSON has all of it
 
 
 def _print_test(report: GoldenReport, name: str, form: str) -> None:

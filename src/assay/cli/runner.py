@@ -43,8 +43,7 @@ class Stopping:
     """Seconds that work may take to hear that it is cancelled."""
 
     def __init__(self) -> None:
-        self.heard = 0
-        """How often Ctrl-C was heard."""
+        self.heard = 0  # how often Ctrl-C was heard
         self._cancel: Callable[[], object] | None = None
         self._before: Any = None
         # A check that computes holds up the loop, which then hears of no cancelling.
@@ -105,8 +104,7 @@ def _interrupt_main() -> None:
         _thread.interrupt_main()
 
 
-EVERY = 15.0
-"""Seconds between two lines of progress where standard error is no terminal."""
+EVERY = 15.0  # seconds between two lines of progress where standard error is no terminal
 
 Tell = Callable[[Progress], None]
 
@@ -271,8 +269,7 @@ class RowPrinter:
         self._thresholds = display.thresholds
         self._tally = Tally()
         self._next = 0
-        self._early: dict[int, Row] = {}
-        """Rows that are finished before one that comes before them."""
+        self._early: dict[int, Row] = {}  # rows that are finished before one that comes before them
         self.is_needed = format is not None or display.fail_rollout_under is not None
 
     def take(self, row: Row) -> None:

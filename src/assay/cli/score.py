@@ -149,8 +149,7 @@ class Rows:
             raise click.UsageError(
                 f"{given.data} has no column 'completion' (there: {', '.join(first)}): give --map completion={theirs}"
             )
-        self.have_rubrics = COLUMN in first
-        """Whether they bring their own."""
+        self.have_rubrics = COLUMN in first  # whether they bring their own
         self._rows = islice(chain([first], rows), given.limit)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

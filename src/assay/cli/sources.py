@@ -130,8 +130,7 @@ def _rows(path: str) -> Iterator[Text]:
         yield Text(name if own is None else str(own), rollout)
 
 
-LOCAL = "local"
-"""Asked when no judge is named: it costs nothing and sends nothing away."""
+LOCAL = "local"  # asked when no judge is named: it costs nothing and sends nothing away
 
 _GRADERS = {"per-criterion": PerCriterionGrader, "one-shot": PerCriterionOneShotGrader, "holistic": RubricAsJudgeGrader}
 

@@ -47,8 +47,7 @@ from assay.wording import described, did_you_mean, short_repr
 if TYPE_CHECKING:
     from assay.envs.base_env import Environment
 
-SIDE_BY_SIDE = 256
-"""Rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer."""
+SIDE_BY_SIDE = 256  # rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer
 KEPT = ("is_truncated", "stop_condition", "tool_failures")
 """Fields of a state that are kept with every rollout that has them."""
 STAND_IN = "An answer of about this length stands for what the model would have written. " * 8
@@ -174,10 +173,8 @@ class Evaluator(Pipeline):
         self._stopping = options.get("stopping")
         self._columns = (*KEPT, *options.get("state_columns", ()))
         self._fits = False
-        self._sampled: set[str] = set()
-        """Examples with several rollouts."""
-        self._over: list[ExampleGroup] = []
-        """Groups that are to be scored next, together."""
+        self._sampled: set[str] = set()  # examples with several rollouts
+        self._over: list[ExampleGroup] = []  # groups that are to be scored next, together
 
     async def evaluate(self, jobs: Sequence[RolloutJob]) -> None:
         """Do the jobs, and fill each in."""

@@ -61,8 +61,7 @@ class ModelUnderTest:
         self.at_once = at_once
         self.sampling_args = given
         named = model if isinstance(model, str) else str(getattr(model, "id", model or client))
-        self.name: str = redacted(named)
-        """What the caller calls the model, without a login."""
+        self.name: str = redacted(named)  # what the caller calls the model, without a login
         limits = [given[name] for name in _LIMITS if name in given]
         self._settings: dict[str, Any] = {
             "temperature": given.get("temperature"),

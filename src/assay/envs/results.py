@@ -25,14 +25,11 @@ class Results(Mapping[str, list[Any]]):
     def __init__(
         self, outputs: Sequence[dict[str, Any]], states: Sequence[State], metadata: Mapping[str, Any], summary: Summary
     ) -> None:
-        self.outputs = list(outputs)
-        """One dict a rollout."""
-        self.states = list(states)
-        """What each rollout left behind; of one that was saved earlier, what was saved."""
+        self.outputs = list(outputs)  # one dict a rollout
+        self.states = list(states)  # what each rollout left behind; of one that was saved earlier, what was saved
         self.metadata = dict(metadata)
         """What was run, and what it came to: counts of errors first, then means over the rest."""
-        self.summary = summary
-        """Means with their errors, by criterion, task and tag."""
+        self.summary = summary  # means with their errors, by criterion, task and tag
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:

@@ -201,8 +201,7 @@ def _complaint(error: ValidationError, names: list[str]) -> str:
 
 
 _PARTS = {"text", "image_url", "input_audio"}
-THREADS = 32
-"""Plain functions that are called at once, at most."""
+THREADS = 32  # plain functions that are called at once, at most
 
 
 class ToolEnv(MultiTurnEnv):

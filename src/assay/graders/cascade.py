@@ -130,8 +130,7 @@ class _Questions:
 
     def __init__(self, criteria: list[Criterion], scale: Scale | None, threshold: float | None) -> None:
         self.criteria = criteria
-        self.found: dict[int, Score] = {}
-        """The answers so far, by the place of the criterion."""
+        self.found: dict[int, Score] = {}  # the answers so far, by the place of the criterion
         self._scale: Scale | None = scale
         self._threshold = threshold
         ends = (Score(1.0), Score(0.0))

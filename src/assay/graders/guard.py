@@ -16,8 +16,7 @@ from assay.types import OnError
 OnAttack: TypeAlias = Literal["worst", "error"]
 """What a response that tries to sway its judge gets: the worst verdicts, or none."""
 
-INJECTION = "the response tries to sway its judge"
-"""How the reason begins that such a response gets."""
+INJECTION = "the response tries to sway its judge"  # how the reason begins that such a response gets
 
 
 class Guarded(Composite):

@@ -269,11 +269,9 @@ def _requirement(criterion: Criterion) -> str:
 Degenerate: TypeAlias = Literal["lowest", "ask"]
 """What to do about a text without an answer: give wanted criteria their lowest choice, or ask all the same."""
 
-DEGENERATE = "degenerate answer"
-"""How the reason begins that a text without an answer gets."""
+DEGENERATE = "degenerate answer"  # how the reason begins that a text without an answer gets
 
-LONGEST = 100
-"""Characters that an announcement has at most."""
+LONGEST = 100  # characters that an announcement has at most
 
 _SECTION_TAG = re.compile(rf"</?(?:{'|'.join(SECTIONS)})>", re.IGNORECASE)
 

@@ -23,11 +23,9 @@ from assay.models.resolve import configured_model, keeps_prefixes, model_of, wha
 from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
 
-WORTH = 2000
-"""Characters of query and response from which reading them once pays for waiting on one call."""
+WORTH = 2000  # characters of query and response from which reading them once pays for waiting on one call
 
-_REMEMBERED = 1024
-"""How many prompts are remembered by how they begin."""
+_REMEMBERED = 1024  # how many prompts are remembered by how they begin
 
 Generate = TypeVar("Generate")
 

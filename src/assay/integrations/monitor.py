@@ -18,8 +18,7 @@ from assay.redaction import logger_of
 
 logger = logger_of("assay")
 
-Z: Final = 1.96
-"""Standard errors either side of an estimate that hold 95 % of it."""
+Z: Final = 1.96  # standard errors either side of an estimate that hold 95 % of it
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,9 @@ class Alarms:
 class _Step(NamedTuple):
     """What is remembered of one training step."""
 
-    scored: list[tuple[int, float]]
-    """The length and the reward of each scored rollout."""
-    groups: int
-    """How many have several rollouts."""
-    flat: list[float]
-    """The reward of each group whose rewards are all equal."""
+    scored: list[tuple[int, float]]  # the length and the reward of each scored rollout
+    groups: int  # how many have several rollouts
+    flat: list[float]  # the reward of each group whose rewards are all equal
     rollouts: int
     degenerate: int
     repeated: int

@@ -21,10 +21,8 @@ from assay.errors import RubricError, RubricFileError
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys and places that lead to a value, such as `("criteria", 3, "weight")`."""
 
-MOST_DEPTH: Final = 200
-"""How deep lists and mappings may be nested."""
-MOST_REPEATED: Final = 1_000_000
-"""Values that the aliases of a text may add up to: nested aliases grow without bound."""
+MOST_DEPTH: Final = 200  # how deep lists and mappings may be nested
+MOST_REPEATED: Final = 1_000_000  # values that the aliases of a text may add up to: nested aliases grow without bound
 
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
@@ -201,12 +199,9 @@ _LOADERS: Final[dict[str, Callable[[str], Any]]] = {"json": _load_json, "yaml": 
 class _Piece(NamedTuple):
     """One step through a text: a mapping or list begins, the innermost ends, or a value stands."""
 
-    kind: str
-    """`mapping`, `list`, `end`, `value` or `alias`."""
-    value: Any
-    """What it stands for; an empty dict or list where one begins."""
-    text: str
-    """The value as it is written, without quotation marks; the name of an alias."""
+    kind: str  # `mapping`, `list`, `end`, `value` or `alias`
+    value: Any  # what it stands for; an empty dict or list where one begins
+    text: str  # the value as it is written, without quotation marks; the name of an alias
     line: int
     start: int
     end: int
@@ -318,14 +313,10 @@ class _Open:
 
     held: Any
     piece: _Piece
-    before: int
-    """Values read before it began, for its size."""
-    path: KeyPath | None
-    """None where positions are not noted."""
-    key: _Piece | None = None
-    """The key whose value comes next."""
-    last: int = 0
-    """Where its last value ends; a block ends there, whatever blank lines follow."""
+    before: int  # values read before it began, for its size
+    path: KeyPath | None  # none where positions are not noted
+    key: _Piece | None = None  # the key whose value comes next
+    last: int = 0  # where its last value ends; a block ends there, whatever blank lines follow
     merged: list[tuple[Any, int]] = field(default_factory=list[tuple[Any, int]])
     """What stands under `<<`, and on which line."""
 

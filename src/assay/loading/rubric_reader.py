@@ -16,8 +16,7 @@ from assay.loading.document import Node
 from assay.loading.golden_examples import golden_at
 from assay.wording import did_you_mean, first_error, short_repr
 
-MOST_LEVELS: Final = 50
-"""How deep rubrics and sections may be nested in each other."""
+MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
 
 REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 """A function that a file names, as `package.module:function`."""
@@ -28,10 +27,8 @@ _RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden"
 _GROUP_KEYS: Final = ("rubrics", "name", "description", "$schema")
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
-_WAYS: Final = ("requirement", "check", "rubric")
-"""What answers a criterion; one of them."""
-_NAMERS: Final = ("criterion", "check", "the `when` of")
-"""How an error begins that goes on to name a criterion."""
+_WAYS: Final = ("requirement", "check", "rubric")  # what answers a criterion; one of them
+_NAMERS: Final = ("criterion", "check", "the `when` of")  # how an error begins that goes on to name a criterion
 
 
 @dataclass(frozen=True, slots=True)

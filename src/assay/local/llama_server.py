@@ -25,17 +25,13 @@ from typing import Any
 from assay.errors import AssayError, MissingExtraError, Refused
 from assay.local.weights import weights_file
 
-CONTEXT = 8192
-"""Tokens of prompt and reply together that one request may have."""
+CONTEXT = 8192  # tokens of prompt and reply together that one request may have
 
-REMEMBERED_MIB = 1024
-"""Memory for prompts read before, so that two responses in turn are not read anew each time."""
+REMEMBERED_MIB = 1024  # memory for prompts read before, so that two responses in turn are not read anew each time
 
-MOST_WRITTEN = 512
-"""Tokens of a reply at most; small models sometimes never end, and a cut-off reply is an error."""
+MOST_WRITTEN = 512  # tokens of a reply at most; small models sometimes never end, and a cut-off reply is an error
 
-TOKENS_AT_ONCE = 128
-"""Tokens read between two looks at whether a request was given up; more are no faster on a CPU."""
+TOKENS_AT_ONCE = 128  # tokens read between two looks at whether a request was given up; more are no faster on a CPU
 
 STOP_SECONDS = 10.0
 

@@ -28,8 +28,7 @@ NOT_A_JUDGEMENT = "smoke judge: not a judgement"
 PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
 """A slow machine is no outage: long prompts take minutes, and every caller has to wait for them."""
 
-REMEMBERED = 4
-"""How many beginnings of prompts count as still in the engine's memory."""
+REMEMBERED = 4  # how many beginnings of prompts count as still in the engine's memory
 
 logger = logger_of(__name__)
 
@@ -55,8 +54,7 @@ class LocalModel:
     ) -> None:
         """`threads` None takes every core; give 1 where others are at work."""
         name, path = weights_file(source)
-        self.is_judge = name != SMOKE.name
-        """False for `smoke`, whose verdicts mean nothing."""
+        self.is_judge = name != SMOKE.name  # false for `smoke`, whose verdicts mean nothing
         label = f"local/{name}" if self.is_judge else NOT_A_JUDGEMENT
         self.id = f"{label}@{fingerprint(path)}"
         self._process = LocalProcess(f"local:{path}", threads=threads, context=context, slots=slots)

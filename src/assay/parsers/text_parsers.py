@@ -151,8 +151,7 @@ class MaybeThinkParser(Parser):
 
     def __init__(self, extract_fn: Callable[[str], Any] = identity, accept_unfinished: bool = False) -> None:
         super().__init__(extract_fn)
-        self.accept_unfinished = accept_unfinished
-        """Whether a thought that was cut off may be read as an answer."""
+        self.accept_unfinished = accept_unfinished  # whether a thought that was cut off may be read as an answer
 
     def parse(self, text: Messages) -> Any:
         """The stripped text outside the thought, through `extract_fn`; `""` when it is unfinished."""

@@ -48,8 +48,7 @@ class XMLParser(Parser):
         extract_fn: Callable[[str], Any] = identity,
     ) -> None:
         super().__init__(extract_fn)
-        self.fields = _checked(fields)
-        """The names of each field; the first is canonical."""
+        self.fields = _checked(fields)  # the names of each field; the first is canonical
         self.answer_field = answer_field
         """Read by `parse_answer`; the canonical name stands for all names of its field."""
         self._names = tuple(name for names in self.fields for name in names)

@@ -34,8 +34,7 @@ DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
 USUAL_MODEL = "gpt-4.1-nano"
 """Asked of a client without a name of a model: what people who come from verifiers expect."""
 
-KEPT = "judge_response"
-"""The field of a state in which replies are kept, by judge and prompt."""
+KEPT = "judge_response"  # the field of a state in which replies are kept, by judge and prompt
 
 WRITTEN = ("completion", "response")
 """The places for what the model under test wrote; one of them must be in a template."""
@@ -43,8 +42,7 @@ WRITTEN = ("completion", "response")
 SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
 """What a field with the score is called, most likely first; else the parser's answer, or its first."""
 
-SHOWN = 200
-"""Characters of a reply that go into a message."""
+SHOWN = 200  # characters of a reply that go into a message
 
 
 class JudgeRubric(Rubric):
@@ -283,8 +281,7 @@ class PromptTemplate:
         else:  # only names alone in braces are places
             parts: list[str | None] = [*_PLACE.split(text), None]
             self._pieces = [(str(words), name) for words, name in zip(parts[::2], parts[1::2], strict=True)]
-        self.places = frozenset(name for _, name in self._pieces if name is not None)
-        """The names in braces."""
+        self.places = frozenset(name for _, name in self._pieces if name is not None)  # the names in braces
 
     def filled(self, values: Mapping[str, str]) -> str:
         """The words with these values in their places; a place without a value stays as written."""
@@ -443,8 +440,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _FINAL = re.compile(r"\b(?:final|overall)\b", re.IGNORECASE)
-_NEAR = 80
-"""Characters before a verdict in which its label must be, and of a line that it can have alone."""
+_NEAR = 80  # characters before a verdict in which its label must be, and of a line that it can have alone
 
 
 def _offered(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:

@@ -65,10 +65,8 @@ class SmolaToolRubric(ToolRubric):
         return completion_text(chat) if found is None else found
 
 
-FINAL = "final_answer"
-"""The tool by which an agent gives its answer."""
-CODE = "python_interpreter"
-"""The name of the call that stands for a step of code."""
+FINAL = "final_answer"  # the tool by which an agent gives its answer
+CODE = "python_interpreter"  # the name of the call that stands for a step of code
 _CALL, _RESPONSE = "tool-call", "tool-response"
 _CALLING, _OBSERVED, _FAILED = "Calling tools:\n", "Observation:\n", "Error:\n"
 _LAST = "Last output from code snippet:\n"

@@ -20,10 +20,8 @@ from assay.wording import short_repr
 
 USUAL_WEIGHTS = (1.0, 0.2, 0.2)
 """Of the answer, the calls and the format, unless you say otherwise: what people from verifiers expect."""
-TAG = "tool"
-"""The tag in which a model writes a call, where it has no other way to call."""
-RESULT = "result"
-"""The tag in which the environment replies to such a call."""
+TAG = "tool"  # the tag in which a model writes a call, where it has no other way to call
+RESULT = "result"  # the tag in which the environment replies to such a call
 
 Measure: TypeAlias = Literal["reward", "count", "attempt"]
 
@@ -72,8 +70,7 @@ class ToolRubric(Rubric):
         `parser` reads the answer, and is a `ToolParser` unless you give one; `env_parser` reads the
         `<result>` of calls in tags. The rest is as for `Rubric`.
         """
-        self.tools = _by_name(tools)
-        """The tools by the names that a model calls them by."""
+        self.tools = _by_name(tools)  # the tools by the names that a model calls them by
         self.env_parser = env_parser or XMLParser([RESULT])
         if not any(RESULT in names for names in getattr(self.env_parser, "fields", ())):
             raise RubricError(

@@ -31,15 +31,11 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.run_json = self.path / "run.json"
-        """What was run."""
-        self.rollouts = self.path / "rollouts.jsonl"
-        """A line a finished rollout."""
+        self.run_json = self.path / "run.json"  # what was run
+        self.rollouts = self.path / "rollouts.jsonl"  # A line a finished rollout
         self.summary_json = self.path / "summary.json"
-        self.spending = self.path / "spending.jsonl"
-        """What every sitting has spent."""
-        self.lock = self.path / "run.lock"
-        """Held by the process that writes; holds its id."""
+        self.spending = self.path / "spending.jsonl"  # what every sitting has spent
+        self.lock = self.path / "run.lock"  # held by the process that writes; holds its id
 
     @property
     def has_rows(self) -> bool:

@@ -22,8 +22,7 @@ from assay.runs.summary import Summary, Tally, summarize
 if TYPE_CHECKING:
     from assay.rubric import Rubric
 
-SYNC_SECONDS = 1.0
-"""How long a written row may wait for the disk; a power cut can take that much, a kill nothing."""
+SYNC_SECONDS = 1.0  # how long a written row may wait for the disk; a power cut can take that much, a kill nothing
 
 
 class Journal:
@@ -56,8 +55,7 @@ class Journal:
     def __init__(self, folder: Folder, about: RunAbout, lock: Lock, *, resume: bool) -> None:
         """Use `Journal.open`."""
         self.path = folder.path
-        self.done = Seen()
-        """Keys of rows that are finished without an error: not to be done again."""
+        self.done = Seen()  # keys of rows that are finished without an error: not to be done again
         self._folder = folder
         self._lock = lock
         self._size = self.rows = 0

@@ -12,8 +12,7 @@ from uuid import UUID
 
 from assay.wording import short_repr
 
-MOST_LEVELS = 100
-"""How deep a value may be nested before the rest is only shown."""
+MOST_LEVELS = 100  # how deep a value may be nested before the rest is only shown
 
 _UNHOLDABLE = (TypeError, ValueError, RecursionError)
 

@@ -28,17 +28,13 @@ from assay.runs.spending import Spending
 from assay.runs.summary import Summary, Tally
 from assay.wording import described, short_repr
 
-MOST_KEPT = 1000
-"""Rubrics that are kept ready; what is asked for again later is made again."""
+MOST_KEPT = 1000  # rubrics that are kept ready; what is asked for again later is made again
 
-EVERY_SECONDS = 0.2
-"""How often progress is told at most."""
+EVERY_SECONDS = 0.2  # how often progress is told at most
 
-MOST_AT_ONCE = 128
-"""Rows under way at once where a model or a process is waited for, unless said otherwise."""
+MOST_AT_ONCE = 128  # rows under way at once where a model or a process is waited for, unless said otherwise
 
-CHUNK_SECONDS = 0.2
-"""How long a chunk of rows should take where code answers at once: so much a kill can lose."""
+CHUNK_SECONDS = 0.2  # how long a chunk of rows should take where code answers at once: so much a kill can lose
 
 LARGEST_CHUNK = 256
 
@@ -116,13 +112,11 @@ class Numbering:
 
     def __init__(self, first: int = 0) -> None:
         """`first` is the number of the first row."""
-        self.rows = first
-        """The number of the next row."""
+        self.rows = first  # the number of the next row
         self._alike: tuple[bool, bool] | None = None
         """Whether rows have an id, and a sample, of their own: all of them, or none."""
         self._seen = Seen()
-        self._times: dict[str, int] = {}
-        """How often an example came again."""
+        self._times: dict[str, int] = {}  # how often an example came again
 
     def key_of(self, row: Mapping[str, Any]) -> Key:
         """The key of the next row."""
@@ -186,8 +180,7 @@ class Sink:
         self._on_row = on_row
         self._watch = watch
         self._done = Seen() if journal is None else journal.done
-        self.is_fresh = not self._done
-        """Whether nothing was there before."""
+        self.is_fresh = not self._done  # whether nothing was there before
 
     def has(self, key: Key) -> bool:
         """Whether a row is finished already; it counts as kept."""

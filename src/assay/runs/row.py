@@ -27,8 +27,7 @@ Key: TypeAlias = tuple[str, int]
 LARGEST_SAMPLE = 2**53 - 1
 """The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly."""
 
-COLUMN = "rubric"
-"""The column that holds a row's own rubric, as a rubric file would."""
+COLUMN = "rubric"  # the column that holds a row's own rubric, as a rubric file would
 
 
 def own_rubric(row: Mapping[str, Any]) -> Any:

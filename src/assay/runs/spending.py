@@ -75,8 +75,7 @@ class Spending:
 NOTHING = Spending()
 _DEFAULTS = asdict(NOTHING)
 
-_WIDTH = 256
-"""Bytes of a sitting's line, so that it can be written over in place."""
+_WIDTH = 256  # bytes of a sitting's line, so that it can be written over in place
 
 
 class SpendingLog:

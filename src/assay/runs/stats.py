@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, Final, NamedTuple, TypeAlias
 
-Z = 1.959963984540054
-"""95 % of a normal distribution lie within so many standard deviations."""
+Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 Bounds: TypeAlias = tuple[float, float] | tuple[None, None]
 
@@ -102,8 +101,7 @@ class MeanEstimate:
         return replace(self, low=max(least, self.low), high=min(most, self.high))
 
 
-_GAP = 8
-"""Examples in a row that may be left out before they are looked up by their number."""
+_GAP = 8  # examples in a row that may be left out before they are looked up by their number
 NO_ESTIMATE = MeanEstimate()
 
 
@@ -122,11 +120,9 @@ class Mean:
         self._total = self._squares = self._cross = 0.0
         self._sizes = 0
         self._binary = True
-        self._counts = array("L")
-        """How many values each example has."""
+        self._counts = array("L")  # how many values each example has
         self._sums = array("d")
-        self._start = 0
-        """The number of the first example."""
+        self._start = 0  # the number of the first example
         self._where: dict[int, int] | None = None
         """Where each example stands; None while they stand in the order of their numbers."""
 
@@ -214,8 +210,7 @@ class Passes:
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[int, int]] = Counter()
-        self._once = [0, 0]
-        """Examples that come only once: those that fail, and those that succeed."""
+        self._once = [0, 0]  # examples that come only once: those that fail, and those that succeed
         self._tries = array("L")
         self._successes = array("L")
 
@@ -261,8 +256,7 @@ def _rates(counts: Counter[tuple[int, int]], k: int) -> PassRates:
     return PassRates(some / examples, every / examples, examples)
 
 
-_NAMED = 3
-"""Rollouts below their threshold that are named; the others are counted."""
+_NAMED = 3  # rollouts below their threshold that are named; the others are counted
 
 
 class Failure(NamedTuple):

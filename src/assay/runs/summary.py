@@ -123,8 +123,7 @@ def _form() -> TypeAdapter[Summary]:
     return TypeAdapter(Summary)
 
 
-LONGEST_TITLE = 300
-"""Characters of a requirement by which a criterion of a row's own rubric goes."""
+LONGEST_TITLE = 300  # characters of a requirement by which a criterion of a row's own rubric goes
 
 _TELLING = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
 """What a derived name leaves out and what may make all the difference: `x > 5` and `x < 5` are both `x_5`."""
@@ -280,8 +279,7 @@ class Tally:
         self._timing: Counter[str] = Counter()
         self._threshold = threshold
         self._places: dict[str, int] | None = None if alone else {}
-        self._elsewhere = 0
-        """Examples that came with a merge."""
+        self._elsewhere = 0  # examples that came with a merge
         self._again = False
         self._tasks: dict[str, _TaskTally] = {}
         self._criteria: dict[str, CriterionTally] = {}
@@ -291,8 +289,7 @@ class Tally:
         self._have_tags = False
         self._tags: dict[str, Mean] = {}
         self._passes = Passes()
-        self._unit = True
-        """Whether every score so far lies between 0 and 1."""
+        self._unit = True  # whether every score so far lies between 0 and 1
 
     def add(self, row: Row) -> None:
         """Count one row."""

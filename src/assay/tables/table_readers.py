@@ -27,8 +27,7 @@ Numbered = Iterator[tuple[int, dict[str, Any]]]
 
 _BOM = b"\xef\xbb\xbf"
 _LARGEST_CELL = 2**31 - 1
-_ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")
-"""What stands before the next item of a list."""
+_ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")  # what stands before the next item of a list
 
 
 @contextmanager
@@ -181,8 +180,7 @@ def separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
             raise
 
 
-AT_ONCE = 1024
-"""How many rows are taken out of their columns at a time."""
+AT_ONCE = 1024  # how many rows are taken out of their columns at a time
 
 
 def parquet_file(path: str | Path) -> Any:

@@ -35,8 +35,7 @@ class FakeModel:
     def __init__(self, answer: Any = "MET", *, reason: str = "because the rule says so") -> None:
         self._answer: object = answer
         self._reason = reason
-        self.calls: list[tuple[str, str]] = []
-        """The system and user prompt of every call, in order."""
+        self.calls: list[tuple[str, str]] = []  # the system and user prompt of every call, in order
 
     async def __call__(self, system_prompt: str, user_prompt: str) -> Any:
         self.calls.append((system_prompt, user_prompt))

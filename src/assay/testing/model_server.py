@@ -24,12 +24,9 @@ from assay.wording import described
 if TYPE_CHECKING:
     from aiohttp import web
 
-TURNS = 10
-"""Of the loop, until everything that came in has been seen."""
-BLOCK = 64
-"""Characters that are remembered together: 16 tokens, as inference servers do."""
-CHARACTERS = 4
-"""In a token."""
+TURNS = 10  # of the loop, until everything that came in has been seen
+BLOCK = 64  # characters that are remembered together: 16 tokens, as inference servers do
+CHARACTERS = 4  # in a token
 
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "user_tokens", "user_cached_tokens")
 _Shape: TypeAlias = Callable[[Said, Mapping[str, Any]], dict[str, Any]]
@@ -107,20 +104,15 @@ class ModelServer:
 
     def reset(self) -> None:
         """Forget every call so far; the plan of faults starts again."""
-        self.asked: list[Asked] = []
-        """Every call that came in, in order."""
-        self.calls = 0
-        """Calls that were answered with a reply."""
+        self.asked: list[Asked] = []  # every call that came in, in order
+        self.calls = 0  # calls that were answered with a reply
         self.prompt_tokens = self.cached_tokens = self.completion_tokens = 0
         """Tokens of the calls that were answered; `cached` repeat the start of an earlier prompt."""
         self.user_tokens = self.user_cached_tokens = 0
         """The same of what follows the system prompt, which is one for all."""
-        self.most_at_once = 0
-        """Calls under way at the same time, at the highest."""
-        self.outcomes: Counter[str] = Counter()
-        """How many calls were answered, and how many met which fault."""
-        self._prefixes: set[int] = set()
-        """The hashes of all starts of prompts, block by block."""
+        self.most_at_once = 0  # calls under way at the same time, at the highest
+        self.outcomes: Counter[str] = Counter()  # how many calls were answered, and how many met which fault
+        self._prefixes: set[int] = set()  # the hashes of all starts of prompts, block by block
         self._under_way = 0
 
     @property
@@ -160,8 +152,7 @@ class ModelServer:
         server = await self._loop.create_server(http, "127.0.0.1", 0, backlog=1024)
         self.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         """Its address without a path, as the variables of the SDKs take it."""
-        self.url = f"{self.host}/v1"
-        """The endpoint's address."""
+        self.url = f"{self.host}/v1"  # the endpoint's address
         started.set_result(None)
         await self._stop.wait()
         for listening in server.sockets:

@@ -12,13 +12,10 @@ from assay.wording import did_you_mean, short_repr
 
 Number: TypeAlias = int | float
 
-MOST_BITS: Final = 10_000
-"""The size of the largest whole number: about 3,000 digits, which Python still writes out."""
+MOST_BITS: Final = 10_000  # the size of the largest whole number: about 3,000 digits, which Python still writes out
 MOST_FACTORIAL: Final = 1_000
-MOST_PLACES: Final = 1_000
-"""Decimal places, before or after the point, that can be rounded to."""
-LONGEST: Final = 4_000
-"""Characters of the longest expression."""
+MOST_PLACES: Final = 1_000  # decimal places, before or after the point, that can be rounded to
+LONGEST: Final = 4_000  # characters of the longest expression
 _TOO_LARGE = f"the result is too large: whole numbers end at {MOST_BITS:,} bits, others at 1.8e308"
 
 
@@ -195,8 +192,7 @@ def _rounded(number: Number, places: Number | None = None) -> Number:
 
 _CONSTANTS: Final = {"e": math.e, "pi": math.pi}
 
-_ANY: Final = LONGEST
-"""The most numbers of a function that takes any number of them: no expression holds more."""
+_ANY: Final = LONGEST  # the most numbers of a function that takes any number of them: no expression holds more
 
 # Each with the fewest and the most numbers that it takes.
 _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int, int]]] = {

@@ -22,14 +22,12 @@ from typing import IO, Any, Final
 from assay.tools import failure
 from assay.wording import short_repr
 
-LONGEST: Final = 100_000
-"""Characters of the longest code."""
+LONGEST: Final = 100_000  # characters of the longest code
 WATCHED: Final = os.name == "posix"
 """Whether a warden can watch here."""
 FENCES: Final = ("others", "processes", "memory", "network", "files")
 """What is put up around a program, where the system can."""
-PATIENCE: Final = 5.0
-"""Seconds that a warden that was told to stop may take."""
+PATIENCE: Final = 5.0  # seconds that a warden that was told to stop may take
 SILENCE: Final = "(nothing was printed)"
 _HOUR: Final = 3600.0
 _START: Final = (
@@ -125,8 +123,7 @@ class Program:
         self._lock = threading.Lock()
         self._end: Callable[[], None] | None = None
         self._stopped = False
-        self.fences: frozenset[str] = frozenset()
-        """What stood around it, known when it has run."""
+        self.fences: frozenset[str] = frozenset()  # what stood around it, known when it has run
 
     def begin(self) -> "Future[str]":
         """Run it as soon as there is a place for it."""

@@ -26,8 +26,7 @@ from contextlib import suppress
 from math import ceil
 from typing import Any, Final, NamedTuple
 
-PATIENCE: Final = 2.0
-"""Seconds that killed processes may take to be gone."""
+PATIENCE: Final = 2.0  # seconds that killed processes may take to be gone
 
 
 class Warden:
@@ -36,8 +35,7 @@ class Warden:
     def __init__(self, orders: dict[str, Any]) -> None:
         self._orders = orders
         self._report = int(orders["report"])
-        self._alone = False
-        """Whether the program has namespaces of its own."""
+        self._alone = False  # whether the program has namespaces of its own
         self._ended = False
         self._told_to_stop = False
 
@@ -233,8 +231,7 @@ def holds(put_up: Callable[[], object]) -> bool:
     return True
 
 
-_PROCESSES: Final = 0x20000000 | 0x08000000
-"""New namespaces for process ids and for shared memory and queues."""
+_PROCESSES: Final = 0x20000000 | 0x08000000  # new namespaces for process ids and for shared memory and queues
 _NETWORK, _USERS = 0x40000000, 0x10000000
 _DIE_WITH_PARENT, _ADOPT_ORPHANS, _NO_NEW_PRIVILEGES = 1, 36, 38
 """What `prctl` is asked for: a signal when the parent dies, the descendants of processes that die, and no new rights."""
@@ -318,14 +315,11 @@ _MACHINES: Final = {
     "aarch64": Machine(0xC00000B7, seccomp=277, socket=198, clone=220, forks=()),
 }
 _IO_URING_SETUP, _CLONE3 = 425, 435
-_FOREIGN: Final = 0x40000000
-"""Where the numbers of another way to call begin, which nothing here uses."""
+_FOREIGN: Final = 0x40000000  # where the numbers of another way to call begin, which nothing here uses
 
 _ALLOW, _ASK, _NO_SUCH_CALL, _FORBIDDEN = 0x7FFF0000, 0x7FC00000, 0x00050026, 0x0005000D
-_LOCAL: Final = 1
-"""The family of local sockets."""
-_THREAD: Final = 0x00010000
-"""Among the flags of `clone`: it makes a thread, and no process."""
+_LOCAL: Final = 1  # the family of local sockets
+_THREAD: Final = 0x00010000  # among the flags of `clone`: it makes a thread, and no process
 
 
 def refuse_sockets() -> None:
@@ -362,8 +356,7 @@ def answer(listener: int, *, may_fork: bool) -> None:
         fcntl.ioctl(listener, _SEND, struct.pack("Qqii", number, *said))
 
 
-_QUESTION: Final = 80
-"""Bytes of a question."""
+_QUESTION: Final = 80  # bytes of a question
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _GO_ON, _TRY_AGAIN = 1, 11
 _LISTEN: Final = 1 << 3
