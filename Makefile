@@ -55,8 +55,12 @@ test-trl: $(TRAINERS)  ## Real steps of real trainers, in an environment of thei
 extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
 	$(BIN)/python tools/try_extras.py
 
-fast: $(INSTALLED)  ## The tests that take no time
-	$(BIN)/python -m pytest -n auto -m "not slow"
+# What starts servers, processes, browsers or every example of the documentation.
+OUTSIDE := backends cli compat isolation local properties server tools viewer test_docs.py test_hostile_text.py \
+	test_hostile_texts.py test_house.py test_imports.py test_recording.py test_redaction.py
+
+fast: $(INSTALLED)  ## The tests of the library by itself, in a minute
+	$(BIN)/python -m pytest -n auto -m "not slow" $(OUTSIDE:%=--ignore=tests/%)
 
 check: $(INSTALLED)  ## ruff, pyright strict, import layers
 	$(BIN)/ruff format --check --quiet .

@@ -154,6 +154,7 @@ def test_items_are_unique_as_json_compares_them(items, is_unique):
     assert result is True if is_unique else "has non-unique elements" in result.reason
 
 
+@pytest.mark.slow
 def test_many_objects_are_told_apart_in_linear_time():
     """Comparing each of 200,000 with each would take hours."""
     text = json.dumps([{"a": number, "b": [number]} for number in range(200_000)])

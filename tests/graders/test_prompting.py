@@ -155,6 +155,7 @@ async def test_a_plain_text_keeps_tags_of_thinking() -> None:
     assert "<response>\n<thinking>hm</thinking>4\n</response>" in prompt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hidden",
     [
