@@ -73,8 +73,8 @@ PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin", "-p", "assay
 NO_TESTS = 5
 """What pytest exits with when no test has the marks asked for."""
 
-GUARDS = ("strict", "frozen", "slots")
-"""Options of `zip` and `dataclass` that raise on a mistake in our own code, and change nothing else."""
+GUARDS = ("strict", "frozen", "slots", "maxsize")
+"""Options of `zip`, `dataclass` and caches that raise on a mistake in our own code, or say how much is kept."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +154,15 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         larger = node.value + 1
         yield "constant changed", node, ast.Constant(larger if larger != node.value else node.value * 2)
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Return) and node.value is not None and not _is_false(node.value):
         yield "nothing returned", node, ast.Return(ast.Constant(None))
     if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(node.test, ast.Compare | ast.UnaryOp):
         yield "condition turned round", node.test, ast.UnaryOp(ast.Not(), node.test)
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_false(node: ast.expr) -> bool:
+    """Whether a value is as false as nothing is, so that a condition could not tell them apart."""
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _is_text(node: ast.BinOp) -> bool:

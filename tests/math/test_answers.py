@@ -100,6 +100,7 @@ EQUAL = {
         ("x^{2a}", "(x^a)^2"),
         ("12^x", "3^x 4^x"),
         (r"\sqrt{4x^2+4}", r"2\sqrt{x^2+1}"),
+        (r"\sqrt{6+4x}", r"\sqrt{4x+6}"),
         (r"\frac{1}{\sqrt{x}}", r"\frac{\sqrt{x}}{x}"),
         (r"\sqrt{-4}", "2i"),
         (r"\sqrt[3]{-8}", "-2"),
@@ -114,6 +115,8 @@ EQUAL = {
         ("|-3x|", "3|x|"),
     ],
     "factorials": [
+        (r"\binom{1}{\frac12}", "1.273240"),
+        (r"\binom{3}{\frac12}", "2.037183"),
         (r"\binom{2x}{x}", r"\frac{(2x)!}{x!x!}"),
         (r"(n+\frac12)!", r"(\frac12+n)!"),
         ("(n+30)!", "(30+n)!"),

@@ -22,6 +22,19 @@ from assay.math import MathOptions, MathVerdict, verify, verify_async, verify_ma
         ("4", "5", "different", "normalize", "different numbers: 4 and 5"),
         ("x", "2x", "different", "algebra", "different at x = 137/128: 1.0703125 and 2.1406250"),
         (r"\{1,2\}", r"\{2,1\}", "equal", "algebra", "equal as sets"),
+        ("y=2x+1", "2x-y+1=0", "equal", "algebra", "equal as equations"),
+        ("2x+1>7", "x>3", "equal", "algebra", "equal as inequalities"),
+        ("a<b<c", "c>b>a", "equal", "algebra", "equal as chains of relations"),
+        ("y+1=x^2", "x^2-1", "equal", "algebra", "equal as the equation solved"),
+        ("(1,3)", "[1,3)", "different", "algebra", "one interval has an end that the other leaves out"),
+        (r"(1,\frac12)", "(1,0.5)", "equal", "algebra", "equal as lists"),
+        ("3:4", "6:8", "equal", "algebra", "equal as ratios"),
+        ("x>3", r"(3,\infty)", "equal", "algebra", "equal as sets of numbers"),
+        (r"[1,2)", r"[1,\frac42)", "equal", "algebra", "equal as intervals"),
+        (r"\text{north-west}", "north west", "equal", "algebra", "equal as words: north-west"),
+        (r"9\%", "(9)", "equal", "algebra", "equal as percentages"),
+        ("1011_2", "1011", "equal", "algebra", "equal as numerals"),
+        (r"2\infty", r"\infty", "equal", "algebra", "equal: both infinite"),
         ("(1,2)", "(1,3)", "different", "algebra", "different numbers: 2 and 3"),
         ("5 cm", "5 kg", "different", "algebra", "different units: cm and kg"),
         ("4", "", "no_answer", "normalize", "there is no answer"),
@@ -167,6 +180,13 @@ def test_the_same_text_is_the_same_however_large():
     tower = "9^{9^{9^{9}}}"
     assert verify(tower, f"${tower}$")
     assert verify("1" * 5000, "1" * 5000)
+
+
+def test_a_recurring_decimal_of_thousands_of_digits_is_not_read():
+    """Three thousand are."""
+    long, longer = (rf"0.\overline{{{digits}}}" for digits in ("12" * 1500, "12" * 1501))
+    assert verify(long, r"\frac{4}{33}")
+    assert verify(longer, "7", options=MathOptions(symbolic=False)).reason.endswith("a recurring decimal is too long")
 
 
 def test_a_verdict_is_true_when_equal():
