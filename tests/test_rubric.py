@@ -585,3 +585,9 @@ def test_only_what_a_model_answers_is_what_a_model_said():
     judged = Rubric([{"requirement": "Is kind", "weight": 2}], autograder=judged_by()).grade_sync("x")
     assert (judged.raw_score, judged.llm_raw_score) == (2.0, 2.0)
     assert Rubric([lambda: 1.0]).grade_sync("x").llm_raw_score is None
+
+
+async def test_a_text_that_is_no_choice_on_offer_is_no_number():
+    """The error shows the text, and not a verdict."""
+    [report] = await Rubric([lambda: "0.5"]).score([make_rollout()])
+    assert report.errors == {"check_1": "ValueError: the check returned '0.5', not a finite number"}
