@@ -196,6 +196,8 @@ EQUAL = {
         (r"5\text{ million dollars}", "5000000"),
     ],
     "names": [
+        (r"\mathrm{abc}+1", r"1+\mathrm{abc}"),
+        ("x^abcd+1", "1+x^a bcd"),
         (r"\frac ab+1", "1+a/b"),
         ("x_ab+1", "1+bx_a"),
         (r"\mathrm{x}+1", "1+x"),
@@ -331,6 +333,7 @@ def test_the_same_answer_written_in_another_way_is_equal(gold: str, answer: str)
 
 
 DIFFERENT = [
+    (r"5\text{ million dollars}", r"5000000\text{ kg}", "different units: dollars and kg"),
     (r"(\ln(x^2-1), 1)", r"(\ln(x-1)+\ln(x+1), 2)", "different numbers: 1 and 2"),
     (f"({'1' * 39})", "(2)", f"different numbers: {'1' * 39} and 2"),
     (f"({'1' * 40})", "(2)", f"different numbers: {'1' * 20}…{'1' * 10} and 2"),
@@ -414,6 +417,10 @@ def test_another_answer_is_told_apart(gold: str, answer: str, reason: str):
 
 
 OPEN = [
+    ("x<1,3", "5", "an end is no number"),
+    (r"(1,a)\cup(3,4)", r"(1,a)\cup(3,5)", "an end is no number"),
+    ("[x]=3", "3", "Listing is no number"),
+    ("1<x^{300}<2", "1<x^{300}<3", "the power 300"),
     (r"\operatorname{sgn}(i)", "0", "the sign is not certain"),
     ("x^3-2", r"\begin{pmatrix}1&2\end{pmatrix}", "a matrix against something else"),
     (r"\sqrt{x}y=1", r"\frac{1}{\sqrt x}", "the equation holds for some signs only"),

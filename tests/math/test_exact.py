@@ -54,6 +54,7 @@ def test_nothing_false_is_proven(one: str, two: str):
 def test_signs_assumed_are_told():
     """A proof that takes variables as positive says so."""
     assert proves_equal(tree(r"\sqrt{x^2}"), tree("x")) == (True, True)
+    assert proves_equal(tree(r"\sqrt{x-1}^2"), tree("x-1")) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from assay.math import MathOptions, MathVerdict, verify, verify_async, verify_ma
         ("2^{10}", "1024", "equal", "algebra", "equal as numbers: 1024"),
         ("x+1", "x + 1", "equal", "normalize", "equal as written: x + 1"),
         (r"\boldsymbol{x+1}", "x+1", "equal", "normalize", "equal as written: x+1"),
+        (r"\text{No}", "no", "equal", "normalize", "equal as written: no"),
         ("4", "5", "different", "normalize", "different numbers: 4 and 5"),
         ("x", "2x", "different", "algebra", "different at x = 137/128: 1.0703125 and 2.1406250"),
         (r"\{1,2\}", r"\{2,1\}", "equal", "algebra", "equal as sets"),
