@@ -113,6 +113,7 @@ EQUAL = {
         (r"\left|\frac{x-1}{x}\right|", r"\left|\frac{1-x}{x}\right|"),
         ("|x-y|", "|y-x|"),
         ("|-3x|", "3|x|"),
+        ("|x|+2|y|", "2|y|+|x|"),
     ],
     "factorials": [
         (r"\binom{1}{\frac12}", "1.273240"),
@@ -196,6 +197,7 @@ EQUAL = {
         (r"5\text{ million dollars}", "5000000"),
     ],
     "names": [
+        (r"x=\pi\approx 3.14", r"\pi"),
         (r"\mathrm{abc}+1", r"1+\mathrm{abc}"),
         ("x^abcd+1", "1+x^a bcd"),
         (r"\frac ab+1", "1+a/b"),
