@@ -591,3 +591,9 @@ async def test_a_text_that_is_no_choice_on_offer_is_no_number():
     """The error shows the text, and not a verdict."""
     [report] = await Rubric([lambda: "0.5"]).score([make_rollout()])
     assert report.errors == {"check_1": "ValueError: the check returned '0.5', not a finite number"}
+
+
+def test_a_rubric_of_built_in_checks_goes_through_pickle():
+    """Worker processes get it that way where no other pickler is installed; each check reads one field."""
+    rubric = pickle.loads(pickle.dumps(Rubric.from_dict([{"check": {"max_words": 2}}, {"check": "exact_match"}])))
+    assert rubric.score_rollout_sync(completion="four", answer="four")["reward"] == 2.0

@@ -169,6 +169,10 @@ class Argument(NamedTuple):
         return value
 
 
+def _only_field(name: str, row: Any) -> tuple[Any]:
+    return (row[name],)
+
+
 class Call:
     """One function, and how to call it about a rollout or about a whole batch.
 
@@ -223,7 +227,8 @@ class Call:
         by_position = _takes_positions(function) and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
         if by_position and named and not self.everything and "state" not in self.names:
             [first, *more] = [a.field for a in self.arguments]
-            self._fields = itemgetter(first, *more) if more else lambda row: (row[first],)
+            # No lambda: a rubric of plain functions goes to worker processes by pickle.
+            self._fields = itemgetter(first, *more) if more else partial(_only_field, first)
 
     def run_by(self, function: Callable[..., Any]) -> None:
         """Have an async function called instead, which takes the same arguments by name."""
