@@ -56,7 +56,8 @@ extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
 	$(BIN)/python tools/try_extras.py
 
 # What starts servers, processes, browsers or every example of the documentation.
-OUTSIDE := backends cli compat isolation local properties server tools viewer test_docs.py test_hostile_text.py \
+OUTSIDE := backends cli compat isolation local models/test_awkward_http.py models/test_sdk_clients.py properties server tools viewer \
+	test_docs.py test_hostile_text.py \
 	test_hostile_texts.py test_house.py test_imports.py test_recording.py test_redaction.py
 
 fast: $(INSTALLED)  ## The tests of the library by itself, in a minute
