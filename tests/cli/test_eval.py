@@ -158,8 +158,8 @@ class TestEval:
         judge = ["--judge", server.model, "--no-cache", "-f", "json"]
         one = json.loads(evaluate(server, *judge, "--limit", "1", data=data, by=rubric).out)
         before = server.calls
-        money = str(3.6 * one["summary"]["spent"]["cost"])
-        done = evaluate(server, *judge, "--budget", money, "-o", "run", data=data, by=rubric)
+        dollars = str(3.6 * one["summary"]["spent"]["cost"])
+        done = evaluate(server, *judge, "--budget", dollars, "-o", "run", data=data, by=rubric)
         summary = json.loads(done.out)["summary"]
         assert summary["spent"]["calls"] == server.calls - before == 9
         assert [row.number for row in Run.open("run").rows() if row.spent.calls] == [0, 1, 2]

@@ -194,7 +194,7 @@ class TestOutcomes:
         assert server.calls == calls
 
     def test_a_guard_goes_first(self, grade: Any, serve: Any) -> None:
-        """This judge finds that everybody tries to sway it."""
+        """This judge finds a prompt injection in every text."""
         server = serve("MET")
         assert grade("It is Paris", "--guard", model=server).out.startswith("'It is Paris': 0\n")
         assert server.calls == 1
@@ -228,7 +228,7 @@ class TestOutcomes:
 
 class TestBefore:
     def test_a_dry_run_asks_nobody(self, grade: Any, serve: Any) -> None:
-        """It tells calls, tokens and money; what is in the cache is not asked."""
+        """It tells calls, tokens and dollars; what is in the cache is not asked."""
         server = serve(by_words)
         first = grade("It is Paris", "It is Rome", "--dry-run", model=server)
         assert first.code == 0
@@ -276,8 +276,8 @@ class TestBefore:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["--budget", "-1"], "no sum of money"),
-            (["--budget", "much"], "no sum of money"),
+            (["--budget", "-1"], "no amount in dollars"),
+            (["--budget", "much"], "no amount in dollars"),
             (["--fail-under", "nan"], "is no threshold"),
             (["--fail-under", "80"], "'80' is no threshold: give a score between 0 and 1"),
             (["--fail-rollout-under", "-1"], "is no threshold"),

@@ -190,7 +190,7 @@ class TestCosts:
         assert done.out.startswith("8 attacks would take 100 calls,")
 
     def test_no_more_is_spent_than_may_be(self, probe: Any, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What the money does not reach has no verdict, and that is said."""
+        """What the budget does not reach has no verdict, and that is said."""
         server = serve(honest)
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)

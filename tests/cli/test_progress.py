@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 
 class TestProgress:
     def test_where_nobody_watches_a_line_comes_now_and_then(self, capsys: Any) -> None:
-        """Done, errors, hits, calls, tokens, money, and how long it will be; none at the start."""
+        """Done, errors, hits, calls, tokens, dollars, and how long it will be; none at the start."""
         with shown_progress("rollouts", quiet=False) as tell:
             assert tell is not None
             for seconds in (1, 20, 21, 40):

@@ -272,17 +272,17 @@ class TestMoney:
 
     @pytest.mark.parametrize("workers", [[], ["--backend", "processes", "--workers", "2"]])
     def test_it_is_counted_over_all_sittings(self, paid: Any, workers: list[str]) -> None:
-        """Two sittings with the same money spend it once; with more, the run goes on."""
+        """Two sittings with the same budget spend it once; with more, the run goes on."""
         one = paid("--limit", "1").found["summary"]["spent"]["cost"]
         before = paid("--limit", "1").server.calls
         shards = [*workers, *(["--shard-rows", "3"] if workers else [])]
-        for money, scored in ((3.5, 3), (3.5, 3), (7.5, 7)):
+        for dollars, scored in ((3.5, 3), (3.5, 3), (7.5, 7)):
             again = [] if not Path("run").exists() else ["--resume"]
-            done = paid("-o", "run", "--budget", str(money * one), *shards, *again)
+            done = paid("-o", "run", "--budget", str(dollars * one), *shards, *again)
             summary = done.found["summary"]
             assert (summary["scored"], summary["unscored"]) == (scored, 12 - scored)
             assert summary["spent"]["calls"] == done.server.calls - before == 4 * scored
-            assert summary["spent"]["cost"] <= money * one
+            assert summary["spent"]["cost"] <= dollars * one
 
     def test_a_dry_run_says_what_it_takes_at_most(self, paid: Any) -> None:
         """Every call tried ten times, replies asked for again, and complaints about parts of a request."""

@@ -1,4 +1,4 @@
-"""One question before all others: whether the response tries to sway its judge."""
+"""One question before all others: whether the response attempts a prompt injection."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ async def test_one_that_sways_gets_the_worst_of_everything(rubric_of: Any) -> No
     report = await rubric_of(2, 1, -4).grade(ATTACK, Guarded(PerCriterionGrader(model)))
     assert [line.verdict for line in report.report] == ["UNMET", "UNMET", "MET"]
     assert (report.score, report.raw_score, len(model.calls)) == (0.0, -4.0, 1)
-    assert "tries to sway its judge: because" in report.report[0].reason
+    assert "attempts a prompt injection: because" in report.report[0].reason
 
 
 async def test_it_can_be_left_for_somebody_to_look_at(rubric_of: Any, partial_report: Any) -> None:
@@ -41,7 +41,7 @@ async def test_it_can_be_left_for_somebody_to_look_at(rubric_of: Any, partial_re
     grader = Guarded(PerCriterionGrader(judge("MET")), on_attack="error")
     report = await partial_report(rubric_of(2, 1), grader)
     assert report.answered == 0
-    assert all("tries to sway its judge" in error for error in report.errors.values())
+    assert all("attempts a prompt injection" in error for error in report.errors.values())
 
 
 async def test_without_an_answer_to_it_nothing_is_answered(rubric_of: Any, partial_report: Any) -> None:
@@ -66,7 +66,7 @@ async def test_one_number_for_the_whole_is_guarded_too(rubric_of: Any, number: i
 
 
 async def test_nobody_is_asked_about_a_degenerate_text(rubric_of: Any) -> None:
-    """There is nothing in it that could sway."""
+    """There is nothing in it that could be a prompt injection."""
     model = judge("MET")
     report = await rubric_of(3, 1).grade(":", Guarded(PerCriterionGrader(model)))
     assert (report.score, model.calls) == (0.0, [])

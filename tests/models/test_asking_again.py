@@ -26,7 +26,7 @@ async def test_an_unreadable_reply_is_asked_for_again(serve: Any, model_at: Any,
 
 
 async def test_it_is_asked_again_once(serve: Any, model_at: Any, question: Any) -> None:
-    """Two unreadable replies are an error; tokens and money are counted all the same."""
+    """Two unreadable replies are an error; tokens and dollars are counted all the same."""
     server = serve(faults=[Fault.saying("no")] * 5)
     with budget() as spent, pytest.raises(Unreadable, match="asked twice"):
         await model_at(server, price=Price(1.0, 1.0))(question(**SCHEMA))

@@ -157,7 +157,7 @@ def test_a_budget_that_is_none_is_refused(wrong: dict[str, float]) -> None:
 
 
 async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(serve: Any, model_at: Any) -> None:
-    """Calls exactly; tokens and money by and large."""
+    """Calls exactly; tokens and dollars by and large."""
     server = serve("MET")
     model = model_at(server, price=DEAR)
     rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
@@ -233,12 +233,12 @@ async def test_money_buys_whole_rollouts(serve: Any, model_at: Any, warm: bool) 
     """What does for eight and a half of sixty is spent on the first eight, and no half is begun."""
     model = model_at(serve("MET", latency=0.001), price=DEAR, limits=Limits(concurrency=64))
     grader = PerCriterionGrader(model=model, warm=warm)
-    money = 8.5 * await cost_of_one(grader)
+    dollars = 8.5 * await cost_of_one(grader)
     rollouts = [Rollout(prompt="q", completion=f"text {n:02}") for n in range(60)]
-    with budget(dollars=money) as spent:
+    with budget(dollars=dollars) as spent:
         reports = await FOUR.score(rollouts, autograder=grader)
     assert [report.scored for report in reports] == [True] * 8 + [False] * 52
-    assert (spent.calls, spent.cost <= money) == (32, True)
+    assert (spent.calls, spent.cost <= dollars) == (32, True)
 
 
 async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(serve: Any, model_at: Any) -> None:
@@ -266,7 +266,7 @@ async def test_what_a_cache_answers_needs_no_money(serve: Any, model_at: Any, tm
 
 
 async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, question: Any) -> None:
-    """Money is for a run however often it is resumed."""
+    """A budget is for a run however often it is resumed."""
     model = model_at(serve("hello"), price=DEAR)
     with (
         budget(dollars=10.0, spent=9.999),

@@ -178,7 +178,7 @@ PRICES = {"claude": Price(3.0, 15.0, 0.3, 3.75), "gpt": Price(0.25, 2.0, 0.025)}
 
 @pytest.mark.parametrize("seller", SOLD)
 def test_a_model_has_its_price_through_whichever_client(seller: str) -> None:
-    """So a budget of money does not refuse it; in a cloud it is the price of the model's maker."""
+    """So a budget in dollars does not refuse it; in a cloud it is the price of the model's maker."""
     make, name, identity = SOLD[seller]
     client = make()
     model = model_of(client, name, shared=False)

@@ -23,11 +23,11 @@ async def test_every_exchange_is_kept_and_the_opening_once(tmp_path):
     assert (second["like"], second["shared"]) == (0, 2)
     assert len(second["messages"]) == len(first["messages"]) - 2
     whole = whole_log(row.judge_log)
-    assert [len(exchange["messages"]) for exchange in whole] == [3, 3]
+    assert [len(call["messages"]) for call in whole] == [3, 3]
     assert "please" in whole[1]["messages"][1]["content"]
-    assert all("MET" in exchange["reply"] for exchange in whole)
+    assert all("MET" in call["reply"] for call in whole)
     questions = {criterion.question_hash for criterion in RUBRIC.criteria}
-    assert {exchange["question"] for exchange in whole} == questions
+    assert {call["question"] for call in whole} == questions
 
 
 async def test_nothing_is_kept_unless_asked_for(tmp_path):

@@ -1,4 +1,4 @@
-"""Money is counted over all sittings of a run, whatever became of its rollouts."""
+"""Spending is counted over all sittings of a run, whatever became of its rollouts."""
 
 import json
 import os
@@ -76,12 +76,12 @@ from assay import PerCriterionGrader, Rubric, budget
 from assay.models import Limits, Price, model_of
 from assay.runs import score_rows
 
-url, folder, money = sys.argv[1], sys.argv[2], float(sys.argv[3])
+url, folder, dollars = sys.argv[1], sys.argv[2], float(sys.argv[3])
 rubric = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
 rows = [{"id": f"e{n}", "completion": f"text {n:03}"} for n in range(200)]
 limits, price = Limits(concurrency=8, attempts=1), Price(input=1000.0, output=1000.0)
 model = model_of(url, price=price, limits=limits, cache=None)
-with budget(dollars=money):
+with budget(dollars=dollars):
     asyncio.run(score_rows(rubric, rows, folder=folder, grader=PerCriterionGrader(model=model)))
 """
 

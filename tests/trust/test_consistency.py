@@ -32,8 +32,8 @@ def test_samples_of_one_judge_show_test_and_retest(make_run):
 def test_both_orders_show_swap_consistency(make_run):
     """One judge that stays with its verdict, one that takes whatever comes first."""
     steady = Swapped(PerCriterionGrader(FakeModel("MET")))
-    swayed = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
-    found = consistency(make_run, [steady, swayed])
+    fickle = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
+    found = consistency(make_run, [steady, fickle])
     assert (found.swap.overall.accuracy.value, found.swap.overall.pairs) == (0.5, 2)
     assert found.retest is None
 

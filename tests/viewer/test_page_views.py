@@ -157,11 +157,11 @@ def test_what_a_judge_was_asked_and_said_is_there_word_for_word(look, page, kept
     """Markup in it is text."""
     [run] = page.request.get(f"{kept}api/runs").json()
     look(f"{kept}#/run/{run['id']}/row/1")
-    exchange = page.locator("section", has_text="Judge exchanges").locator("details")
-    expect(exchange).to_have_count(1)
-    exchange.locator("summary").click()
-    expect(exchange).to_contain_text("please <i>come</i>")
-    expect(exchange).to_contain_text("<b>it is</b>")
+    call = page.locator("section", has_text="Judge log").locator("details")
+    expect(call).to_have_count(1)
+    call.locator("summary").click()
+    expect(call).to_contain_text("please <i>come</i>")
+    expect(call).to_contain_text("<b>it is</b>")
 
 
 def test_raw_text_is_one_click_away(look, run):

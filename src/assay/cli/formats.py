@@ -96,7 +96,7 @@ def shown_size(criteria: Sequence[Criterion]) -> str:
 
 
 def shown_spending(spent: Spending) -> str:
-    """Calls, tokens and money, as far as they are known."""
+    """Calls, tokens and dollars, as far as they are known."""
     parts = [counted(spent.calls, "call")]
     if spent.hits:
         parts.append(f"{counted(spent.hits, 'verdict')} from the cache")
@@ -118,9 +118,9 @@ def shown_dry_run(spent: Ledger) -> str:
     told = shown_spending(Spending.of(spent))
     if not spent.calls:
         return told
-    money = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
+    most_cost = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
     return (
-        f"{told}; at most {counted(spent.most_calls, 'call')}{money}, if every call were tried as often as "
+        f"{told}; at most {counted(spent.most_calls, 'call')}{most_cost}, if every call were tried as often as "
         "allowed and every reply asked for again"
     )
 

@@ -44,8 +44,8 @@ def threshold(value: Any) -> float:
 
 
 def dollars(value: Any) -> float:
-    """A sum of money, with its sign or without."""
-    return number(0, what="sum of money")(str(value).removeprefix("$"))
+    """An amount in dollars, with its sign or without."""
+    return number(0, what="amount in dollars")(str(value).removeprefix("$"))
 
 
 def seconds(value: Any) -> float:
@@ -241,7 +241,7 @@ class JudgingOptions(CommandOptions):
         "--grader", "One call a criterion, one for all, or one number for all.",
         ("per-criterion", "one-shot", "holistic"), "per-criterion", env="ASSAY_GRADER",
     )  # fmt: skip
-    guard: bool = value_of("--guard", "Ask first whether a text tries to sway its judge.", env="ASSAY_GUARD")
+    guard: bool = value_of("--guard", "Ask first whether a text attempts a prompt injection.", env="ASSAY_GUARD")
     dry_run: bool = value_of("--dry-run", "Ask no model: say how many calls, tokens and dollars it would take.")
     budget: float | None = value_of("--budget DOLLARS", "Spend no more than this.", dollars, env="ASSAY_BUDGET")
     cache: str | None = value_of(

@@ -122,7 +122,7 @@ class ExampleGroup:
 
     jobs: list[RolloutJob] = field(default_factory=list[RolloutJob])
     spending: RolloutSpending | None = None
-    """What it has asked of models so far, where money is limited and it has begun."""
+    """What it has asked of models so far, where there is a budget in dollars and it has begun."""
     beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -191,7 +191,7 @@ class Evaluator(Pipeline):
                 job = jobs[place]
                 group = job.group
                 async with group.beginning:
-                    # A group begins when the money does for it.
+                    # A group begins when the budget covers it.
                     if group.spending is None:
                         group.spending = await RolloutSpending.begun()
                 with nullcontext() if group.spending is None else group.spending.inside():

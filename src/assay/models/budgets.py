@@ -5,7 +5,7 @@
     print(spent.calls, spent.usage.prompt, spent.cost)
 
 Every call inside counts, also one whose reply could not be read. Budgets nest: what is spent in an
-inner one is spent in the outer one too. Where money is limited it is spent rollout by rollout: one that
+inner one is spent in the outer one too. A budget in dollars is spent rollout by rollout: one that
 has begun is paid for before another begins, so that what is spent has bought whole rollouts.
 """
 
@@ -39,7 +39,7 @@ class Ledger:
         parent: "Ledger | None" = None,
     ) -> None:
         self.dollars = dollars  # dollars that may be spent; None is no limit
-        self.spent_before = spent  # dollars of that money that were spent before, as in earlier sittings of a run
+        self.spent_before = spent  # dollars of that budget that were spent before, as in earlier sittings of a run
         self.rollout = rollout  # dollars that a rollout is known to cost; None when the first has to tell
         # Whether calls are counted, by estimate, and not made.
         self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)
@@ -57,7 +57,9 @@ class Ledger:
         # to be asked for again and the endpoint complained about each optional part; and dollars, likewise.
         self.most_calls, self.most_cost = 0, 0.0
         self.reserved = 0.0  # dollars set aside for calls that are under way
-        self.on_change: Callable[[], None] | None = None  # called, under a lock, when anything about money has changed
+        self.on_change: Callable[[], None] | None = (
+            None  # called, under a lock, when a cost or a reservation has changed
+        )
         self._parent = parent
         self._lock = threading.Lock()
         self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
@@ -92,12 +94,12 @@ class Ledger:
 
     @property
     def needs_prices(self) -> bool:
-        """Whether money is limited, so that a call without a price cannot be made."""
+        """Whether there is a budget in dollars, so that a call without a price cannot be made."""
         return any(ledger.dollars is not None for ledger in self.chain())
 
     @asynccontextmanager
     async def reserving(self, estimate: float) -> AsyncGenerator[None]:
-        """Set money aside for the call inside the block; wait for calls under way while it may still suffice."""
+        """Reserve dollars for the call inside the block; wait for calls under way while the budget may still suffice."""
         rollout = _ROLLOUT.get()
         with ExitStack() as stack:
             for ledger in self.chain():
@@ -141,7 +143,7 @@ class Ledger:
             earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
             raise BudgetExceeded(
                 f"${before + self.cost:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} and the next call "
-                f"may cost ${estimate:.4f}: give the run more money, or let what is answered do"
+                f"may cost ${estimate:.4f}: give the run a larger budget, or use what is answered"
             )
 
         await self._until(taken, self._calls_line)
@@ -184,7 +186,7 @@ class Ledger:
             self._wake()
 
     def _begins(self, rollout: "RolloutSpending") -> bool:
-        """Have a rollout begin if it may: the first alone, and another one as soon as the money does for it and for
+        """Have a rollout begin if it may: the first alone, and another one as soon as the budget covers it and
         all that is yet to come of those under way, should each cost as much as the dearest so far."""
         if self._under_way:
             if self._dearest is None:
@@ -220,12 +222,12 @@ class RolloutSpending:
         self.calls = 0
         self.cost = self.reserved = 0.0
         self.needed = 0.0  # the most that was spent and set aside for it at once, which another will need too
-        self.too_dear_for: set[Ledger] = set()  # ledgers without the money for it, where only a cache answers
+        self.too_dear_for: set[Ledger] = set()  # ledgers whose budget does not cover it, where only a cache answers
         self._begun: list[Ledger] = []
 
     @classmethod
     async def begun(cls) -> "RolloutSpending | None":
-        """A rollout that begins as soon as it can be paid for; None where money is no question, or inside another."""
+        """A rollout that begins as soon as it can be paid for; None without a budget in dollars, or inside another."""
         ledger = Ledger.current()
         if ledger is None or not ledger.needs_prices or _ROLLOUT.get() is not None:
             return None
@@ -257,7 +259,7 @@ _ROLLOUT: ContextVar[RolloutSpending | None] = ContextVar("assay_rollout_spendin
 
 @asynccontextmanager
 async def rollout_spending() -> AsyncGenerator[None]:
-    """Around all that one rollout asks of models: where money is limited, it begins when it can be paid for."""
+    """Around all that one rollout asks of models: under a budget in dollars, it begins when it can be paid for."""
     rollout = await RolloutSpending.begun()
     if rollout is None:
         yield
@@ -281,7 +283,7 @@ def refuse_unpriced(models: Iterable[Model]) -> None:
 def without_a_price(model: str) -> BudgetExceeded:
     """What is said of a model whose price is not known."""
     return BudgetExceeded(
-        f"what {model} costs is not known, so the money of this run cannot be held to: "
+        f"what {model} costs is not known, so the run cannot be held to its budget: "
         "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"
     )
 
@@ -293,7 +295,7 @@ def budget(
     """Count, and bound, what is asked of models inside the block.
 
     Beyond so many `dollars` calls raise `BudgetExceeded`, beyond `seconds` `DeadlineExceeded`:
-    errors on the lines they were for. What is answered stays answered. `spent` dollars of the money are
+    errors on the lines they were for. What is answered stays answered. `spent` dollars of the budget are
     gone already, as for a run that is resumed, and a `rollout` is known to cost so many.
 
     >>> with budget() as spent:

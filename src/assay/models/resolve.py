@@ -277,7 +277,7 @@ def _model(
 class FunctionModel:
     """Asks a function of `(system_prompt, user_prompt)`, async or plain; a plain one must not wait.
 
-    It returns a reply model, a mapping with its fields, or a text to read. Its limits and money are its own affair.
+    It returns a reply model, a mapping with its fields, or a text to read. Its limits and its costs are its own affair.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

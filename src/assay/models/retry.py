@@ -35,7 +35,7 @@ SOONEST, LATEST = 0.05, 1.0  # bounds for the first wait, in seconds
 MEMORY = 0.05  # how much one attempt counts in an average over recent ones
 SHOWN = 400  # characters of an endpoint's complaint that go into a message
 SHUT_SECONDS = 5.0  # how long no call goes to an endpoint that has refused one for a reason that holds for all
-_FOR_ALL = frozenset({401, 402, 429})  # refusals, of a key or for want of money, that hold for every call
+_FOR_ALL = frozenset({401, 402, 429})  # refusals, of a key or for want of credit, that hold for every call
 _FOR_MODEL = frozenset({403, 404})  # refusals that hold for every call to a model: no access to it, or no such name
 _ABOUT_TEXT = re.compile("moderation|flagged|safety|content.?(?:policy|filter)", re.IGNORECASE)
 BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
@@ -247,7 +247,7 @@ def _classified(reply: RawReply) -> RawReply | _Failure:
         # Some endpoints send errors as successes.
         code = _field(error, "code")
         status, text = code if isinstance(code, int) and 400 <= code < 600 else 500, str(error)
-    # Another try does not help with money that has run out, or a schema it cannot take.
+    # Another try does not help with credit that has run out, or a schema it cannot take.
     is_final = "insufficient_quota" in text or "response_format" in text
     if is_final or status not in REFUSING | FAILING:
         return reply._replace(status=status, text=text)

@@ -164,7 +164,7 @@ class RunAbout:
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings that decide the results: with another value it is another run."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """How it was run, such as how much at once and for how much money; may change on resuming."""
+    """How it was run, such as how much at once and with which budget; may change on resuming."""
     rubric: RubricAbout | None = None
     """None when every row brings its own."""
     model: str | None = None

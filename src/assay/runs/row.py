@@ -148,11 +148,11 @@ _OPENING = re.compile(rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\
 """How nearly every line begins: enough to know whose it is, and whether it is to be done again."""
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "fields": (dict,), "error": (str, NoneType), "spent": (dict, NoneType), "timing": (dict,),
-    "model": (str, NoneType), "exchanges": (list,), "altered": (list,), "errors": (dict,),
+    "model": (str, NoneType), "judge_log": (list,), "altered": (list,), "errors": (dict,),
     "answers": (list, NoneType), "report": (dict,), "row": (int, NoneType),
     "score": (int, float, NoneType), "reward": (int, float, NoneType),
 }  # fmt: skip
-"""What may stand on a line besides its key. The judge log stands under `exchanges`."""
+"""What may stand on a line besides its key."""
 _SPENDING = frozenset(each.name for each in fields(Spending))
 
 
@@ -198,7 +198,7 @@ class RowForm:
         if row.model is not None:
             head["model"] = row.model
         if row.judge_log:
-            head["exchanges"] = list(row.judge_log)
+            head["judge_log"] = list(row.judge_log)
         if row.altered or altered:
             head["altered"] = list(dict.fromkeys((*row.altered, *altered)))
         try:
@@ -237,7 +237,7 @@ class RowForm:
             Spending(**spent) if spent else NOTHING,
             timing,
             data.get("model"),
-            tuple(data.get("exchanges", ())),
+            tuple(data.get("judge_log", ())),
             tuple(map(str, data.get("altered", ()))),
             data.get("row"),
         )

@@ -82,7 +82,7 @@ class SpendingLog:
     """What a run has spent over all its sittings: a line for each in `spending.jsonl`.
 
     The line of a sitting is written over in place whenever something changes, so that a kill forgets no call
-    that was answered. Calls that were under way then count with the money that was set aside for them, since
+    that was answered. Calls that were under way then count with the dollars that were reserved for them, since
     an endpoint may have answered.
     """
 

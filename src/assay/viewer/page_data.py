@@ -83,9 +83,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         ],
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
-        "exchanges": [
-            {**exchange, "criterion": names.get(exchange["question"])} for exchange in whole_log(row.judge_log)
-        ],
+        "judge_log": [{**call, "criterion": names.get(call["question"])} for call in whole_log(row.judge_log)],
     }
 
 

@@ -49,7 +49,7 @@
         element("div.said", {}, section("Prompt", {}, this.said(row.prompt)),
           section("Completion", {}, row.completion.length ? this.said(row.completion, judged) : element("p.note", {}, "The model said nothing."))),
         element("div.found", {}, this.answers(), section("Verdicts", { note: "click a verdict to overrule it" }, this.lines()),
-          this.exchanges(), this.facts())));
+          this.judgeLog(), this.facts())));
     }
 
     said(list, judged = -1) {
@@ -112,10 +112,10 @@
       found[0]?.scrollIntoView({ block: "center" });
     }
 
-    exchanges() {
-      const { exchanges } = this.row;
-      if (!exchanges?.length) return null;
-      return section("Judge exchanges", {}, exchanges.map((one) => element("details", {},
+    judgeLog() {
+      const log = this.row.judge_log;
+      if (!log?.length) return null;
+      return section("Judge log", {}, log.map((one) => element("details", {},
         element("summary", {}, foreign([one.criterion, one.judge, one.source].filter(Boolean).join(" · "))),
         assay.messages.messages(one.messages || [], { raw: true }),
         one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }))));
