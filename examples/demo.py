@@ -1,123 +1,125 @@
-"""Score nine shipped rollouts with one mixed rubric and print what was found. `make demo` runs it.
+"""Score twelve shipped answers with one rubric of checked and judged criteria. `make demo` runs it.
 
-The judged criteria are answered by the few rules below, which stand in for a model: nothing is
-downloaded and no key is needed. One of its answers fails on purpose, to show where errors go.
+The verdicts of the judge were recorded and stand beside the rollouts, so no key and no network is needed. One of them
+is a failure of the judge's endpoint: that rollout is reported as unscored, and is in no mean.
 """
 
+import argparse
 import asyncio
 import json
 import logging
-from itertools import groupby
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
-from rich.panel import Panel
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from assay import Autograder, CriterionReport, EvaluationReport, Rubric, XMLParser
+from assay import Autograder, CriterionReport, Parser, PerCriterionGrader, Rubric, Run, Score, score_rows
+from assay.runs import MeanEstimate, Row
 
 HERE = Path(__file__).parent / "demo"
-WORDS = {
-    "shows_the_factor": ("1.609", "1.6 km", "5/9", "0.4536", "0.45359237", "2.2"),
-    "explains_rounding": ("rounded", "rounding", "call it"),
-    "polite": ("happy to help", "please"),
-}
+FENCE = re.compile(r"```sh\n(.+?)\n```", re.DOTALL)
+STYLES = {True: "green", False: "yellow", None: "dim"}
 
 
-class RuleJudge(Autograder):
-    """A judge without a model: a criterion is met when one of its words is in the text."""
+class RecordedJudge(Autograder):
+    """Gives the verdicts that were recorded for an answer."""
 
-    async def judge(self, to_grade: str, rubric: list[Any], query: str | None = None) -> list[str]:
-        if "divide by 2.2" in to_grade:
-            raise TimeoutError("the judge did not answer within 30 s")
-        text = to_grade.lower()
-        return ["MET" if any(w in text for w in WORDS[c.name]) else "UNMET" for c in rubric]
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self.recorded = {row["completion"]: row["recorded"] for row in rows}
+
+    async def judge(self, to_grade: str, rubric: list[Any], query: str | None = None) -> list[Score]:
+        found = self.recorded[to_grade]
+        if isinstance(found, str):
+            raise ConnectionError(found)
+        verdicts = [found[criterion.name] for criterion in rubric]
+        return [
+            Score.not_applicable(reason) if verdict == "N/A" else Score(float(verdict == "MET"), reason, verdict)
+            for verdict, reason in verdicts
+        ]
+
+
+def first_command(text: str) -> str:
+    """The command of an answer: what stands in its first code block."""
+    found = FENCE.search(text)
+    return found[1] if found else ""
 
 
 def mark(line: CriterionReport) -> Text:
-    """One cell: errors apart from scores, and neither apart from what does not apply."""
+    """One cell of the table: an error looks like no score, and a score like no error."""
     if line.error:
         return Text("error", style="bold white on red")
     if not line.applies:
         return Text("n/a", style="dim")
-    good = line.passed if line.weight else None
-    style = {True: "green", False: "yellow", None: "dim"}[good]
-    return Text(line.verdict.lower() if line.verdict else f"{line.value:g}", style=style)
+    return Text(line.verdict.lower() if line.verdict else f"{line.value:g}", style=STYLES[line.passed])
 
 
-def rollout_table(states: list[dict[str, Any]], reports: list[EvaluationReport]) -> Table:
-    table = Table(title="Nine rollouts, three to a prompt", title_justify="left", expand=False)
-    table.add_column("prompt", no_wrap=True)
-    for line in reports[0].lines:
+def rollout_table(rows: list[Row]) -> Table:
+    table = Table(title="1. Every rollout, every criterion", title_justify="left")
+    table.add_column("question", no_wrap=True)
+    for line in rows[0].report.lines:
         table.add_column(f"{line.name.replace('_', ' ')}\n{line.weight:+g}", justify="center")
-    for name in ("reward", "score", "advantage"):
-        table.add_column(name, justify="right")
-    for state, report in zip(states, reports, strict=True):
-        advantage = state["advantage"]
-        numbers = (
-            ("unscored", "–", "–")
-            if advantage is None
-            else (f"{state['reward']:+.1f}", f"{report.score:.2f}", f"{advantage:+.2f}")
-        )
-        question = state["prompt"][0]["content"]
-        table.add_row(f"{question[:19]}…", *map(mark, report.lines), *numbers)
+    table.add_column("reward", justify="right")
+    table.add_column("score", justify="right")
+    for row in rows:
+        report = row.report
+        numbers = (f"{report.raw_score:+.0f}", f"{report.score:.2f}") if report.scored else ("unscored", "–")
+        table.add_row(f"{row.fields['prompt'][:24]}…", *map(mark, report.lines), *numbers)
     return table
 
 
-def criterion_table(reports: list[EvaluationReport]) -> Table:
-    table = Table(title="By criterion", title_justify="left")
-    for name in ("criterion", "weight", "answered", "n/a", "errors", "mean"):
-        table.add_column(name, justify="left" if name == "criterion" else "right")
-    for lines in zip(*(report.lines for report in reports), strict=True):
-        values = [line.value for line in lines if line.value is not None]
-        errors = sum(line.error is not None for line in lines)
-        skipped = sum(not line.applies for line in lines)
-        mean = f"{sum(values) / len(values):.2f}" if values else "–"
-        red = "bold red" if errors else "dim"
-        table.add_row(
-            lines[0].name, f"{lines[0].weight:+g}", str(len(values)), str(skipped),
-            Text(str(errors), style=red), mean,
+def summary_table(run: Run) -> Table:
+    summary = run.summary()
+    table = Table(title="2. What the run comes to, with 95 % intervals", title_justify="left")
+    for name in ("", "mean", "95 %", "rollouts", "errors"):
+        table.add_column(name, justify="left" if not name else "right")
+
+    def add(name: str, found: MeanEstimate, errors: int) -> None:
+        bounds = "–" if found.low is None or found.high is None else f"{found.low:.2f} to {found.high:.2f}"
+        mean = "–" if found.mean is None else f"{found.mean:.2f}"
+        table.add_row(name, mean, bounds, str(found.count), Text(str(errors), "bold red" if errors else "dim"))
+
+    add("score", summary.score, summary.unscored)
+    for name, criterion in summary.criteria.items():
+        add(f"  {name}", criterion.value, criterion.errors)
+    return table
+
+
+def show(console: Console, folder: Path, model: str | None = None) -> None:
+    """Score into a run folder, and print what came of it. With a model, that model judges."""
+    logging.getLogger("assay").setLevel(logging.CRITICAL)  # the errors are in the tables
+    rows = [json.loads(line) for line in (HERE / "rollouts.jsonl").read_text(encoding="utf-8").splitlines()]
+    judge = PerCriterionGrader(model=model) if model else RecordedJudge(rows)
+    rubric = Rubric.from_file(HERE / "rubric.yaml", parser=Parser(first_command), autograder=judge)
+    if (folder / "run.json").exists():
+        shutil.rmtree(folder)  # the run of the last demo
+    asyncio.run(score_rows(rubric, rows, folder=folder))
+    run = Run.open(folder)
+    scored = list(run.rows())
+    console.print(rollout_table(scored))
+    console.print(summary_table(run))
+    for row in scored:
+        for error in sorted(set(row.errors.values())):
+            console.print(f"Rollout {row.example!r} is unscored and in no mean. {error}", style="red", soft_wrap=True)
+    if model is None:
+        console.print(
+            "\nThe verdicts of the judge were recorded beforehand. To ask a real judge, set its key and run\n"
+            "  OPENAI_API_KEY=... .venv/bin/python examples/demo.py --judge openai/gpt-5-mini",
+            highlight=False, soft_wrap=True,
         )  # fmt: skip
-    return table
-
-
-def summary(reports: list[EvaluationReport]) -> Panel:
-    """Errors first, then means over what was scored."""
-    scored = [report for report in reports if report.scored and report.score is not None]
-    lines = [Text(f"{len(reports) - len(scored)} of {len(reports)} rollouts unscored", "bold red")]
-    causes = {error for report in reports for error in report.errors.values()}
-    lines += [Text(f"  {cause}", "red") for cause in sorted(causes)]
-    mean = sum(report.score or 0 for report in scored) / len(scored)
-    lines.append(Text(f"mean score {mean:.3f} over the {len(scored)} that were scored", "bold"))
-    for tag in ("facts", "form", "reasoning"):
-        values = [report.tag_scores[tag] for report in scored]
-        known = [value for value in values if value is not None]
-        lines.append(Text(f"  {tag:<10}{sum(known) / len(known):.3f}"))
-    return Panel(Group(*lines), title="Summary", title_align="left", expand=False)
-
-
-async def score() -> tuple[list[dict[str, Any]], list[EvaluationReport]]:
-    """Every group of rollouts of one prompt, scored; rewards and advantages are in the states."""
-    rubric = Rubric.from_file(HERE / "rubric.yaml", parser=XMLParser(["think", "answer"]), autograder=RuleJudge())
-    rows = (HERE / "rollouts.jsonl").read_text(encoding="utf-8").splitlines()
-    states = [json.loads(row) for row in rows]
-    reports: list[EvaluationReport] = []
-    for _, group in groupby(states, key=lambda state: state["example_id"]):
-        reports += await rubric.score_group(list(group))
-    return states, reports
-
-
-def show(console: Console) -> None:
-    """Print the three parts. The log is silent, since the errors are in the table."""
-    logging.getLogger("assay").setLevel(logging.CRITICAL)
-    states, reports = asyncio.run(score())
-    console.print(rollout_table(states, reports))
-    console.print(criterion_table(reports))
-    console.print(summary(reports))
+    console.print(
+        f"The run is saved in the folder {folder}. To see its page in the browser, run\n  .venv/bin/assay view {folder}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    show(Console(width=132))
-    print("The judged criteria were answered by rules in examples/demo.py, not by a model.")
+    options = argparse.ArgumentParser(description="Score the shipped rollouts and print what came of it.")
+    options.add_argument("--judge", metavar="MODEL", help="ask this model instead of the recorded verdicts")
+    options.add_argument("--out", type=Path, default=Path("demo-run"), help="the folder of the run (default: demo-run)")
+    given = options.parse_args()
+    show(Console(width=132), given.out, given.judge)

@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_every_link_leads_somewhere(page):
 
 
 PRINTED = {
-    "demo": ["1 of 9 rollouts unscored", "the judge did not answer within 30 s"],
+    "demo": ["is unscored and in no mean", "answered 529 five times", "0.43 to 0.72", "assay view demo-run"],
     "rewards": ["1.300 +0.513", "1.059 +0.272"],
     "math_reward": ["1.2 +", "UNMET: no boxed answer", "MET: "],
     "filter": ["kept: '```python", "dropped: 0.25", "set aside: {'passes_tests': \"TypeError"],
@@ -60,8 +61,10 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
-def test_every_example_program_runs_offline(name, capsys):
+def test_every_example_program_runs_offline(name, capsys, monkeypatch, tmp_path):
     """And prints what it is there to show."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name])
     runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     out = capsys.readouterr().out
     assert [words for words in PRINTED[name] if words not in out] == []

@@ -160,6 +160,33 @@ PROGRAMS = {
         assert json.loads(served("view", "run", path="/api/runs"))[0]["rows"]
         assert served("serve", "sums/rubric.yaml", "--port", "0", path="/health")
         """,
+    "envs": '''
+        from assay import Rubric, ToolEnv
+        def add(a: int, b: int) -> int:
+            """Add two numbers.
+
+            Args:
+                a: The first number.
+                b: The second number.
+            """
+            return a + b
+        env = ToolEnv(dataset=[{"question": "1+1"}], tools=[add], rubric=Rubric.from_dict([{"check": "refusal"}]))
+        assert "The second number." in str(env.oai_tools)
+        ''',
+    "plot": """
+        import asyncio
+        from assay import Rubric
+        from assay.runs import Run, score_rows
+        rubric = Rubric.from_dict([{"check": {"contains": "a"}}])
+        asyncio.run(score_rows(rubric, [{"completion": "a"}, {"completion": "b"}], folder="run"))
+        Run.open("run").plot().savefig("run.png")
+        """,
+    "all": r"""
+        from assay import MathRubric, Rubric
+        import aiohttp, click, flint, matplotlib, msgspec, psycopg, pyarrow, ray, regex, scipy, starlette, xllamacpp
+        if __name__ == "__main__":
+            assert MathRubric().grade_sync(r"\boxed{2x + 6}", answer="2(x + 3)").score == 1
+        """,
     "demo": f"""
         import runpy
         runpy.run_path({str(ROOT / "examples/demo.py")!r}, run_name="__main__")
@@ -242,7 +269,7 @@ def with_it(python: Path, extra: str, place: Path) -> list[str]:
 def without(python: Path, extra: str, place: Path) -> list[str]:
     """What is wrong with the sentence that the same program ends with where no extra is installed."""
     done = run(python, PROGRAMS[extra], place.with_name(f"{place.name}-without"))
-    if extra in ("demo", "cli,server"):
+    if extra in ("all", "demo", "cli,server"):
         return []  # programs of ours and of click, which have no sentence of their own
     return unexplained(done, extra, f"a program for {extra}")
 
