@@ -346,16 +346,12 @@ class Grammar:
         """Factors with no sign between them: `2x(y+1)`; a number before a fraction is a mixed number."""
         start = self.token
         node = self.power() if first is None else first
-        if first is None and start.kind == "number":
-            mixed = self.mixed_number(node)
-            if mixed is not None:
-                return mixed
-        factors = [node]
+        factors = self.mixed_number(node) if first is None and start.kind == "number" else [node]
         while self.starts_factor():
             if self.token.kind == "number" and self.before.kind == "number":
                 raise self.unexpected()
             factors.append(self.power())
-        return node if len(factors) == 1 else Product(tuple(factors))
+        return factors[0] if len(factors) == 1 else Product(tuple(factors))
 
     def starts_factor(self) -> bool:
         """Whether what comes next is multiplied by standing there."""
@@ -406,24 +402,32 @@ class Grammar:
             return base
         return Power(base, exponent)
 
-    def mixed_number(self, whole: Node) -> Node | None:
-        r"""`1\frac12` and `1 1/2`: a whole number and a fraction below one, side by side."""
+    def mixed_number(self, whole: Node) -> list[Node]:
+        r"""`1\frac12` and `1 1/2`: a whole number and a fraction below one, side by side.
+
+        A fraction that turns out to be a factor (`2\frac{x}{3}`) is handed on as it was read: reading it again
+        would double the work at every level of `2\frac{2\frac{…}{1}}{1}`.
+        """
         if not (isinstance(whole, Number) and whole.value.q == 1 and not whole.decimal):
-            return None
+            return [whole]
         if self.token.value == r"\frac":
-            mark = self.position
             fraction = self.power()
-            if isinstance(fraction, Quotient) and _is_proper(fraction.top, fraction.bottom):
-                return Sum((whole, fraction))
-            self.position = mark
-            return None
+            match fraction:
+                case Quotient(top, bottom) if _is_proper(top, bottom):
+                    return [Sum((whole, fraction))]
+                case Quantity(Quotient(top, bottom) as part, unit) if _is_proper(top, bottom):
+                    return [Quantity(Sum((whole, part)), unit)]
+                case Percent(Quotient(top, bottom) as part) if _is_proper(top, bottom):
+                    return [Percent(Sum((whole, part)))]
+                case _:
+                    return [whole, fraction]
         one, slash, two = self.peek(0), self.peek(1), self.peek(2)
         if one.kind == "number" and one.spaced and slash.value == "/" and two.kind == "number":
             top, bottom = literal(one.value), literal(two.value)
             if _is_proper(top, bottom):
                 self.position += 3
-                return Sum((whole, Quotient(top, bottom)))
-        return None
+                return [Sum((whole, Quotient(top, bottom)))]
+        return [whole]
 
     def measured(self, node: Node) -> Node:
         """The value with the unit or words behind it: `5 cm`, `5 \\text{ apples}`, `9.8 \\text{m}/\\text{s}^2`."""
@@ -559,7 +563,9 @@ class Grammar:
             base = self.script()
             if isinstance(base, Number) and base.value.q == 1 and 1 < base.value.p <= 36:
                 return Based(value, int(base.value.p))
+            # Nothing but a base stands below a number, so there is no other reading to go back for.
             self.position = mark
+            raise self.unexpected()
         return literal(value)
 
     def digit_or_group(self) -> Node:
