@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from assay.models.budgets import Ledger
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.frames import figure, frame
 from assay.runs.jsonable import holdable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
@@ -262,6 +263,25 @@ class Run:
             samples.setdefault(example, []).append(sample)
         for example, of_it in samples.items():
             yield [self.row(example, sample) for sample in sorted(of_it)]
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame, a row a rollout: score, reward, error, each criterion, and the columns of the data."""
+        return frame(self.rows(), "pandas")
+
+    def to_polars(self) -> Any:
+        """The same as a polars data frame."""
+        return frame(self.rows(), "polars")
+
+    def to_arrow(self) -> Any:
+        """The same as an Arrow table; needs `assay[tables]`."""
+        return frame(self.rows(), "pyarrow")
+
+    def plot(self, agreement: Any = None) -> Any:
+        """A matplotlib figure of scores, criteria and agreement; needs `assay[plot]`.
+
+        `agreement` is what `assay.trust.agree(run, labels)` gave. Without it, the judges of a panel are compared.
+        """
+        return figure(self.rows(), self.summary(), agreement)
 
     def __len__(self) -> int:
         end = whole_lines(self._file)

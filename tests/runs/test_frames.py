@@ -1,0 +1,99 @@
+"""A run as a data frame and as a figure, by the packages themselves."""
+
+import math
+
+import pytest
+
+from assay import Autograder, Panel, Rubric, Run, Score, score_rows
+from assay.errors import AssayError
+from assay.trust import Label, agree
+
+
+class Judge(Autograder):
+    """Calls a text short below a length, and fails on one word."""
+
+    def __init__(self, length):
+        super().__init__()
+        self.length = length
+
+    async def judge(self, to_grade, rubric, query=None):
+        if to_grade == "trouble":
+            raise ConnectionError("the endpoint is gone")
+        return [Score(float(len(to_grade) < self.length), "", "MET" if len(to_grade) < self.length else "UNMET")] * len(
+            rubric
+        )
+
+
+ROWS = [
+    {"id": "a", "completion": "Paris", "level": 1, "info": {"city": "Paris"}},
+    {"id": "b", "completion": "Rome, and more", "level": "two", "info": None},
+    {"id": "c", "completion": "trouble", "level": None, "info": {}},
+]
+RUBRIC = [{"name": "paris", "check": {"contains": "Paris"}}, {"name": "short", "requirement": "Is short"}]
+
+
+@pytest.fixture
+async def run(tmp_path):
+    await score_rows(Rubric.from_dict(RUBRIC, autograder=Judge(8)), ROWS, folder=tmp_path / "run")
+    return Run.open(tmp_path / "run")
+
+
+def records(frame):
+    """The rows of any of the three frames."""
+    if hasattr(frame, "to_pylist"):
+        return frame.to_pylist()
+    rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")
+    return [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
+
+
+@pytest.mark.parametrize("way", ["to_pandas", "to_polars", "to_arrow"])
+async def test_a_frame_has_a_row_a_rollout_and_says_what_failed(run, way):
+    """An unscored rollout has no score and no reward, and its error stands in its row."""
+    paris, rome, failed = records(getattr(run, way)())
+    assert (paris["example"], paris["score"], paris["criterion.paris"], paris["verdict.short"]) == (
+        "a",
+        1.0,
+        1.0,
+        "MET",
+    )
+    assert (rome["score"], rome["verdict.short"], rome["error"]) == (0.0, "UNMET", None)
+    assert failed["score"] is None
+    assert failed["reward"] is None
+    assert "the endpoint is gone" in failed["error"]
+
+
+@pytest.mark.parametrize("way", ["to_pandas", "to_polars", "to_arrow"])
+async def test_a_column_of_several_kinds_is_text(run, way):
+    """Typed frames refuse numbers beside words, and a mapping has other fields in every row."""
+    rows = records(getattr(run, way)())
+    assert [row["level"] for row in rows] == ["1", "two", None]
+    assert [row["info"] for row in rows] == ['{"city":"Paris"}', None, "{}"]
+
+
+async def test_the_figure_shows_scores_and_criteria(run):
+    """Two axes: what is scored, and each criterion by name."""
+    scores, criteria = run.plot().axes
+    assert scores.get_title() == "2 scored, 1 unscored"
+    assert [label.get_text() for label in criteria.get_yticklabels()] == ["short", "paris"]
+
+
+async def test_the_figure_shows_how_far_people_agree(run):
+    """With labels there is a third axis, a bar a labelled criterion."""
+    labels = [Label("a", "short", "MET", rater="r"), Label("b", "short", "UNMET", rater="r")]
+    axes = run.plot(agreement=agree(run, labels)).axes
+    assert axes[2].get_xlabel() == "kappa with people"
+
+
+async def test_the_figure_shows_how_far_judges_agree(tmp_path):
+    """Where a panel judged, its members are compared."""
+    panel = Panel([Judge(8), Judge(20)])
+    await score_rows(Rubric.from_dict(RUBRIC, autograder=panel), ROWS[:2], folder=tmp_path / "run")
+    axes = Run.open(tmp_path / "run").plot().axes
+    assert axes[2].get_xlabel() == "1 − disagreement of judges"
+
+
+async def test_a_run_without_rows_cannot_be_drawn(tmp_path):
+    """The error says why, and what to do."""
+    await score_rows(Rubric.from_dict(RUBRIC, autograder=Judge(8)), [], folder=tmp_path / "run")
+    with pytest.raises(AssayError, match="nothing to draw"):
+        Run.open(tmp_path / "run").plot()
