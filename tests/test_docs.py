@@ -20,7 +20,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(assay.__path__,
 
 @pytest.mark.parametrize("example", list(find_examples(*map(str, PAGES))), ids=str)
 def test_every_fenced_example_runs(example: CodeExample, eval_example: EvalExample):
-    """With the output it shows; `make docs` rewrites it."""
+    """With the output it shows; `make examples` rewrites it."""
     if example.prefix_tags() != {"python"}:
         pytest.skip("not Python")
     eval_example.set_config(line_length=120, target_version="py311")
@@ -43,7 +43,7 @@ def test_every_docstring_example_runs(name):
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page):
     """Files that pages point to exist."""
     targets = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))

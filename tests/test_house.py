@@ -42,7 +42,7 @@ def test_a_call_crosses_few_modules(trace, path, most):
 
 def test_the_page_of_the_architecture_names_the_modules_that_are_crossed(trace):
     """`python tools/trace.py --page` writes it anew."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "concepts" / "architecture.md").read_text()
     tables = re.findall(r"<!-- path: (.*?) -->\n((?:\|.*\n)*)", text)
     written = {name: sorted(re.findall(r"^\| `([\w.]+)`", table, re.MULTILINE)) for name, table in tables}
     assert written == {name: sorted(found["modules"]) for name, found in trace["paths"].items()}

@@ -44,3 +44,10 @@ def test_the_demo_does_not_pass_for_the_environment_of_the_tests(would_install):
 def test_the_environment_of_the_tests_has_the_demo(would_install):
     """After `make test` has made both marks, `make demo` installs nothing."""
     assert would_install("demo", ".demo", ".installed") == []
+
+
+def test_the_site_installs_only_what_it_needs(would_install):
+    """One installation, of the extra `docs`, and none where the tests' environment is."""
+    [line] = would_install("docs")
+    assert '".[docs]"' in line
+    assert would_install("docs", ".demo", ".docs", ".installed") == []

@@ -2,7 +2,7 @@
 
     python tools/trace.py [--json | --page]
 
-`--page` writes the tables of docs/architecture.md anew: the modules of each path in the order in which they are reached.
+`--page` writes the tables of docs/concepts/architecture.md anew: the modules of each path in the order in which they are reached.
 
 A path is what the second call of its kind crosses: modules and functions of `assay` that ran, comprehensions among them, imports left out,
 and the most frames of ours that stood on one stack. `assay.testing`, which plays the model, does not count.
@@ -33,7 +33,7 @@ from assay.server import RewardServer
 from assay.testing import ModelServer
 
 SOURCE = Path(assay.__file__).parent
-PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
+PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "architecture.md"
 
 
 class Trace:

@@ -232,13 +232,13 @@ class TestFiles:
 
 
 CONSOLE = re.compile(r"^\$ assay (.+)\n((?:(?!\$|```).+\n)*)", re.MULTILINE)
-PAGE = (Path(__file__).parents[2] / "docs" / "math.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "score-mathematics.md").read_text(encoding="utf-8")
 
 
 class TestTheCommand:
     @pytest.mark.parametrize(("line", "output"), CONSOLE.findall(PAGE))
     def test_the_page_shows_what_it_prints(self, line, output, capsys, tmp_path, monkeypatch):
-        """Every command of docs/math.md."""
+        """Every command of docs/how-to/score-mathematics.md."""
         monkeypatch.chdir(tmp_path)
         Path("pairs.jsonl").write_text('{"gold": 4, "answer": "4"}\n', encoding="utf-8")
         arguments = shlex.split(line.partition(" > ")[0])

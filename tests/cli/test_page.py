@@ -1,4 +1,4 @@
-"""docs/command-line.md: every command on the page is run, in order, and prints what the page shows."""
+"""docs/reference/command-line.md: every command on the page is run, in order, and prints what the page shows."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from assay.cli import main
 from assay.cli.root import COMMANDS, SETTINGS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "command-line.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "reference" / "command-line.md").read_text(encoding="utf-8")
 MODEL = "http://127.0.0.1:8000/v1#qwen"
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)

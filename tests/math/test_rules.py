@@ -8,7 +8,7 @@ import pytest
 from assay.isolation import shared_pool
 from assay.math import MathOptions, verify
 
-PAGE = Path(__file__).parents[2] / "docs" / "math-rules.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "math-rules.md"
 ROW = re.compile(r"^\|(.*?)\| `(.*)` \| `(.*)` \| (yes|no) \| (yes|no) \|$", re.MULTILINE)
 ROWS = [
     (gold.replace(r"\|", "|"), answer.replace(r"\|", "|"), ours == "yes", theirs == "yes")

@@ -1,4 +1,4 @@
-"""Take docs/page-overview.png, page-table.png and page-rollout.png anew. `make pictures` runs it.
+"""Take docs/images/page-overview.png, page-table.png and page-rollout.png anew. `make pictures` runs it.
 
 Writes the sample runs, serves them, and looks at them with the Chromium that the tests use.
 """
@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 from assay.viewer.page_server import viewer_app
 from assay.viewer.viewed_runs import ViewedRuns
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "images"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 WINDOW = {"width": 1360, "height": 900}
 

@@ -2,7 +2,7 @@
 
 Only `init`, `remote`, `wait`, `get` and `cancel` are used, so any Ray from 2.41 on will do: the trainers that bring one
 along pin it each to another version. Ray listens on all interfaces of a machine, and a process that reaches it can
-run code there; see docs/scale.md.
+run code there; see docs/how-to/scale-out.md.
 """
 
 import logging

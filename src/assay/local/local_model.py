@@ -4,7 +4,7 @@
     local:PATH     this file
     smoke          a tiny model that shows that everything is connected, and judges nothing
 
-What each is worth was measured; see docs/local-model.md.
+What each is worth was measured; see docs/how-to/use-a-local-model.md.
 """
 
 import asyncio

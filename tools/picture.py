@@ -1,4 +1,4 @@
-"""Draw docs/demo.svg, the picture in the README, from what `make demo` prints. `make picture` runs it."""
+"""Draw docs/images/demo.svg, the picture in the README, from what `make demo` prints. `make picture` runs it."""
 
 import io
 import os
@@ -23,4 +23,4 @@ if __name__ == "__main__":
     # The exporter names web fonts by address; the reader's own monospace font will do.
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
     picture = picture.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace")
-    (HERE / "demo.svg").write_text(picture, encoding="utf-8")
+    (HERE.parent / "docs" / "images" / "demo.svg").write_text(picture, encoding="utf-8")
