@@ -1,8 +1,4 @@
-"""Add answers up to rewards, and turn rewards into advantages: every formula, and the only place that multiplies a weight.
-
-An aggregation turns the counted answers of one rollout into `Totals`; one function, `normalise`,
-turns totals into a score. Totals of several rubrics are added, so a group needs no formula.
-"""
+"""Add answers up to rewards, and rewards to advantages: every formula, and the only place that multiplies a weight."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -151,9 +147,7 @@ def aggregation_of(spec: object) -> Aggregation:
 
 
 def advantages(rewards: Sequence[float | None], *, normalize: Literal["std"] | None = None) -> list[float | None]:
-    """Each reward less the mean of the group; None stays None and counts for nothing.
-
-    With `normalize="std"`, in units of the group's standard deviation (of the population).
+    """Subtract the mean of the group from each reward ("std": in deviations); None stays None and counts for nothing.
 
     >>> advantages([1.0, 0.0, None])
     [0.5, -0.5, None]
@@ -189,13 +183,10 @@ class UnscoredError(AssayError):
 
 @dataclass
 class Fallback:
-    """A policy, and how often it was needed.
+    """A policy for unscored rollouts, and how often it was needed.
 
-    >>> fallback = Fallback("group_mean")
-    >>> fallback.fill([1.0, None, 0.0, 0.5], ["a", "a", "b", "b"])
+    >>> Fallback("group_mean").fill([1.0, None, 0.0, 0.5], ["a", "a", "b", "b"])
     [1.0, 1.0, 0.0, 0.5]
-    >>> fallback.rollouts, fallback.unscored
-    (4, 1)
     """
 
     policy: Policy = "raise"
@@ -219,11 +210,7 @@ class Fallback:
         groups: Sequence[Hashable] | None = None,
         errors: Sequence[str] | None = None,
     ) -> list[float | None]:
-        """The rewards with the gaps filled; with `drop`, still None, for the caller to leave out.
-
-        `groups` says which rollouts answer the same prompt; without it all do. `errors` is why a
-        rollout has no score, for the message of `raise`.
-        """
+        """Fill the gaps in the rewards, by `groups` where given; with `drop` they stay None, to be left out."""
         missing = [place for place, reward in enumerate(rewards) if reward is None]
         self.rollouts += len(rewards)
         self.unscored += len(missing)

@@ -39,10 +39,9 @@ async def side_by_side(
     limit: int = SIDE_BY_SIDE,
     room: Callable[[], bool] | None = None,
 ) -> list[Result]:
-    """The results of `work` on each item, in order. The first exception cancels the rest.
+    """Return the results of `work` on each item, in order; the first exception cancels the rest.
 
-    Where all work ends up in one narrow place, `room` says whether more would get through there: what
-    is begun too early only waits, and is in the way.
+    `room` says whether more would get through the narrow place all work ends up in: what begins too early only waits.
     """
     if len(items) == 1:
         return [await work(items[0])]
@@ -65,9 +64,7 @@ async def walk_together(
 ) -> None:
     """Have `walk` take every place from 0 to `count`, by as many walkers as there is waiting to do.
 
-    The caller itself takes places one by one; further walkers join, on the same places, only once
-    it has to wait. So work that never waits costs no task at all. With `room`, they join while it
-    says that there is some.
+    The caller takes places itself, and walkers join only once it waits: work that never waits costs no task.
     """
     places = iter(range(count))
     limit = min(limit, count)
@@ -110,15 +107,7 @@ async def walk_together(
 
 
 def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
-    """What a coroutine gives, if it gives it without waiting; else None, and it is closed.
-
-    No task is made for it, so it must not ask which one it is in.
-
-    >>> async def four():
-    ...     return 4
-    >>> at_once(four()), at_once(asyncio.sleep(0))
-    (4, None)
-    """
+    """Return what a coroutine gives without waiting, else None. It runs in no task, so it must not ask for one."""
     try:
         coroutine.send(None)
     except StopIteration as done:

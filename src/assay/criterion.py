@@ -166,12 +166,9 @@ class Criterion(BaseModel):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The criterion as a rubric file holds it: only what differs from the defaults.
+        """Return the criterion as a rubric file holds it: only what differs from the defaults.
 
         Raises `RubricError` when its check has no name that a file can give.
-
-        >>> Criterion(requirement="Cites a source", weight=2).to_dict()
-        {'requirement': 'Cites a source', 'weight': 2.0}
         """
         return self._written(_written_check)
 
@@ -278,11 +275,7 @@ def name_of(check: object) -> str:
 
 
 def slug(requirement: str, limit: int = 48) -> str:
-    """A requirement as a short key: lower-case words joined by underscores, cut between words.
-
-    >>> slug("States Q4 2023 base margin as 17.2%")
-    'states_q4_2023_base_margin_as_17_2'
-    """
+    """Return a requirement as a short key: lower-case words joined by underscores, cut between words."""
     words = re.findall(r"\w+", requirement[:1000].casefold())
     kept = ""
     for word in words:
@@ -302,12 +295,7 @@ def path_of(thing: object) -> str:
 
 
 def reference_of(function: object) -> str:
-    """The `package.module:function` that a file can name a function by.
-
-    >>> from assay.messages import completion_text
-    >>> reference_of(completion_text)
-    'assay.messages:completion_text'
-    """
+    """Return the `package.module:function` that a file can name a function by."""
     reference = path_of(function)
     module, _, path = reference.partition(":")
     found: object = sys.modules.get(module)

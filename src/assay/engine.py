@@ -1,7 +1,4 @@
-"""Answer every criterion of a rubric for a batch of rollouts; nothing is written into the rollouts.
-
-`Plan` makes the criteria ready at construction, `Engine` asks them of a batch, and a `BatchResult` holds what came back.
-"""
+"""Answer every criterion of a rubric for a batch of rollouts: a Plan makes them ready, an Engine asks them."""
 
 import asyncio
 import inspect
@@ -185,10 +182,7 @@ def _depths(criteria: Mapping[str, Criterion]) -> dict[str, int]:
 
 
 def _isolate(call: Call, criterion: Criterion) -> None:
-    """Have a call made in a worker process; what goes wrong there is a failed score.
-
-    The check is packed here and now, so that one which cannot be sent is refused at construction.
-    """
+    """Have a call made in a worker process. A check that cannot be sent there is refused now, at construction."""
     # Late, since a rubric that isolates nothing needs none of it.
     from assay.isolation import shared_pool
     from assay.isolation.protocol import packed, readable
@@ -266,10 +260,7 @@ class Outcomes(NamedTuple):
 
 
 class BatchResult(Sequence[EvaluationReport]):
-    """What was found about a batch: a report a rollout, made when it is looked at, and the numbers of all.
-
-    A trainer wants the numbers of a batch and hardly ever a report, which costs more than scoring does.
-    """
+    """The numbers of a batch, and its reports, made when they are looked at: a report costs more than scoring does."""
 
     def __init__(self, reports: Sequence[EvaluationReport] = ()) -> None:
         self._reports = reports
@@ -366,8 +357,7 @@ def logging_once() -> Generator[None]:
 class Engine(BatchResult):
     """The criteria of one rubric, asked of one batch; and then the answers, a row of them a rollout.
 
-    An answer is a number, or a `Score` where there is more to say. None stands where a grader gave one
-    report for all of its criteria.
+    An answer is a number, a `Score`, or None where a grader gave one report for all of its criteria.
     """
 
     def __init__(
@@ -415,10 +405,7 @@ class Engine(BatchResult):
         return self
 
     def _is_asked(self, one: PlannedCriterion, place: int) -> bool:
-        """Whether a criterion is asked of a rollout; if not, what it comes to is noted.
-
-        It is not where its `when` does not hold, nor where it is about a completion that cannot be read.
-        """
+        """Tell whether a criterion is asked: its `when` holds, and the completion can be read; if not, note why."""
         known: Score | None = None
         # Where nothing is answered, everything that could be asked counts.
         for name, verdicts in () if is_dry_run() else one.criterion.when:
@@ -603,8 +590,7 @@ class Engine(BatchResult):
         *,
         compares: bool,
     ) -> list[Any]:
-        """Ask about each rollout by itself, after asking about all of them failed: whose fault it was
-        comes out, and the others keep their answers. Where it compares them, none has an answer."""
+        """Ask about each rollout alone after all failed together: those at fault fail alone, unless compared."""
         if isinstance(error, SignatureError):
             raise error
         failed, size = self._failed(error), len(batch)

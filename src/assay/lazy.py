@@ -1,8 +1,4 @@
-"""Load the public names of a package when they are first used, so that importing it costs next to nothing.
-
-A package lists its names once, in its stub `__init__.pyi`, one line each: `from assay.report import Score as Score`.
-Type checkers and editors read the stub as it is, and so does `attach`.
-"""
+"""Load the names that a package lists in its stub `__init__.pyi` when they are first used: importing it is cheap."""
 
 import re
 import sys
@@ -17,12 +13,7 @@ _LINE = re.compile(r"^from (\S+) import \w+ as (\w+)$", re.MULTILINE)
 
 
 def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The `__getattr__`, `__dir__` and `__all__` of a package: the names that its stub lists.
-
-    >>> getattr_, dir_, names = attach("assay.tools")
-    >>> getattr_("calculator")("2 + 2"), "calculator" in names
-    ('4', True)
-    """
+    """Return a package's `__getattr__`, `__dir__` and `__all__`, from its stub."""
     module = sys.modules[package]
     [folder, *_] = module.__path__
     loader = cast("SourceLoader", module.__loader__)  # also where the package is in a zip file

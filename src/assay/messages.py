@@ -1,8 +1,4 @@
-"""Read text, roles and tool calls off messages. Nothing here changes what it is given.
-
-A message may be a mapping or an object with attributes (SDK messages); its content may be text,
-a list of parts, or None.
-"""
+"""Read text, roles and tool calls off messages, which are mappings or objects of an SDK; nothing is changed."""
 
 import json
 import math
@@ -25,12 +21,10 @@ class ToolCall(NamedTuple):
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content: parts joined by a space, other kinds of part left out.
+    """Return the text of a message's content: parts joined by a space, other kinds of part left out.
 
     >>> text_of([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}])
     'a b'
-    >>> text_of(None)
-    ''
     """
     if isinstance(content, str):
         return content
@@ -89,13 +83,9 @@ def last_with_role(messages: Messages, role: str) -> Any | None:
 
 
 def read_completion(completion: object) -> Any:
-    """A completion as checks and judges read it: a text, or messages of which the assistant's last has one.
+    """Return a completion as checks and judges read it: a text, or messages of which the assistant's last has one.
 
-    A number, as JSON and Parquet may hold one, is its text. Anything else raises a TypeError that names the
-    kind: read as an empty text it would score as if the model had said nothing.
-
-    >>> read_completion(4), read_completion("4")
-    ('4', '4')
+    A number is its text. Anything else raises a TypeError: read as an empty text it would score as if nothing was said.
     """
     if isinstance(completion, str):
         return completion
@@ -153,11 +143,7 @@ def _kind(value: object) -> str:
 
 
 def completion_text(completion: Messages | None) -> str:
-    """What the model finally said: a plain text as it is, else its last assistant message.
-
-    >>> completion_text([{"role": "assistant", "content": "4"}, {"role": "user", "content": "ok"}])
-    '4'
-    """
+    """Return what the model finally said: a plain text as it is, else its last assistant message."""
     if completion is None or isinstance(completion, str):
         return completion or ""
     return _number_text(completion) or message_text(last_with_role(completion, "assistant") or "")

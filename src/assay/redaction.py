@@ -1,9 +1,6 @@
-"""Strike keys, passwords and logins out of everything that leaves the process.
+"""Strike keys, passwords and logins out of everything that leaves the process: errors, logs, runs and printed lines.
 
-Our errors, the descriptions of other people's errors, log records, runs and printed lines all go through
-`redacted`. It knows secrets by their shape (`sk-…`, `https://user:password@host`), by the environment variable
-that holds them (`MISTRAL_API_KEY`), and because a model was given them (`keep_secret`). What an endpoint
-repeats of the credentials it was sent is struck out where its answer comes in (`without`).
+Secrets are known by their shape, by the environment variable that holds them, or because a model was given them.
 """
 
 import os
@@ -59,11 +56,7 @@ def redacted(value: Any) -> Any:
 
 
 def redacted_settings(value: Any, name: str = "") -> Any:
-    """The same, with every value struck out that stands under the name of a secret.
-
-    >>> redacted_settings({"api_key": "abc", "max_tokens": 5, "url": "https://me:pw@host/v1"})
-    {'api_key': '***', 'max_tokens': 5, 'url': 'https://***@host/v1'}
-    """
+    """Return the same, with every value struck out that stands under the name of a secret."""
     if isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
         return {redacted(key): redacted_settings(inner, key) for key, inner in items}
@@ -77,21 +70,13 @@ def redacted_settings(value: Any, name: str = "") -> Any:
 
 
 def without(secrets: Iterable[str], value: Any) -> Any:
-    """A value of JSON without these secrets, which its sender was given.
-
-    >>> without(["s3cret-key"], {"text": "You sent s3cret-key.", "n": 1})
-    {'text': 'You sent ***.', 'n': 1}
-    """
+    """Return a value of JSON without these secrets, which its sender was given."""
     known = tuple(secrets)
     return _in_texts(value, lambda text: _struck(text, known))
 
 
 def telltale(*secrets: str | None) -> tuple[str, ...]:
-    """Those that can be looked for in what a model says, since they are no words: `EMPTY` is one.
-
-    >>> telltale("EMPTY", "not-needed", "s3cret-key", None)
-    ('s3cret-key',)
-    """
+    """Return those that can be looked for in what a model says, since they are no words, as `EMPTY` is."""
     return tuple(
         secret
         for secret in secrets
@@ -100,11 +85,7 @@ def telltale(*secrets: str | None) -> tuple[str, ...]:
 
 
 def parted_from_login(url: str) -> tuple[str, str, str]:
-    """An address without its login, the login as it stands there, and its password.
-
-    >>> parted_from_login("https://me:p%40ss@host:8000/v1#name")
-    ('https://host:8000/v1#name', 'me:p%40ss', 'p@ss')
-    """
+    """Return an address without its login, the login as it stands there, and its password."""
     from urllib.parse import unquote
 
     scheme, slashes, rest = url.partition("://")
@@ -175,10 +156,7 @@ def _without_patterns(text: str) -> str:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Secrets by their look, logins in addresses, and secrets in the queries of addresses.
-
-    Each begins where a run of its own letters does, or a text made of beginnings takes quadratic time.
-    """
+    """Match secrets by look, logins, and secrets in queries; each starts where a run does, for linear time."""
     value = (
         r"(?<![\w\-])[spr]k-(?=[\w\-]*\d)[\w\-]{16,}"  # OpenAI, Anthropic, Stripe and their like
         r"|\b(?:gh[pousr]_|hf_|npm_|gsk_|r8_|xai-|pplx-)[A-Za-z0-9]{24,}"

@@ -15,9 +15,7 @@ from assay.wording import described, short_repr
 
 
 class Score(NamedTuple):
-    """One answer. `value` is None when there is no answer, and `error` says why.
-
-    A check returns one when it has more to say than a number:
+    """One answer, where a check has more to say than a number. `value` is None without an answer; `error` says why.
 
     >>> Score(0.5, reason="two of four sources found").value
     0.5
@@ -99,8 +97,7 @@ class CriterionReport(BaseModel):
 
 
 class Lines(Sequence[CriterionReport]):
-    """The lines of a report, made when they are looked at: a trainer that wants numbers never does, and a run
-    of a million rows reads `answers` alone."""
+    """The lines of a report, made when they are looked at: trainers never do, and large runs read `answers` alone."""
 
     __slots__ = ("_made", "answers", "criteria")
 
@@ -153,11 +150,7 @@ class Lines(Sequence[CriterionReport]):
 
 
 def answer_said(criterion: Criterion, answer: float | Score) -> str:
-    """What the line of an answer says in a word, found without making it.
-
-    >>> answer_said(Criterion(requirement="Is polite"), True), answer_said(Criterion(requirement="Is polite"), 0.25)
-    ('MET', '0.25')
-    """
+    """Return what the line of an answer says in a word, found without making the line."""
     return _word(*_read(criterion, answer)[:3])
 
 
@@ -301,10 +294,7 @@ class EvaluationReport:
         return {tag: normalise(rule.total(_counted(lines)), rule.scale) for tag, lines in own.items()}
 
     def __add__(self, other: "EvaluationReport") -> "EvaluationReport":
-        """Both reports as one: sums are added, lines joined, the score derived from the sums.
-
-        Reports on different scales come to a share between 0 and 1.
-        """
+        """Add sums and join lines; the score is derived from the sums, between 0 and 1 where the scales differ."""
         return sum_reports((self, other))
 
     def to_dict(self) -> dict[str, Any]:
@@ -370,10 +360,7 @@ NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
 
 
 def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
-    """All reports as one; the empty report when there are none.
-
-    The sum is unscored where a report misses an answer, or where no report has a reward.
-    """
+    """Add all reports to one, which is unscored where one misses an answer or none has a reward."""
     parts = [report for report in reports if report != _EMPTY]
     if len(parts) < 2:
         return parts[0] if parts else _EMPTY

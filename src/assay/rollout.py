@@ -110,10 +110,7 @@ class Batch:
         return len(self.rows)
 
     def readable(self, read: Callable[[object], Any] = read_completion) -> "tuple[Batch, dict[int, str]]":
-        """The batch with every completion as it is read, and why some cannot be read, by place.
-
-        A rollout that has no such field is left alone: its checks may need none.
-        """
+        """Return the batch with every completion as it is read, and why some cannot be read, by place."""
         errors: dict[int, str] = {}
         changed: dict[int, Any] = {}
         for place, row in enumerate(self.rows):
@@ -174,10 +171,7 @@ def _only_field(name: str, row: Any) -> tuple[Any]:
 
 
 class Call:
-    """One function, and how to call it about a rollout or about a whole batch.
-
-    Built at construction time, so that whatever is wrong with a signature is said there.
-    """
+    """One function, and how to call it about a rollout or a whole batch; a wrong signature is refused at once."""
 
     def __init__(self, function: Callable[..., Any], label: str) -> None:
         self.function = function
@@ -342,10 +336,7 @@ def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:
 
 
 def _takes_positions(function: object) -> bool:
-    """Whether arguments may go by position: to a plain function, or a wrapper that passes them on.
-
-    A wrapper may also take keywords alone, whatever the function it wraps says.
-    """
+    """Tell whether arguments may go by position; a wrapper may take keywords alone, whatever its function says."""
     if not isinstance(function, FunctionType | MethodType):
         # An object with a method for it, as every built-in check is.
         function = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is wanted

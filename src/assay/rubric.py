@@ -39,9 +39,7 @@ States: TypeAlias = Sequence[MutableMapping[str, Any]]
 class BaseRubric(ABC):
     """Every way to score by a rubric. A subclass says how a batch is answered, and what it may refuse.
 
-    A subclass may also have a `score_rollout`, `score_group` or `score` of its own, which calls that of
-    its base class or does not. Whatever scores by the rubric then calls that method: groups, rubrics around
-    it, environments, runs, servers and trainers.
+    A subclass may have its own `score_rollout`, `score_group` or `score`; whatever scores by the rubric then calls it.
     """
 
     on_error: OnError = "record"
@@ -130,8 +128,7 @@ class BaseRubric(ABC):
     async def reports_on_group(
         self, states: States, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
-        """Score the states of one group as `score_group` does, with a report a state in any case: a
-        subclass's own `score_group` may return none."""
+        """Score a group as `score_group` does, with a report a state, also where a subclass's method returns none."""
         if "score_group" in self._own_methods():
             return await self._ask_own(states, autograder)
         return await self.score_group(states, autograder=autograder)
@@ -158,10 +155,7 @@ class BaseRubric(ABC):
     async def score(
         self, rollouts: Sequence[Rollout | Mapping[str, Any]], *, autograder: Autograder | None = None
     ) -> list[EvaluationReport]:
-        """One report a rollout, or a state, in order. Writes nothing.
-
-        Group functions see all of them at once.
-        """
+        """Return one report a rollout or state, in order. Writes nothing; group functions see all of them at once."""
         result = await self.score_batch(Batch.of_rollouts(rollouts), autograder)
         reports: list[EvaluationReport] = []
         for start in range(0, len(rollouts), CHUNK):
@@ -211,10 +205,9 @@ class BaseRubric(ABC):
         return run_sync(self.grade(to_grade, autograder, query, answer=answer, info=info))
 
     async def score_rollout(self, state: MutableMapping[str, Any]) -> EvaluationReport:
-        """Score one state and write `reward`, `metrics`, `errors` and timing into it.
+        """Score one state: write `reward`, `metrics`, `errors` and timing into it. Group functions need `score_group`.
 
         An unscored rollout gets the reward None, and the sum of what was answered as `partial_reward`.
-        A group function needs `score_group`, and an empty rubric has nothing to score.
         """
         await self._prepare()
         self._refuse_alone()
@@ -259,10 +252,7 @@ class BaseRubric(ABC):
         task: str = "default",
         info: Mapping[str, Any] | None = None,
     ) -> dict[str, float | None]:
-        """The value of every criterion by name, and `reward`; None where there is no answer.
-
-        When the rollout is unscored, `partial_reward` is the sum of what was answered.
-        """
+        """Return the value of every criterion by name, `reward` and, where that is None, `partial_reward`."""
         self._refuse_alone()
         scores = self.score_rollouts(
             [prompt], [completion], [answer], [{} if state is None else state], [task], [info or {}]
@@ -278,10 +268,7 @@ class BaseRubric(ABC):
         tasks: Sequence[str] | None = None,
         infos: Sequence[Mapping[str, Any]] | None = None,
     ) -> dict[str, list[float | None]]:
-        """A column of values a criterion, and `reward`; None where there is no answer.
-
-        When a rollout is unscored, the column `partial_reward` holds the sums of what was answered.
-        """
+        """Return a column of values a criterion, `reward` and, where one is None, `partial_reward`."""
         size = len(prompts)
         given = [cast("Mapping[str, Any]", {}) for _ in prompts] if states is None else states
         columns: dict[str, Sequence[Any]] = {
@@ -311,10 +298,7 @@ class BaseRubric(ABC):
 def _write_states(
     states: States, outcomes: Outcomes, worth: Sequence[float | None] | None, elapsed_ms: float, *, alone: bool = True
 ) -> None:
-    """The one place that writes into states: everything at once, from the total.
-
-    Unless the rubric is `alone`, another one writes the time and the rewards of steps.
-    """
+    """Write everything into states, here alone; unless `alone`, another rubric writes time and the rewards of steps."""
     rows = zip(states, outcomes.rewards, outcomes.metrics, worth or [None] * len(states), strict=True)
     for state, reward, metrics, advantage in rows:
         state["reward"] = reward
@@ -398,11 +382,7 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
 def _own_report(
     name: str, state: Mapping[str, Any], returned: object, base: EvaluationReport | None, error: str | None
 ) -> EvaluationReport:
-    """The report on a state that a subclass's own method has scored.
-
-    `base` is what the base class's method found when it was called from there, and `error` what was
-    raised instead of an answer.
-    """
+    """Report on a state that a subclass's own method scored; `base` is what the base class found when called."""
     given = returned if isinstance(returned, EvaluationReport) else base
     reward = state.get("reward")
     if given is not None and not given.scored and (reward is None or state.get("errors") or error):
@@ -459,11 +439,7 @@ class Rubric(BaseRubric, Loadable):
         on_error: OnError = "record",
         name: str = "",
     ) -> None:
-        """`on_error="raise"` re-raises what a check or judge raises, instead of recording it.
-
-        `aggregation` is `weighted`, `mean`, `sum`, `tree`, `healthbench`, `all_pass`, `any_pass`
-        or a function from the answered report lines to a number.
-        """
+        """`on_error="raise"` raises what checks and judges raise. `aggregation` is a name or a function of lines."""
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         self.name = name
@@ -484,10 +460,7 @@ class Rubric(BaseRubric, Loadable):
         self.class_objects["parser"] = parser
 
     def inherit_parser(self, parser: Parser) -> None:
-        """Read with this parser if none was given: an environment hands its own down.
-
-        The rubrics inside inherit too, from the nearest one around them that was given a parser.
-        """
+        """Read with this parser if none was given, also in the rubrics inside: an environment hands its own down."""
         if self.parser is self._stand_in:
             self._stand_in = self.parser = parser
         for inner in self._inside():
@@ -634,9 +607,7 @@ def _refuse_ring(rubric: Rubric, inside: Sequence[object], above: tuple[int, ...
 
 
 class RubricGroup(Rubric):
-    """Several rubrics as one: rewards are added, and metrics of one name too.
-
-    Each child keeps its own parser, class objects, aggregation and grader.
+    """Several rubrics as one, each with its own parser and grader: rewards are added, and metrics of one name too.
 
     >>> group = RubricGroup([Rubric([lambda: 1.0]), Rubric([lambda: 0.5], weights=[0.8])])
     >>> group.score_rollout_sync()["reward"]

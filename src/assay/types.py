@@ -30,9 +30,7 @@ _ABSENT: Any = object()
 
 
 class State(dict[str, Any]):
-    """What happened in one rollout: a dict that sees through to its `input` row.
-
-    Reading, writing and `in` agree: a field of the row is there under its own name.
+    """What happened in one rollout: a dict that sees through to its `input` row, for reading, writing and `in`.
 
     >>> state = State(input={"prompt": "2+2?", "answer": "4"}, completion="4")
     >>> "answer" in state, state["answer"], state.get("answer")

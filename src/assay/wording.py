@@ -31,21 +31,14 @@ _ADVICE = (
 
 
 def short_repr(value: object) -> str:
-    """A value as a message shows it: short, whatever it is.
-
-    >>> short_repr("x" * 500)
-    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxxx'"
-    """
+    """Return a value as a message shows it: short, whatever it is."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = 62
     return short.repr(value)
 
 
 def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
-    """The field that pydantic refuses first, and one plain sentence about it.
-
-    Give the `field` when its value alone was looked at.
-    """
+    """Return the field that pydantic refuses first, with a plain sentence; `field` when its value alone was given."""
     first = error.errors(include_url=False)[0]
     path = (field, *first["loc"]) if field else first["loc"]
     name = str(path[0]) if path else ""
@@ -59,31 +52,19 @@ def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
 
 
 def did_you_mean(word: object, words: Iterable[str]) -> str:
-    """The end of a message about an unknown word: the one that was meant, or all there are.
-
-    >>> did_you_mean("wieght", ["weight", "name"])
-    "did you mean 'weight'?"
-    """
+    """Return the end of a message about an unknown word: the one that was meant, or all there are."""
     known = list(words)
     close = get_close_matches(str(word), known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"use {', '.join(known)}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """So many of something.
-
-    >>> counted(1, "text"), counted(2000, "text"), counted(2, "criterion", "criteria")
-    ('1 text', '2,000 texts', '2 criteria')
-    """
+    """Return so many of something: `1 text`, `2,000 texts`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def described(error: BaseException) -> str:
-    """The kind and message of an error, whatever its own `__str__` does, and without secrets.
-
-    >>> described(ValueError("no such field"))
-    'ValueError: no such field'
-    """
+    """Return the kind and message of an error, whatever its own `__str__` does, and without secrets."""
     try:
         message = redacted(str(error))
     except Exception:  # noqa: BLE001 - the __str__ of other code

@@ -20,10 +20,7 @@ BUILTIN: dict[str, type[BuiltinCheck]] = {check.name: check for check in _LISTED
 
 
 def check_of(spec: object) -> BuiltinCheck:
-    """The check that a rubric file names: `json_valid`, `{contains: Paris}`, `{max_words: {limit: 9}}`.
-
-    A mapping under the name gives fields by keyword; any other value is the first field, unless
-    that is true or false.
+    """Return the check that a rubric file names: `json_valid`, `{contains: Paris}`, `{max_words: {limit: 9}}`.
 
     >>> check_of({"max_words": 200})
     MaxWords(limit=200)

@@ -49,12 +49,7 @@ class BuiltinCheck:
             object.__setattr__(self, field, value)
 
     def spec(self) -> str | dict[str, Any]:
-        """The form it has in a rubric file; fields at their defaults are left out.
-
-        >>> from assay.checks import Contains, JsonValid
-        >>> JsonValid().spec(), Contains("Paris").spec()
-        ('json_valid', {'contains': 'Paris'})
-        """
+        """Return the form it has in a rubric file; fields at their defaults are left out."""
         given: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -72,10 +67,7 @@ class BuiltinCheck:
 
     @classmethod
     def lone_field(cls) -> str | None:
-        """The field that a value by itself stands for in a file, as in `max_words: 200`.
-
-        None when that would mislead: `exact_match: true` does not say "ignore case".
-        """
+        """Return the field of a bare value (`max_words: 200`); None for a flag: `exact_match: true` would mislead."""
         first = next(iter(fields(cls)), None)
         return None if first is None or first.type == Flag else first.name
 

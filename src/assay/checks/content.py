@@ -16,8 +16,6 @@ from assay.types import Messages
 class Contains(BuiltinCheck):
     """The text holds `value`; of several values all, or with `any_of` at least one.
 
-    >>> Contains("Paris")("It is Paris.")
-    True
     >>> Contains(["Paris", "Lyon"])("It is Paris.").reason
     "'Lyon' does not occur"
     """
@@ -63,11 +61,7 @@ class MaxWords(BuiltinCheck):
 
 @dataclass(frozen=True)
 class MinWords(BuiltinCheck):
-    """The text has at least `limit` words, which are what white space separates.
-
-    >>> MinWords(3)("one two three")
-    True
-    """
+    """The text has at least `limit` words, which are what white space separates."""
 
     limit: Count
 
@@ -82,11 +76,7 @@ def _words(number: int) -> str:
 
 @dataclass(frozen=True)
 class CodeBlock(BuiltinCheck):
-    """The text holds a fenced code block; with `language`, one that is marked so.
-
-    >>> CodeBlock("python")("```python\\nprint(1)\\n```")
-    True
-    """
+    """The text holds a fenced code block; with `language`, one that is marked so."""
 
     language: Text | None = None
 
@@ -98,9 +88,7 @@ class CodeBlock(BuiltinCheck):
 
 @dataclass(frozen=True)
 class Regex(BuiltinCheck):
-    r"""The text holds a match of `pattern`; anchor it with `\A…\Z` to match the whole.
-
-    A search that takes longer than `timeout_seconds` is an error, never a no.
+    r"""The text holds a match of `pattern` (the whole with `\A…\Z`); a search over `timeout_seconds` is an error.
 
     >>> Regex(r"\b\d{4}-\d{2}-\d{2}\b")("Signed on 2024-05-01.")
     True
@@ -177,15 +165,12 @@ _IN_FULL = (
 
 @dataclass(frozen=True)
 class Refusal(BuiltinCheck):
-    """The text opens with a stock refusal. Yes is bad news, so give it a negative weight.
+    """The first 400 characters hold a stock refusal, in nine languages. Yes is bad news, so give it a negative weight.
 
-    Only the first 400 characters are looked at, in nine languages. A refusal in other words is
-    missed, and a story that opens with one is caught.
+    A refusal in other words is missed, and a story that opens with one is caught.
 
     >>> Refusal()("I\u2019m sorry, but I can\u2019t help with that.").reason
     "it says 'i cannot help with'"
-    >>> Refusal()("I can't help but admire the bridge.")
-    False
     """
 
     def __call__(self, completion: Messages) -> bool | Score:

@@ -20,12 +20,8 @@ from assay.types import Messages
 
 @dataclass(frozen=True)
 class JsonValid(BuiltinCheck):
-    """The text is JSON; with `fenced`, the last fenced block may be it instead.
+    """The text is JSON; with `fenced`, the last fenced block may be it instead, one marked `json` before others.
 
-    A block marked `json` goes before one that is not.
-
-    >>> JsonValid()('Here it is:\\n```json\\n{"a": 1}\\n```')
-    True
     >>> JsonValid()('{"a": 1').reason
     "no JSON: Expecting ',' delimiter: line 1 column 8 (char 7)"
     """
@@ -44,13 +40,11 @@ class JsonValid(BuiltinCheck):
 
 @dataclass(frozen=True)
 class JsonSchema(BuiltinCheck):
-    """The text is JSON, as for `JsonValid`, and fits the JSON Schema `schema`.
+    """The text is JSON, as for `JsonValid`, and fits the JSON Schema `schema`, whose references are never fetched.
 
-    References outside the schema are never fetched: such a schema is refused. A comparison that takes
-    longer than `timeout_seconds` of work is an error, never a no.
+    A comparison that takes longer than `timeout_seconds` of work is an error, never a no.
 
-    >>> check = JsonSchema({"type": "object", "required": ["verdict"]})
-    >>> check('{"score": 3}').reason
+    >>> JsonSchema({"type": "object", "required": ["verdict"]})('{"score": 3}').reason
     "at the top: 'verdict' is a required property"
     """
 
@@ -85,10 +79,7 @@ class JsonSchema(BuiltinCheck):
 
 
 def read_json(text: str, *, fenced: bool) -> Any:
-    """The JSON that a text is, or that its last fenced block is; raises `ValueError` without one.
-
-    Raises `RecursionError` when it is JSON, and nested too deep to be read.
-    """
+    """Return the JSON of a text or its last fenced block; raises `ValueError`, or `RecursionError` if too deep."""
     try:
         return _loaded(text)
     except ValueError:

@@ -31,14 +31,10 @@ BREATH = 0.002  # seconds of reading between two breaths of the event loop
 
 @dataclass(frozen=True)
 class MathEqual(BuiltinCheck):
-    r"""The answer that the rubric's parser reads is the same mathematics as `answer`.
-
-    An answer that cannot be read, or compared in time, is not the same; an `answer` that cannot be
-    read is an error. The line of the report says why. Many rollouts are compared at once.
+    r"""The answer that the rubric's parser reads is the same mathematics as `answer`, which has to be readable.
 
     >>> from assay import Rubric
-    >>> report = Rubric([MathEqual()]).grade_sync(r"So it is \boxed{0.5}.", answer=r"\frac{1}{2}")
-    >>> report.score
+    >>> Rubric([MathEqual()]).grade_sync(r"So it is \boxed{0.5}.", answer=r"\frac{1}{2}").score
     1.0
     """
 
@@ -120,11 +116,7 @@ def _load() -> None:
 
 
 def strictly_boxed(text: str) -> str:
-    r"""The content of the last `\boxed{…}`; empty when there is none.
-
-    >>> strictly_boxed("it is 4"), strictly_boxed(r"it is \boxed{4}")
-    ('', '4')
-    """
+    r"""Return the content of the last `\boxed{…}`; empty when there is none."""
     return extract_boxed_answer(text, strict=True)
 
 

@@ -1,15 +1,4 @@
-"""Environment holds examples to ask a model about, and a rubric to score what it makes of them.
-
-class Game(MultiTurnEnv):
-    @stop                       # ends the rollout when it is true
-    def solved(self, state): ...
-
-    @cleanup                    # after each rollout, whatever became of it
-    def close_board(self, state): ...
-
-    @teardown(priority=10)      # when the environment is closed; higher priorities go first
-    def stop_server(self): ...
-"""
+"""Environment holds examples to ask a model about, and a rubric; `stop`, `cleanup` and `teardown` mark its hooks."""
 
 import atexit
 import inspect
@@ -90,11 +79,9 @@ class Given(TypedDict, total=False):
 
 
 class Environment(ABC):
-    """Examples, how they are asked, and how the answers are scored.
+    """Examples, how they are asked, and how the answers are scored. A subclass says in `rollout` how one goes.
 
-    A subclass says in `rollout` how one goes; `SingleTurnEnv`, `MultiTurnEnv` and `ToolEnv` do. Its teardown hooks are
-    called once: use it in a `with` or `async with` block, or close it. What was used and never closed is closed
-    when the interpreter ends; nothing is arranged for before that, and no signal is ever touched.
+    Its teardown hooks are called once: when a `with` block ends, by `close`, or else when the interpreter ends.
     """
 
     keeps_text = False
@@ -114,12 +101,10 @@ class Environment(ABC):
         *,
         env_id: str = "",
     ) -> None:
-        """A data set is a path, a list of mappings, a Hugging Face data set or a pandas frame; or a
-        function that gives one, called when it is first needed.
+        """A data set is a path, a list of mappings, a Hugging Face data set, a pandas frame, or a function of one.
 
-        Its rows have a `question` or a `prompt`, and may have `answer`, `info`, `task`, `example_id` and a
-        `rubric` of their own; checks see every column by its name. A rubric that was given no parser
-        reads with this one.
+        Its rows have a `question` or a `prompt`, and may have `answer`, `info`, `task`, `example_id` and a `rubric` of
+        their own; checks see every column by its name. A rubric that was given no parser reads with this one.
         """
         if dataset is None and eval_dataset is None:
             raise ValueError("Either dataset or eval_dataset must be provided")
@@ -191,19 +176,17 @@ class Environment(ABC):
     ) -> Evaluation:
         """Ask a model about the first `num_examples` examples (all for -1) and score what it says.
 
-        In synchronous code it returns when all is done; where an event loop runs, await it. `client`
-        is an SDK's, with the name of the `model`; without one, `model` is anything `model_of` takes.
-        The options are those of `Options`.
+        Where an event loop runs, await it. `client` is an SDK's, with the name of the `model`; without one, `model` is
+        anything `model_of` takes. The options are those of `Options`.
 
-        >>> from assay.testing import ModelServer
         >>> from assay import Rubric
         >>> from assay.envs import SingleTurnEnv
-        >>> exact = Rubric([lambda completion, answer: completion == answer])
-        >>> env = SingleTurnEnv([{"prompt": "2 + 2?", "answer": "4"}], rubric=exact)
+        >>> from assay.testing import ModelServer
+        >>> rubric = Rubric([lambda completion, answer: completion == answer])
+        >>> env = SingleTurnEnv([{"prompt": "2 + 2?", "answer": "4"}], rubric=rubric)
         >>> with ModelServer("4") as server:
-        ...     results = env.evaluate(model=server.model)
-        >>> results["completion"], results["reward"]
-        (['4'], [1.0])
+        ...     env.evaluate(model=server.model)["reward"]
+        [1.0]
         """
         return Evaluation(self._evaluate(client, model, num_examples, options))
 
@@ -222,11 +205,7 @@ class Environment(ABC):
         n_samples: int | None = None,
         **options: Unpack[Options],
     ) -> Evaluation:
-        """Rollouts with their rewards, to train on: of the `inputs`, or of the data set.
-
-        `inputs` are rows as a data set has them. With `n_samples` so many rollouts are made of the
-        data set, round and round. The rest is as for `evaluate`.
-        """
+        """Make rollouts with rewards, to train on, of the `inputs` (rows), or `n_samples` of the data set in turn."""
         return Evaluation(self._generate(inputs, client, model, n_samples, options))
 
     def generate_sync(

@@ -244,11 +244,7 @@ class Evaluator(Pipeline):
         job.state = state
 
     async def _settle(self, group: ExampleGroup) -> None:
-        """Score a group that is over, and keep it. Groups that end together are scored together.
-
-        That is for rubrics that wait for nothing. For any other it would make one group wait for
-        what another is waiting for.
-        """
+        """Score a group that is over; those that end together are scored together, if nothing is waited for."""
         if self._waits(group):
             await self._score_groups([group])
             return
@@ -364,10 +360,7 @@ async def carry_out(
     *,
     data: Sequence[Example],
 ) -> Results:
-    """Ask the model about every example, score what it says, and keep the rows if a folder is named.
-
-    `data` is all there is to ask about, by which a run is known again when more of it is asked.
-    """
+    """Ask the model about every example, score what it says, and save the rows if a folder is named."""
     started = time.monotonic()
     rubric = environment.scoring
     about = RunAbout.of("evaluate")

@@ -20,11 +20,7 @@ _homes: "weakref.WeakKeyDictionary[Any, asyncio.AbstractEventLoop]" = weakref.We
 
 
 def at_home(client: Any) -> Any:
-    """The client, for use in the running loop; a copy of it when another loop that runs has it.
-
-    So it is in a notebook, where one evaluation is awaited and the next is read without: that one
-    has a loop of its own, in which the connections of the first are of no use.
-    """
+    """Return the client for use in the running loop: a copy when another loop runs with it, as in a notebook."""
     if not inspect.iscoroutinefunction(getattr(client, "close", None)):
         return client
     here = asyncio.get_running_loop()
@@ -46,11 +42,7 @@ _ABOUT_THE_CALL = ("timeout", "extra_headers", "extra_query")
 
 
 class ModelUnderTest:
-    """Who is asked, and how. Made once for a whole evaluation.
-
-    `client` is an SDK's object, with the name of the `model`; or there is none, and `model` is
-    anything that `model_of` takes.
-    """
+    """The model that an evaluation asks, and how: an SDK's `client` with a name, or a `model` that `model_of` takes."""
 
     def __init__(
         self, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None, *, at_once: int | None = None

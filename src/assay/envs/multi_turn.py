@@ -29,13 +29,11 @@ def num_turns(state: Mapping[str, Any]) -> int:
 class MultiTurnEnv(Environment):
     """A dialogue: `env_response` says what the environment replies to the model.
 
-    A rollout is over when a method marked `@stop` says so, after `max_turns` turns of the model, or
-    when `env_response` puts its last words into `state["final_env_response"]`.
+    A rollout ends when a method marked `@stop` says so, after `max_turns`, or with `state["final_env_response"]`.
     """
 
     def __init__(self, dataset: Any = None, *, max_turns: int = -1, **given: Unpack[Given]) -> None:
-        """`max_turns` is how often the model is asked at most; -1 is no limit. The rest is as for
-        `Environment`."""
+        """`max_turns` is how often the model is asked at most; -1 is no limit. The rest is as for `Environment`."""
         if type(max_turns) is not int or max_turns < -1 or not max_turns:
             raise ValueError(f"max_turns is {max_turns!r}: give 1 or more, or -1 for no limit")
         super().__init__(dataset, **given)
@@ -74,10 +72,7 @@ class MultiTurnEnv(Environment):
         return bool(state.get("prompt_too_long"))
 
     def is_completed(self, state: State) -> Any:
-        """Whether the rollout is over: whether any stop condition holds, highest priority first.
-
-        A subclass may have its own idea, of `(state)` or of `(messages, state)`.
-        """
+        """Tell whether a stop condition holds. A subclass may have its own, of `(state)` or `(messages, state)`."""
         return self._stopped(state)
 
     async def _stopped(self, state: State) -> bool:
@@ -188,8 +183,7 @@ def _said(state: State) -> list[Any]:
 class SingleTurnEnv(MultiTurnEnv):
     """The model is asked once for each example.
 
-    An example whose `prompt` is a plain text, with no system prompt and no examples before it, is
-    answered in plain text too, so that a check may say `completion == answer`. Any other is a chat.
+    A `prompt` that is a plain text, with nothing before it, is answered in plain text too. Any other is a chat.
 
     >>> env = SingleTurnEnv([{"question": "2 + 2?", "answer": "4"}], system_prompt="Only the number.")
     >>> [message["role"] for message in env.dataset[0]["prompt"]]

@@ -15,10 +15,8 @@ from assay.types import State
 
 
 class Results(Mapping[str, list[Any]]):
-    """What came of every rollout, in the order of the examples.
+    """What came of every rollout: by column as a mapping (`prompt`, `reward`, every metric …), by rollout in `outputs`.
 
-    As a mapping it gives columns: `prompt`, `completion`, `answer`, `reward`, `metrics`, `state`, `error`,
-    every column of the data set, and every metric by its name. `outputs` has the same by rollout.
     A rollout that failed, or that a judge could not score, has the reward None and says why.
     """
 
@@ -90,11 +88,7 @@ class Results(Mapping[str, list[Any]]):
 
 
 class Evaluation(Results, Coroutine[Any, Any, Results]):
-    """Results that may still be on their way.
-
-    In synchronous code an evaluation is over when the call returns. Where an event loop runs, `await`
-    it; read without that, in a notebook, it is worked out on the spot while the loop waits.
-    """
+    """Results that may still be on their way: where a loop runs, await them; read without that, they are worked out."""
 
     def __init__(self, work: Coroutine[Any, Any, Results]) -> None:
         self._work = work

@@ -62,18 +62,7 @@ class ArgumentsError(AssayError, ValueError):
 
 
 class CallableTool:
-    """A function, and how a model is told of it.
-
-    What it is for comes from its docstring, what it takes from its signature. A parameter that is
-    annotated `State` is the rollout's own state, of which the model is told nothing.
-
-    >>> def add(a: int, b: int = 1) -> int:
-    ...     '''Add two numbers.'''
-    ...     return a + b
-    >>> tool = CallableTool(add)
-    >>> tool.declared.name, tool.declared.description, tool.arguments('{"a": "2"}', State())
-    ('add', 'Add two numbers.', {'a': 2, 'b': 1})
-    """
+    """A function, told to a model by its docstring and signature; a parameter annotated `State` gets the state."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if not callable(function):
@@ -94,10 +83,7 @@ class CallableTool:
         self.declared = Tool(self.name, described.purpose, json.dumps(schema))
 
     def arguments(self, given: str, state: State) -> dict[str, Any]:
-        """The arguments that a model gives, as JSON, made into what the function takes.
-
-        Raises `ArgumentsError`, with a message for the model.
-        """
+        """Check the arguments that a model gives as JSON; an `ArgumentsError` has a message for the model."""
         try:
             found: object = json.loads(given) if given.strip() else {}
         except (ValueError, RecursionError) as error:
@@ -207,9 +193,8 @@ THREADS = 32  # plain functions that are called at once, at most
 class ToolEnv(MultiTurnEnv):
     """The model may call `tools`, plain or async functions, until it answers without calling one.
 
-    A call with wrong arguments, of a tool there is not, or of one that raises, is answered with a
-    message that says so, and counted: in the metric `tool_errors`, and in `state["tool_failures"]`
-    one by one. The metrics `total_tool_calls` and `<tool>_calls` count what was called.
+    A call that goes wrong is answered with a message that says so, and counted: in the metric `tool_errors`, and in
+    `state["tool_failures"]`. The metrics `total_tool_calls` and `<tool>_calls` count what was called.
     """
 
     def __init__(
@@ -221,8 +206,7 @@ class ToolEnv(MultiTurnEnv):
         stop_errors: Sequence[type[Exception]] = (),
         **given: Unpack[Given],
     ) -> None:
-        """What `stop_errors` names is no answer to the model when a tool raises it: it ends the
-        rollout, as an error. The rest is as for `MultiTurnEnv`."""
+        """An error of `stop_errors` that a tool raises ends the rollout; any other is told to the model."""
         self._tools: dict[str, CallableTool] = {}
         self._offered: tuple[Tool, ...] = ()
         self._counts = Rubric([total_tool_calls, tool_errors], weights=[0.0, 0.0])

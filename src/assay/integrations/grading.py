@@ -75,11 +75,9 @@ def assert_grades(
     fail_rollout_under: float | None = None,
     autograder: Autograder | None = None,
 ) -> Grades:
-    """Score the rollouts, and fail when their mean score is below `fail_under`.
+    """Score the rollouts, and fail when their mean score is below `fail_under`, or when one could not be scored.
 
-    `fail_interval_under` is for the lower end of the mean's 95 % interval, and fails where there are too
-    few rollouts for one; `fail_rollout_under` is for the score of every rollout. A rollout that could
-    not be scored fails whatever the thresholds, and says why.
+    `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for every rollout.
 
     >>> from assay import Rubric
     >>> rollouts = [{"prompt": str(n), "completion": "yes"} for n in range(9)]

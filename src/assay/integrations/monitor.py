@@ -1,8 +1,4 @@
-"""A RewardMonitor looks for signs that a model learns to please its reward and not to answer better.
-
-None of them is proof. Each is a number to plot over training steps, and a warning when it passes a
-limit for long enough that chance is a poor excuse.
-"""
+"""A RewardMonitor looks for signs of reward hacking: numbers to plot, and warnings where chance is a poor excuse."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -55,9 +51,8 @@ class RewardMonitor:
     """Watches the rewards of the last `window` steps.
 
     >>> monitor = RewardMonitor()
-    >>> seen = monitor.observe(["yes", "yes", "well, yes"], [1.0, 1.0, None])
-    >>> round(seen["unscored"], 2), round(seen["repeated"], 2)
-    (0.33, 0.33)
+    >>> round(monitor.observe(["yes", "yes", "well, yes"], [1.0, 1.0, None])["unscored"], 2)
+    0.33
     """
 
     window: int = 20
@@ -76,10 +71,7 @@ class RewardMonitor:
     def observe(
         self, texts: Sequence[str], rewards: Sequence[float | None], *, groups: Sequence[Hashable] | None = None
     ) -> dict[str, float]:
-        """Take in one training step and give the signs over the window, by name.
-
-        A sign that cannot be worked out, such as a correlation of equal lengths, is left out.
-        """
+        """Take in one training step and return the signs over the window, by name, as far as they can be told."""
         if len(texts) != len(rewards):
             raise RubricError(f"{len(texts)} texts and {len(rewards)} rewards: give one each")
         self.steps += 1
@@ -94,11 +86,7 @@ class RewardMonitor:
         rewards: Sequence[float | None],
         second: Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]],
     ) -> float | None:
-        """How far our rewards are above a second judge's on these rollouts, compared with the first time.
-
-        Ask about a sample of a step now and then: a policy that learns to please one judge alone
-        pulls its reward away from the other's. Both have to be on the same scale.
-        """
+        """Return how far our rewards rose over a second judge's, on one scale, since the first comparison."""
         pairs = zip(rewards, await second(rows), strict=True)
         gaps = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
         if not gaps:
@@ -168,11 +156,7 @@ def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequenc
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's, with ties at their mean rank; None when one of them does not vary.
-
-    >>> rank_correlation([1, 2, 3], [10, 20, 15])
-    0.5
-    """
+    """Return Spearman's correlation, with ties at their mean rank; None when one of them does not vary."""
     if len(first) < 3 or min(first) == max(first) or min(second) == max(second):
         return None
     return correlation(_ranks(first), _ranks(second))

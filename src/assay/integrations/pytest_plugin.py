@@ -1,8 +1,4 @@
-"""pytest: the `grades` fixture, and the thresholds of the command line for every test that uses it.
-
-Loaded at the start of every test run where assay is installed, so it imports nothing of it until a
-test asks.
-"""
+"""The pytest fixture `grades`. Every test run with assay installed loads it, so it imports nothing before use."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable

@@ -1,8 +1,6 @@
-"""A rubric is the reward function of OpenRLHF (`reward_func`) and of slime (`custom_rm`).
+"""A rubric is the reward function of OpenRLHF (`--reward.remote_url`) and of slime (`--custom-rm-path`, `--group-rm`).
 
-OpenRLHF's stands in the file that `--reward.remote_url` names, slime's behind `--custom-rm-path`, for samples and for
-`--group-rm`. OpenRLHF calls with lists of one, and swallows whatever the function raises: the sample then has no
-reward, and the log a line at INFO. So what is unscored is also said here, at ERROR.
+OpenRLHF swallows whatever the function raises: so what is unscored is also logged here, at ERROR.
 """
 
 import sys
@@ -52,11 +50,7 @@ def reward_func_of(
 
 
 def response_of(query: str, prompt: str, end_tokens: Sequence[str] = END_TOKENS) -> str:
-    """What the model wrote: the query less its prompt, and less the tokens it ends in.
-
-    >>> response_of("Hello? Hi.<|im_end|>", "Hello?")
-    'Hi.'
-    """
+    """Return what the model wrote: the query less its prompt, and less the tokens it ends in."""
     response = query.removeprefix(prompt).strip()
     while ending := next((token for token in end_tokens if response.endswith(token)), None):
         response = response.removesuffix(ending).rstrip()
@@ -70,11 +64,10 @@ def _tensor(values: Sequence[float | None]) -> Any:
 
 
 def custom_rm_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> CustomRm:
-    """A `custom_rm(args, sample)` for this rubric: a float, or a list of them for a group of samples.
+    """Return a `custom_rm(args, sample)` for this rubric: a float, or a list of them for a group of samples.
 
-    What a sample's `metadata` holds can be named by checks; the values of all criteria are left there
-    under `assay`. `group_mean` and `drop` need `--group-rm`; with `drop` a sample is marked
-    `remove_sample`, and is paid the group's mean so that it does not shift the baseline.
+    Checks can name what a sample's `metadata` holds; values are left there under `assay`. `group_mean` and `drop` need
+    `--group-rm`; `drop` marks `remove_sample`, and pays the group's mean so that the baseline does not shift.
     """
     step = Step(rubric, value)
     fallback = Fallback(unscored)

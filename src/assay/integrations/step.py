@@ -64,10 +64,7 @@ class Step:
         return self.rubric.compares
 
     async def score(self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None) -> list[Scored]:
-        """What is found about each rollout, in order; one that takes too long is unscored.
-
-        `groups` says which rollouts answer the same prompt; checks that compare see those together.
-        """
+        """Return what is found about each rollout; late ones are unscored. Checks that compare see whole groups."""
         if not rows:
             return []
         if self.timeout is None and not self._compares:

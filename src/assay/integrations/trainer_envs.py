@@ -12,10 +12,9 @@ Scoring: TypeAlias = Callable[[Any, Any], Awaitable[float]]
 
 
 def as_skyrl_env(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> type[Any]:
-    """An environment class to register with skyrl_gym: one answer, scored by the rubric.
+    """Return an environment class for skyrl_gym: one answer, scored by the rubric; `unscored` is `raise` or `zero`.
 
-    The row's `reward_spec` gives the `ground_truth` as `answer`; its other columns can be named by
-    checks. SkyRL wants a float for every rollout, so `unscored` is `raise` or `zero`.
+    The row's `reward_spec` gives the `ground_truth` as `answer`; its other columns can be named by checks.
     """
     base: Any = import_module("skyrl_gym.envs.base_text_env")
     scoring = Step(rubric, value)
@@ -53,11 +52,9 @@ def as_skyrl_env(rubric: RubricSource, *, unscored: Policy = "raise", value: Val
 
 
 def as_verifiers_reward(rubric: RubricSource, *, value: Value = "reward") -> Scoring:
-    """An async function of a task's data and its trace, to await inside a `@vf.reward` method.
+    """Return an async function of a task's data and its trace, to await inside a `@vf.reward` method.
 
-    Every field of the task's data can be named by checks. The value of each criterion is recorded as
-    a metric of the trace. A rollout whose scoring raises is dropped there and kept out of the baseline, so
-    what is unscored raises.
+    Checks can name the fields of the task's data. What is unscored raises: verifiers then keeps it out of the baseline.
     """
     step, fallback = Step(rubric, value), Fallback("raise")
 

@@ -1,8 +1,6 @@
-"""A rubric is a reward function of TRL's GRPOTrainer and RLOOTrainer, and of trainers that take TRL's.
+"""A rubric is one reward function of TRL's trainers, and of trainers that take TRL's.
 
-The whole rubric is one function. TRL sums several functions with the missing ones skipped, so a judge
-that failed would count as a judge that said 0; in a single function, None keeps the rollout out of the
-group's baseline and gives it no advantage.
+TRL sums several functions with missing ones skipped, so a judge that failed would count as one that said 0.
 """
 
 import json
@@ -32,12 +30,10 @@ def as_trl_reward(
     timeout: float | None = None,
     monitor: RewardMonitor | None = None,
 ) -> TrlReward:
-    """The rubric as one reward function; None for a rollout that is unscored.
+    """Return the rubric as one reward function; None for a rollout that is unscored.
 
-    `columns={"answer": "solution"}` says what a field of a rollout is called in the dataset. A column
-    `rubric` holds the rubric of its row. Every criterion's value goes to TRL's table of completions and
-    its mean to the metrics. TRL waits for ever; with `timeout` what is not scored after so many seconds
-    is unscored.
+    `columns={"answer": "solution"}` says what a field is called in the dataset; a column `rubric` holds the rubric of
+    its row. With `timeout` what is not scored after so many seconds is unscored; TRL itself waits for ever.
     """
     asked = rubric_of(rubric)
     # A rubric behind a server keeps its grader and its name to itself.
@@ -71,9 +67,9 @@ def as_trl_reward(
 def as_trl_rewards(
     rubric: RubricSource, *, columns: Mapping[str, str] | None = None, timeout: float | None = None
 ) -> tuple[list[TrlReward], list[float]]:
-    """One function a counted criterion and their `reward_weights`, for normalising each by itself (GDPO).
+    """Return one function a counted criterion and their `reward_weights`, for normalising each by itself (GDPO).
 
-    Mind that TRL takes a criterion without an answer for a 0 as soon as another has one.
+    TRL takes a criterion without an answer for a 0 as soon as another has one.
     """
     asked = rubric_of(rubric)
     if not isinstance(asked, Rubric):

@@ -1,9 +1,6 @@
-"""A rubric is verl's `compute_score`, for the reward loop (one sample) and the batch manager (many).
+"""A rubric is verl's `compute_score`: name this module as the custom reward function, the file in `reward_kwargs`.
 
-Point `reward.custom_reward_function.path` at this module and name a rubric file in `reward_kwargs`, or
-write a file of your own around `compute_score_of`. verl tells async functions from others by looking at
-the function itself and takes its columns from the first sample, so both forms are plain functions and
-every sample has the same keys.
+verl looks at the function itself for async, and takes its columns from the first sample: all have the same keys.
 """
 
 import math
@@ -33,20 +30,16 @@ async def compute_score(
     value: Value = "reward",
     **_: Any,
 ) -> dict[str, float]:
-    """The reward of one sample under `score`, with every criterion beside it; NaN where there is no answer.
+    """Return the reward of one sample under `score`, and every criterion (NaN: no answer); `rubric` is a file's path.
 
-    verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion
-    needs it. `rubric` is the path of a rubric file.
+    verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion needs it.
     """
     score = _from_file(rubric, unscored, value)
     return await score(data_source, solution_str, ground_truth, extra_info)
 
 
 def compute_score_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> ComputeScore:
-    """A `compute_score` for this rubric, to put at the top level of a file that verl loads.
-
-    One sample is no group, so `unscored` is `raise` or `zero`.
-    """
+    """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
     step = _step(rubric, value)
     fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
 

@@ -1,11 +1,4 @@
-"""Load rubrics from files and write them again.
-
-document          JSON, YAML and TOML as data that knows its lines
-rubric_reader     the data of a file to criteria
-golden_examples   examples with known verdicts, which a rubric carries to be tested by
-
-`rubric.schema.json` is the JSON Schema of rubric files; `tools/rubric_schema.py` makes it from the models.
-"""
+"""Load rubrics from files and write them again. `tools/rubric_schema.py` makes their schema, `rubric.schema.json`."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +24,8 @@ _OUTER = ("weights", "autograder", "aggregation", "name")
 class Loadable:
     """What reads from files and writes to them: something with criteria, a name and an aggregation.
 
-    Every reader takes `allow_code=True`, which lets the file name functions of yours, and the
-    options of the constructor, such as `autograder=` and `parser=`. What is wrong with a file is
-    raised as a `RubricFileError` that names the file, the line and the field.
+    Readers take `allow_code=True`, which lets the file name functions of yours, and options of the constructor. What
+    is wrong with a file is raised as a `RubricFileError` that names the file, the line and the field.
     """
 
     name: str
@@ -86,11 +78,7 @@ class Loadable:
         return RubricReader(build, allow_code).rubric(node)
 
     def to_dict(self) -> dict[str, Any]:
-        """The rubric as `from_dict` reads it back; what is as usual is left out.
-
-        Its parser, grader and other objects are no part of it. Raises `RubricError` when a check
-        has no name that a file can give, as a lambda has none.
-        """
+        """Return what `from_dict` reads back, without parser and grader; a check without a name is a `RubricError`."""
         data: dict[str, Any] = {"name": self.name} if self.name else {}
         if self.aggregation is not AGGREGATIONS["weighted"]:
             own = AGGREGATIONS.get(self.aggregation.name) is not self.aggregation
@@ -116,10 +104,7 @@ class Loadable:
 
     @property
     def content_hash(self) -> str:
-        """A SHA-256 of its name, aggregation and criteria in order; the same however it is spelled.
-
-        It is there too for rubrics whose checks a file cannot hold.
-        """
+        """Return a SHA-256 of its name, aggregation and criteria in order, the same however it is spelled."""
         own = self.aggregation.over_lines
         return hash_of(
             {

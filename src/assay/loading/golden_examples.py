@@ -19,12 +19,7 @@ _KEYS: Final = ("name", *_FIELDS, "expect")
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """A rollout, and the verdicts that its rubric should come to.
-
-    >>> example = Golden("polite", {"completion": "Good morning."}, {"is_rude": "UNMET"})
-    >>> example.to_dict()
-    {'name': 'polite', 'completion': 'Good morning.', 'expect': {'is_rude': 'UNMET'}}
-    """
+    """A rollout, and the verdicts that its rubric should come to."""
 
     name: str
     fields: Mapping[str, Any]

@@ -1,7 +1,4 @@
-"""Extract answers from free text: boxes, marks, numbers, fenced code and JSON. The last one wins everywhere.
-
-Each takes time linear in the text, whatever the text is.
-"""
+"""Extract answers from free text, in linear time: boxes, marks, numbers, fenced code and JSON. The last one wins."""
 
 import json
 import re
@@ -38,10 +35,9 @@ _NUMBER = re.compile(
 
 
 def extract_boxed_answer(text: str, strict: bool = False) -> str:
-    r"""The content of the last whole `\boxed{…}` or `\fbox{…}`, or the token in `\boxed 1`.
+    r"""Return the content of the last whole `\boxed{…}` or `\fbox{…}`, the inner of two, or the token in `\boxed 1`.
 
-    Without one it gives the whole text, or `""` when `strict`, which keeps a model from being paid
-    for an answer it has not marked. Of boxes in boxes, the inner one counts.
+    Without one it gives the whole text, or `""` when `strict`, which pays no model for an answer it has not marked.
 
     >>> extract_boxed_answer(r"so \boxed{\frac{1}{2}} and \boxed{unfinished")
     '\\frac{1}{2}'
@@ -77,10 +73,7 @@ def extract_hash_answer(text: str) -> str | None:
 
 
 def extract_last_number(text: str) -> str | None:
-    """The last number as `float` can read it, or None.
-
-    Thousands separators and a plus sign are left out, a percent sign is not part of it. A minus
-    after a letter or digit is a hyphen or a subtraction. A fraction is two numbers: `3/4` gives `4`.
+    """Return the last number as `float` can read it, or None; `3/4` is two, and a minus after a letter a hyphen.
 
     >>> extract_last_number("from 3 to -1,250.50 (about 12% less than x2)")
     '12'
@@ -104,9 +97,7 @@ def extract_code(text: str, language: str | None = None) -> str | None:
 
 
 def extract_json(text: str) -> Any:
-    """The value of the last JSON object or array; None when there is none.
-
-    A fenced block that holds nothing else comes first.
+    """Return the value of the last JSON object or array, a fenced block of nothing else first; None when there is none.
 
     >>> extract_json('I choose {"verdict": "MET"}, not {nothing}.')
     {'verdict': 'MET'}
@@ -116,11 +107,7 @@ def extract_json(text: str) -> Any:
 
 
 def extract_json_text(text: str) -> str | None:
-    """The source of what `extract_json` reads; None when there is none.
-
-    >>> extract_json_text("the list is [1, 2].")
-    '[1, 2]'
-    """
+    """Return the source of what `extract_json` reads; None when there is none."""
     found = _last_json(text)
     return None if found is None else found[0]
 
@@ -160,14 +147,7 @@ class Fence(NamedTuple):
 
 
 def fences(text: str) -> Iterator[Fence]:
-    """The fenced blocks of a text, in order.
-
-    A fence may be longer than three marks, so that it can hold shorter ones. The last may lack its
-    closing fence and then runs to the end, if anything is in it.
-
-    >>> list(fences("```python\\nprint(1)\\n```"))
-    [Fence(language='python', content='print(1)')]
-    """
+    """Return the fenced blocks of a text, in order; a fence may hold shorter ones, and the last may lack its end."""
     opening: tuple[str, str, str, int] | None = None
 
     def block(indent: str, _marks: str, info: str, start: int, end: int) -> Fence:
@@ -209,11 +189,7 @@ _STEPS = {
 
 
 def json_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each whole object or array that is in no other, in order.
-
-    >>> json_spans('see [1, {"a": [2]}] or [3, {}')
-    [(4, 19), (27, 29)]
-    """
+    """Return start and end of each whole object or array that is in no other, in order."""
     spans: list[tuple[int, int]] = []
     opening = _OPENING.search(text)
     while opening:

@@ -13,9 +13,7 @@ def identity(value: Any) -> Any:
 
 
 class Parser:
-    """Reads an answer out of a completion. This one takes the whole text through `extract_fn`.
-
-    Two parsers of one class with equal settings are equal.
+    """Reads an answer out of a completion: the whole text through `extract_fn`. Those with equal settings are equal.
 
     >>> Parser(str.strip).parse_answer([{"role": "assistant", "content": " 4 "}])
     '4'
@@ -79,11 +77,7 @@ class Parser:
 
 
 class FormatReward:
-    """A reward function: how well a completion keeps the format of `parser`.
-
-    >>> FormatReward(Parser())(completion="anything", answer="4")
-    1.0
-    """
+    """A reward function: how well a completion keeps the format of `parser`."""
 
     __name__ = "format_reward_func"
 
@@ -116,14 +110,10 @@ OPENING, CLOSING = "<think>", "</think>"
 
 
 class ThinkParser(Parser):
-    """Reads the text after the last `</think>`. A thought that never ends has no answer: `""`.
+    """Reads the text after the last `</think>`; a thought that never ends has no answer. No opening tag is needed.
 
-    An opening tag is not asked for: many chat templates end the prompt with it.
-
-    >>> ThinkParser().parse("<think>2+2</think> 4")
-    '4'
-    >>> ThinkParser().parse("<think>2+2 is 4, so")
-    ''
+    >>> ThinkParser().parse("<think>2+2</think> 4"), ThinkParser().parse("<think>2+2 is 4, so")
+    ('4', '')
     """
 
     def parse(self, text: Messages) -> Any:
@@ -132,21 +122,15 @@ class ThinkParser(Parser):
         return self.extract_fn(answer.strip()) if closing and OPENING not in answer else ""
 
     def format_score(self, completion: Messages | None) -> float:
-        """The share of assistant messages that are one thought and then an answer; 0.0 without one.
-
-        >>> ThinkParser().format_score("<think>2+2</think> 4")
-        1.0
-        """
+        """Return the share of assistant messages that are one thought and then an answer; 0.0 without one."""
         return mean_score(completion, _is_thought_then_answer)
 
 
 class MaybeThinkParser(Parser):
     """Reads the text after the last `</think>`, or the whole text when there is no thought at all.
 
-    >>> MaybeThinkParser().parse("4"), MaybeThinkParser().parse("<think>2+2</think> 4")
-    ('4', '4')
-    >>> MaybeThinkParser().parse("<think>2+2 is 4, so")
-    ''
+    >>> [MaybeThinkParser().parse(text) for text in ("4", "<think>2+2</think> 4", "<think>2+2 is 4, so")]
+    ['4', '4', '']
     """
 
     def __init__(self, extract_fn: Callable[[str], Any] = identity, accept_unfinished: bool = False) -> None:

@@ -32,9 +32,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
 class XMLParser(Parser):
-    """Reads tagged fields. A field is a name, or several names of which a text uses one.
-
-    Tags are matched as written: upper and lower case differ, and there are no attributes.
+    """Reads tagged fields, matched as written. A field is a name, or several names of which a text uses one.
 
     >>> parser = XMLParser(["reasoning", ("tool", "answer")])
     >>> parser.parse("<reasoning>2+2</reasoning><answer> 4 </answer>")
@@ -57,11 +55,7 @@ class XMLParser(Parser):
         self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
 
     def parse(self, text: Messages, strip: bool = True, last: bool = True) -> SimpleNamespace:
-        """Every name as an attribute: its last text (or its first), `MISSING` when it is not there.
-
-        >>> XMLParser(["answer"]).parse("<answer>3</answer> no: <answer>4</answer>").answer
-        '4'
-        """
+        """Return every name as an attribute: its last text (or its first), `MISSING` when it is not there."""
         text = completion_text(text)
         values: dict[str, str] = dict.fromkeys(self._names, MISSING)
         for name in self._names:
@@ -72,11 +66,7 @@ class XMLParser(Parser):
         return SimpleNamespace(**values)
 
     def parse_all(self, text: Messages, strip: bool = True) -> SimpleNamespace:
-        """Every name as an attribute: the list of all its texts, in order.
-
-        >>> XMLParser(["tool"]).parse_all("<tool>add</tool><tool>sub</tool>").tool
-        ['add', 'sub']
-        """
+        """Return every name as an attribute: the list of all its texts, in order."""
         text = completion_text(text)
         values: dict[str, list[str]] = {}
         for name in self._names:
@@ -85,13 +75,7 @@ class XMLParser(Parser):
         return SimpleNamespace(**values)
 
     def parse_answer(self, completion: Messages | None) -> Any:
-        """The last answer field through `extract_fn`, looking back over the assistant messages.
-
-        None when no text holds one.
-
-        >>> XMLParser(["answer"], extract_fn=int).parse_answer("<answer>4</answer>")
-        4
-        """
+        """Return the last answer field through `extract_fn`, looking back over assistant messages; None without one."""
         if isinstance(completion, str):
             texts = [completion]
         else:
@@ -104,9 +88,7 @@ class XMLParser(Parser):
         return None
 
     def format(self, /, **values: Any) -> str:
-        """The text that `parse` reads back: each field under the name it is given by.
-
-        None and `MISSING` count as not given. Each field needs one value.
+        """Return the text that `parse` reads back. Each field needs one value; None and `MISSING` count as not given.
 
         >>> XMLParser(["answer"]).format(answer=4)
         '<answer>\\n4\\n</answer>'
@@ -130,27 +112,18 @@ class XMLParser(Parser):
         return [names[0] for names in self.fields]
 
     def get_format_str(self) -> str:
-        """The format as words for a prompt.
-
-        >>> print(XMLParser([("tool", "answer")]).get_format_str())
-        <[ tool | answer ]>
-        ...
-        </[ tool | answer ]>
-        """
+        """Return the format as words for a prompt; of several names `<[ tool | answer ]>`."""
         tags = (n[0] if len(n) == 1 else f"[ {' | '.join(n)} ]" for n in self.fields)
         return "\n".join(f"<{tag}>\n...\n</{tag}>" for tag in tags)
 
     def format_score(self, completion: Messages | None) -> float:
-        """How well each assistant message keeps the format, on average; 0.0 without one.
+        """Return how well each assistant message keeps the format, on average; 0.0 where no field can be read.
 
-        0.4 times the share of fields that are there with none of our tags inside, and 0.2 each for
-        tags that all pair up, for starting with the first field, and for ending with the last.
-        A text in which no field can be read scores 0.
+        0.4 times the share of fields that are there with none of our tags inside, and 0.2 each for tags that all pair
+        up, for starting with the first field, and for ending with the last.
 
         >>> XMLParser(["think", "answer"]).format_score("<think>2+2</think> <answer>4</answer>")
         1.0
-        >>> XMLParser(["think", "answer"]).format_score("<think>2+2</answer>")
-        0.0
         """
         return mean_score(completion, self._text_score)
 
@@ -225,11 +198,7 @@ class TagSpan(NamedTuple):
 
 
 def last_span(text: str, tag: str) -> TagSpan | None:
-    """The last field of this name, or None.
-
-    >>> last_span("<a>1</a> <a>2</a> <a>3", "a")
-    TagSpan(start=12, end=13)
-    """
+    """Return the last field of this name, or None."""
     before = text.rfind(f"</{tag}>")
     opening = text.rfind(f"<{tag}>", 0, max(before, 0))
     if opening < 0:

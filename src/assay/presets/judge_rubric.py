@@ -1,8 +1,7 @@
 """Score by a judge that is asked in words of your own: its score is the reward, or your functions ask it.
 
-The rating is the number, or the yes or no, in what the judge wrote freely: one that is sure, or none. A verdict counts
-where it is offered: alone on a line, or after a word such as `Score:`. Two different ones in a reply are an error,
-unless only the last is called final or overall. Numbers in passing count only when there is no other.
+Its rating is a number, or yes or no, alone on a line or after a word such as `Score:`. Two different ones are an
+error, unless only the last is called final or overall; numbers in passing count only when there is no other.
 """
 
 import math
@@ -46,11 +45,9 @@ SHOWN = 200  # characters of a reply that go into a message
 
 
 class JudgeRubric(Rubric):
-    """Asks a model about each completion, in words of your own.
+    """Asks a model about each completion, in words of your own; a judge that fails, or is unclear, gives no score.
 
-    Until you add a reward function, the reward is `judge_score`: what the judge says, between 0 and 1.
-    Functions of yours take its place; they can name `judge` and ask, and however many do, the
-    judge is asked once a rollout. A judge that fails, or says nothing clear, is an error and no score.
+    The reward is `judge_score`, 0 to 1, until you add functions; they can name `judge`, which is asked once a rollout.
 
     >>> from assay.testing import ModelServer
     >>> words = "Question: {prompt}\\nAnswer: {completion}\\n\\nScore from 0-10:"
@@ -77,17 +74,11 @@ class JudgeRubric(Rubric):
         hardened: bool = True,
         **rubric: Any,
     ) -> None:
-        """Say who judges and how in one of two forms.
+        """Say who judges by `judge_models`, `client`, `template` (the mean of all; the `parser` reads replies), or by
+        `judge_client`, `judge_model`, `judge_prompt` (the `parser` reads the `{response}` out of the completion).
 
-        - `judge_models`, `client`, `template`: the template has `{prompt} {completion} {answer}`, the score is the
-          mean over the models, and the `parser` reads their replies;
-        - `judge_client`, `judge_model`, `judge_prompt`: the prompt has `{question} {answer} {response}`, and the
-          `parser` reads the response out of the completion.
-
-        A client is an SDK's; without one the names are those of `model_of`, and without names the
-        configured default is asked. `judge_sampling_args` go into every call. `points` is the scale of the
-        score, where the words do not name it (`from 0-10`). `hardened=False` sends your words
-        alone, without a fence around what is judged, and asks about degenerate answers too.
+        A client is an SDK's; without one names go to `model_of`, without names the default is asked. `points` is the
+        scale where the words name none. `hardened=False` sends your words alone, with no fence around the answer.
         """
         by_template = not (judge_models is None and client is None and template is None)
         self.judge_prompt: str = _once(template=template, judge_prompt=judge_prompt) or DEFAULT_JUDGE_PROMPT
@@ -131,21 +122,14 @@ class JudgeRubric(Rubric):
     async def judge(
         self, prompt: Messages, completion: Messages, answer: Any = "", state: Any = None, **fields: Any
     ) -> str:
-        """What the judge replies, as it wrote it; of several judges, the first.
-
-        The reply is kept in the state, and asking again about the same costs nothing. `fields` are
-        further places of the template. Raises a `ModelError` when there is no reply.
-        """
+        """Return the first judge's reply, kept in the state: asking again is free. Raises `ModelError` without one."""
         words = self.words(self._values(prompt, completion, answer, fields))
         return await self._reply(self._asked()[0], words, state)
 
     async def judge_score(
         self, completion: Messages, prompt: Messages = "", answer: Any = "", state: Any = None
     ) -> Score:
-        """What the judges think of the completion, 0 to 1; of several, the mean.
-
-        Raises a `JudgeError` when one of them gives no clear verdict.
-        """
+        """Return the judges' mean score, 0 to 1. Raises a `JudgeError` when one of them gives no clear verdict."""
         values = self._values(prompt, completion, answer, {})
         why = degenerate(values["response"]) if self._hardened else None
         known = values["answer"].strip()
@@ -256,15 +240,10 @@ _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 class PromptTemplate:
-    """Words with places such as `{completion}`. What is put in is never looked at again.
-
-    Other braces stay as they are. Where the whole could also be filled by `str.format`, doubled
-    braces mean single ones, as there.
+    """Words with places such as `{completion}`; other braces stay, unless `str.format` could fill it: `{{` is `{`.
 
     >>> PromptTemplate('Answer: {completion}. Reply as {"score": 7}').filled({"completion": "{answer}"})
     'Answer: {answer}. Reply as {"score": 7}'
-    >>> PromptTemplate('Answer: {completion}. Reply as {{"score": 7}}').filled({"completion": "4"})
-    'Answer: 4. Reply as {"score": 7}'
     """
 
     def __init__(self, text: str) -> None:
@@ -352,9 +331,7 @@ _ABOUT_POINTS = re.compile(r"\b(?:scor|scal|rat[ei]|grad|mark|point|number)\w*",
 
 
 def points_in(words: str) -> Points | None:
-    """The scale that words to a judge name, such as `Score from 0-10`; None when they name none.
-
-    Of several the one that holds all others is meant; without such a one, none.
+    """Return the scale that words to a judge name, the widest of several if it holds all others; else None.
 
     >>> points_in("Rate the answer from 1 to 5 (1-2: poor, 3-4: fair, 5: good).")
     Points(low=1.0, high=5.0)
@@ -372,15 +349,12 @@ def points_in(words: str) -> Points | None:
 
 
 def read_rating(text: str, points: Points | None = None) -> float:
-    """What a reply is worth, 0 to 1: by these points, else yes or no, a share, or out of so many.
+    """Return what a reply is worth, 0 to 1: by these points, else yes or no, a share, or as `8/10` and `80%` say.
 
-    `8/10`, `8 out of 10` and `80%` say themselves what they are worth. Raises `JudgeError` when the
-    reply offers nothing, or a number that is off the scale; what a thought holds does not count.
+    Raises `JudgeError` when the reply offers nothing, or a number that is off the scale.
 
-    >>> read_rating("It misses a step.\\nScore: 8", Points(0, 10)), read_rating("80%")
-    (0.8, 0.8)
-    >>> read_rating("Yes, it knows the capital."), read_rating("No")
-    (1.0, 0.0)
+    >>> read_rating("It misses a step.\\nScore: 8", Points(0, 10)), read_rating("80%"), read_rating("No")
+    (0.8, 0.8, 0.0)
     """
     shown = f": {text[:SHOWN]!r}"
 

@@ -20,14 +20,9 @@ Result = TypeVar("Result")
 
 
 class MathRubric(Rubric):
-    r"""Pays 1.0 for an answer that is the same mathematics as `answer`, and says why it is or is not.
+    r"""Pays 1.0 for the same mathematics as `answer`: the criterion `correct_answer`, which comes after `funcs`.
 
-    `funcs` and `weights` come first; `correct_answer` is added to them with weight 1.0.
-
-    >>> rubric = MathRubric()
-    >>> state = {"completion": r"Half of it: \boxed{0.5}", "answer": r"\frac{1}{2}"}
-    >>> report = rubric.grade_sync(state["completion"], answer=state["answer"])
-    >>> report.raw_score
+    >>> MathRubric().grade_sync(r"Half of it: \boxed{0.5}", answer=r"\frac{1}{2}").raw_score
     1.0
     """
 
@@ -50,12 +45,9 @@ class MathRubric(Rubric):
     ) -> None:
         r"""The parser is `MaybeThinkParser(extract_fn=extract_boxed_answer)` unless you give one.
 
-        `max_workers`: at most so many of its comparisons are in worker processes at once.
-        `timeout_seconds`: of work, for one comparison; time in a queue does not count.
-        `extract_answer=False`: the answer is the whole text, and not what the parser reads.
-        `normalize=False`: units and a leading `x =` are part of an answer.
-        `strict`: only the last `\boxed{…}` after any thought is an answer, whatever the parser reads.
-        `options`: what counts as the same answer. The rest is as for `Rubric`.
+        `max_workers` comparisons are in worker processes at once, each with `timeout_seconds` of work.
+        `extract_answer=False`: the whole text is the answer. `normalize=False`: units and `x =` are part of it.
+        `strict`: only the last `\boxed{…}` after any thought is. `options`: what counts as the same answer.
         """
         if type(max_workers) is not int or max_workers < 1:
             raise RubricError(f"max_workers is {short_repr(max_workers)}: give a whole number above 0")
@@ -92,10 +84,7 @@ class MathRubric(Rubric):
         return WorkerExecutor(self.max_workers, self._check.timeout_seconds)
 
     async def correct_answer(self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any) -> float:
-        """1.0 when the parsed completion is the same mathematics as `answer`, else 0.0.
-
-        Raises `GradingError` when that cannot be said, as when `answer` is no mathematics.
-        """
+        """Return 1.0 for the same mathematics as `answer`, else 0.0; raises `GradingError` when that cannot be said."""
         [score] = await self._check([completion], [answer], parser)
         if score.error is not None:
             raise GradingError(score.error.removeprefix("GradingError: "))
@@ -103,11 +92,7 @@ class MathRubric(Rubric):
 
 
 class WorkerExecutor(ThreadPoolExecutor):
-    """Runs functions in the shared worker processes, so many at once, each for so many seconds.
-
-    A function must be one that a worker can import, and so must what it takes; what it returns must be
-    plain data. One that is still working after `timeout` seconds is stopped, and its future raises
-    `TimeoutError`. The worker processes stay after `shutdown()`: other rubrics use them too.
+    """Runs importable functions in the worker processes that all rubrics share; `TimeoutError` after `timeout` s.
 
     >>> WorkerExecutor(max_workers=2, timeout=5.0).submit(math.sqrt, 16.0).result()
     4.0

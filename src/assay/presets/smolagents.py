@@ -1,7 +1,4 @@
-"""Score runs of smolagents: their steps, read by the names of their fields, stand for a chat with tools.
-
-Steps may be the agent's own objects, the dicts it saves, or the messages it writes for its model.
-"""
+"""Score runs of smolagents: its steps, as objects, saved dicts or messages, stand for a chat with tools."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,22 +12,16 @@ from assay.types import Message, Messages
 
 
 class SmolaToolRubric(ToolRubric):
-    """Scores runs of smolagents, and any rollout in which its tools are called.
+    """Scores runs of smolagents (its memory, steps or messages), and any rollout in which its tools are called.
 
-    A completion is the agent's memory, its steps (as objects, or as dicts that were saved), the
-    messages it writes for its model, or a chat as for `ToolRubric`. The answer of a run is what
-    the agent returned. In code, every place that calls a tool counts as one call, and all of them
+    The answer of a run is what the agent returned. In code, every place that calls a tool counts as one call, and all
     succeed when the code does. The format of a run is the share of turns that could be read.
-    smolagents itself need not be installed.
 
-    >>> rubric = SmolaToolRubric(tools=["calculator"])
     >>> call = {"id": "1", "function": {"name": "calculator", "arguments": {"expression": "6 * 7"}}}
     >>> final = {"id": "2", "function": {"name": "final_answer", "arguments": {"answer": "42"}}}
-    >>> steps = [
-    ...     {"step_number": 1, "tool_calls": [call], "observations": "42"},
-    ...     {"step_number": 2, "tool_calls": [final], "observations": "42", "is_final_answer": True},
-    ... ]
-    >>> rubric.score_rollout_sync(completion=steps, answer="42")["reward"]
+    >>> last = {"step_number": 2, "tool_calls": [final], "observations": "42", "is_final_answer": True}
+    >>> steps = [{"step_number": 1, "tool_calls": [call], "observations": "42"}, last]
+    >>> SmolaToolRubric(tools=["calculator"]).score_rollout_sync(completion=steps, answer="42")["reward"]
     1.4
     """
 
@@ -84,15 +75,9 @@ def is_run(completion: object) -> bool:
 
 
 def transcript_of(run: object) -> list[Message]:
-    """The chat of a smolagents run: what the model said, its calls, and the reply to each.
+    """Return the chat of a smolagents run: what the model said, its calls, their replies, and last its answer.
 
-    `run` is an agent, its memory or its `RunResult`, a list of steps, or the messages it
-    writes for its model. The last message is the agent's answer, if it gave one.
-
-    >>> step = {"step_number": 1, "tool_calls": [{"id": "1", "function": {"name": "final_answer",
-    ...     "arguments": {"answer": 42}}}], "observations": "42", "is_final_answer": True}
-    >>> transcript_of([step])
-    [{'role': 'assistant', 'content': '42'}]
+    `run` is an agent, its memory or its `RunResult`, a list of steps, or the messages it writes for its model.
     """
     chat: list[Message] = []
     for step in _steps(run):

@@ -40,21 +40,17 @@ class ToolUse(NamedTuple):
 class ToolRubric(Rubric):
     """Scores rollouts in which a model calls tools, natively or as JSON in `<tool>` tags.
 
-    `correct_answer_reward_func`, `tool_execution_reward_func` and `format_reward_func` have the
-    three `weights`. For every tool there are three more lines without weight: `{tool}_reward` is 1.0
-    when a call of it succeeded, `{tool}_count` how many did, `{tool}_attempt` how many there were.
+    `correct_answer_reward_func`, `tool_execution_reward_func` and `format_reward_func` have the three `weights`. Every
+    tool has three lines without weight: `{tool}_reward` (1.0 when a call succeeded), `{tool}_count` (how many did) and
+    `{tool}_attempt` (how many there were).
 
-    >>> from assay.tools import calculator
-    >>> rubric = ToolRubric(tools=[calculator], weights=[0.5, 0.3, 0.2])
-    >>> chat = [
-    ...     {"role": "assistant", "content": '<reasoning>First 6 * 7.</reasoning>'
-    ...         '<tool>{"name": "calculator", "args": {"expression": "6 * 7"}}</tool>'},
-    ...     {"role": "user", "content": "<result>42</result>"},
-    ...     {"role": "assistant", "content": "<reasoning>So.</reasoning><answer>42</answer>"},
-    ... ]
-    >>> scores = rubric.score_rollout_sync(completion=chat, answer="42")
+    >>> said = '<reasoning>6 * 7.</reasoning><tool>{"name": "calculator", "args": {"expression": "6 * 7"}}</tool>'
+    >>> answer = "<reasoning>So.</reasoning><answer>42</answer>"
+    >>> told = [("assistant", said), ("user", "<result>42</result>"), ("assistant", answer)]
+    >>> chat = [{"role": role, "content": text} for role, text in told]
+    >>> scores = ToolRubric(tools=["calculator"]).score_rollout_sync(completion=chat, answer="42")
     >>> scores["calculator_reward"], scores["calculator_count"], scores["reward"]
-    (1.0, 1.0, 1.0)
+    (1.0, 1.0, 1.4)
     """
 
     def __init__(
@@ -67,8 +63,7 @@ class ToolRubric(Rubric):
     ) -> None:
         """A tool is a function, an object with a `name`, a JSON schema of one, or just a name.
 
-        `parser` reads the answer, and is a `ToolParser` unless you give one; `env_parser` reads the
-        `<result>` of calls in tags. The rest is as for `Rubric`.
+        `parser` reads the answer (`ToolParser`), and `env_parser` the `<result>` of calls in tags.
         """
         self.tools = _by_name(tools)  # the tools by the names that a model calls them by
         self.env_parser = env_parser or XMLParser([RESULT])
@@ -172,10 +167,7 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
 
 
 class ToolParser(XMLParser):
-    """Reads `<reasoning>` and then `<tool>` or `<answer>`; native calls ask for no tags.
-
-    Where tools are called natively, the answer is the last message, unless it has an `<answer>`.
-    """
+    """Reads `<reasoning>` and then `<tool>` or `<answer>`; after native calls, the last message needs no tags."""
 
     def __init__(self) -> None:
         super().__init__(["reasoning", ("tool", "answer")])
@@ -189,10 +181,7 @@ class ToolParser(XMLParser):
         return message_text(said[-1]).strip() or None
 
     def format_score(self, completion: Messages | None) -> float:
-        """As for an `XMLParser`, over messages without native calls, which have no tags to keep.
-
-        Where there are native calls, other messages need none either.
-        """
+        """Score as an `XMLParser`, over messages without native calls; beside native calls, no tags are needed."""
         chat = chat_of(completion)
         if not any(map(tool_calls, chat)):
             return super().format_score(completion)
@@ -206,11 +195,7 @@ class ToolParser(XMLParser):
 
 
 def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
-    """The calls in a completion, in order: native `tool_calls`, or JSON in `<tool>` tags.
-
-    A call has succeeded when the reply to it does not begin with `Error:`; one in tags, when the
-    reply has a `<result>` that does not.
-    """
+    """Return the calls, native or in `<tool>` tags; one fails when its reply is an `Error:` or has no `<result>`."""
     # What the model said each time, and the replies up to the next time.
     turns: list[tuple[object, list[object]]] = []
     for message in [completion] if isinstance(completion, str) else chat_of(completion):

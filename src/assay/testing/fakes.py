@@ -20,16 +20,13 @@ if TYPE_CHECKING:
 class FakeModel:
     """A `generate_fn` for any grader that answers by a rule and remembers what it was asked.
 
-    `answer` is what to return each time, a list to go through, or a function of the two prompts.
-    A verdict such as "MET" becomes a whole reply; an exception is raised.
+    `answer` is what to return, a list to go through, or a function of the two prompts. An exception is raised.
 
     >>> from assay import PerCriterionGrader, Rubric
-    >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}, {"requirement": "Is short"}])
     >>> model = FakeModel(lambda system, user: "MET" if "Paris" in user else "UNMET")
-    >>> rubric.grade_sync("Paris.", autograder=PerCriterionGrader(generate_fn=model)).score
-    1.0
-    >>> len(model.calls)
-    2
+    >>> rubric = Rubric([{"requirement": "Names Paris"}], autograder=PerCriterionGrader(generate_fn=model))
+    >>> rubric.grade_sync("Paris.").score, len(model.calls)
+    (1.0, 1)
     """
 
     def __init__(self, answer: Any = "MET", *, reason: str = "because the rule says so") -> None:
@@ -68,20 +65,12 @@ class FakeModel:
 def make_rollout(
     completion: Messages = "4", *, prompt: Messages = "What is 2 + 2?", answer: Any = "4", **columns: Any
 ) -> Rollout:
-    """A rollout with sensible contents; say only what the test is about.
-
-    >>> make_rollout("5").answer
-    '4'
-    """
+    """Return a rollout with sensible contents; say only what the test is about."""
     return Rollout(prompt=prompt, completion=completion, answer=answer, columns=columns)
 
 
 def make_state(completion: Messages = "4", **fields: Any) -> dict[str, Any]:
-    """A state as an environment would leave it, chat messages and timing included.
-
-    >>> make_state("5")["completion"]
-    [{'role': 'assistant', 'content': '5'}]
-    """
+    """Return a state as an environment would leave it, chat messages and timing included."""
     if isinstance(completion, str):
         completion = [{"role": "assistant", "content": completion}]
     state: dict[str, Any] = {
@@ -97,11 +86,7 @@ def make_state(completion: Messages = "4", **fields: Any) -> dict[str, Any]:
 
 
 def tool_call(name: str, /, **arguments: Any) -> ToolCall:
-    """A call of a tool, as a `ModelServer` may answer.
-
-    >>> tool_call("add", a=2, b=2).arguments
-    '{"a": 2, "b": 2}'
-    """
+    """Return a call of a tool, as a `ModelServer` may answer: `tool_call("add", a=2, b=2)`."""
     return ToolCall(name, json.dumps(arguments))
 
 

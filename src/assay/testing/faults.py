@@ -8,11 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong with one call. Make them with the methods below.
-
-    >>> Fault.rate_limited(retry_after=2).headers
-    {'Retry-After': '2'}
-    """
+    """One thing that goes wrong with one call. Make them with the methods below."""
 
     kind: str
     status: int = 200
@@ -70,12 +66,7 @@ FaultPlan: TypeAlias = Callable[[int], Fault | None] | Sequence[Fault | None]
 
 
 def mixed(shares: Mapping[Fault, float], *, seed: int = 0) -> Callable[[int], Fault | None]:
-    """Faults at random, each with its share of the calls; the same for the same seed.
-
-    >>> plan = mixed({Fault.failing(): 0.5})
-    >>> sum(plan(call) is not None for call in range(1000))
-    494
-    """
+    """Return a plan of faults at random, each with its share of the calls; the same for the same seed."""
     if sum(shares.values()) > 1:
         raise ValueError(f"the shares {list(shares.values())} come to more than 1")
 

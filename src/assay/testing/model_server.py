@@ -57,21 +57,15 @@ class Asked:
 
 
 class ModelServer:
-    """An endpoint that speaks as OpenAI-compatible ones, Anthropic's and Gemini's do, over real sockets.
+    """An endpoint that speaks as OpenAI-compatible ones, Anthropic's and Gemini's do, on real sockets, for one block.
 
-    It answers at `url`, where OpenAI-compatible endpoints are; the SDKs of Anthropic and Google, Bedrock,
-    Vertex and Azure add paths of their own to `host`.
+    OpenAI-compatible clients use `url`; the SDKs of Anthropic and Google, Bedrock, Vertex and Azure add to `host`.
+    `answer` is what `FakeModel` takes, or a function of the `messages` alone, which returns a text or `tool_call`s.
 
-    `answer` is what `FakeModel` takes: a verdict, a number, a text, or a function of the two prompts; or
-    a function of the `messages` alone, which returns a text or one or more `tool_call`s. It runs in a
-    thread of its own while the block lasts.
-
-    >>> import asyncio
     >>> from assay import PerCriterionGrader, Rubric
-    >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}])
     >>> with ModelServer("MET", faults=[Fault.failing()]) as server:
-    ...     score = rubric.grade_sync("Paris.", PerCriterionGrader(model=server.model)).score
-    ...     print(score, server.calls, len(server.asked))
+    ...     rubric = Rubric([{"requirement": "Names Paris"}], autograder=PerCriterionGrader(model=server.model))
+    ...     print(rubric.grade_sync("Paris.").score, server.calls, len(server.asked))
     1.0 1 2
     """
 
@@ -86,11 +80,8 @@ class ModelServer:
         confidence: float = 0.9,
         name: str = "test",
     ) -> None:
-        """`latency` is seconds an answer takes. Beyond `capacity` calls at once it answers 429.
-
-        A call with one of the fields it `refuses`, such as `response_format`, is answered with 400.
-        `confidence` is the probability of the verdict, for those who ask for log-probabilities.
-        """
+        """`latency` is seconds an answer takes. Beyond `capacity` calls at once the reply is 429; fields it `refuses`
+        get 400. `confidence` is the probability of the verdict, for those who ask for log-probabilities."""
         self._fake = FakeModel(answer)
         takes_messages = inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == ["messages"]
         self._dialogue: Any = answer if takes_messages else None

@@ -1,8 +1,4 @@
-"""The names of `rubric` 2.0 on our engine: change the import line, keep the program.
-
-Where that package gives a wrong number this one does not: a missing verdict is an error and not
-UNMET, a weight or score that is not finite is refused, and nothing judged is None and not 0.
-"""
+"""The names of `rubric` 2.0 on our engine. Where it gives a wrong number this does not: missing verdicts are errors."""
 
 from assay.compat.mirror import mirror
 from assay.lazy import attach

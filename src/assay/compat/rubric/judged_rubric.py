@@ -37,11 +37,7 @@ class Criterion(assay.Criterion):
 
 
 class Rubric(assay.Rubric):
-    """Judged criteria. What a `generate_fn` raises goes to the caller.
-
-    >>> Rubric.from_dict([{"weight": 10.0, "requirement": "Names Paris"}]).rubric[0].weight
-    10.0
-    """
+    """Judged criteria. What a `generate_fn` raises goes to the caller."""
 
     def __init__(self, rubric: Sequence[assay.Criterion]) -> None:
         super().__init__(rubric, on_error="raise")

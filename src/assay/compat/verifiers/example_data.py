@@ -37,10 +37,7 @@ _SOURCES = {
 
 
 def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0) -> Any:
-    """A well-known data set with `question` and `answer`, by Hugging Face's `datasets`.
-
-    It comes over the network, unless it was loaded before. With `n`, so many rows of it at random.
-    """
+    """Load a well-known data set with `question` and `answer`, by `datasets`; with `n`, so many rows at random."""
     if name not in _SOURCES:
         raise ValueError(f"{name!r} is no example that we know: use {', '.join(_SOURCES)}")
     source = _SOURCES[name]

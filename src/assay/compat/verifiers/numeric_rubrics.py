@@ -9,9 +9,7 @@ logger = logger_of("assay")
 
 
 class Rubric(assay.Rubric):
-    """Ours, under their name. An unscored rollout's reward is the sum of what was answered, and not
-    None: programs written for theirs add rewards up. Its errors stand beside it, and its advantage is None.
-    """
+    """Ours, under their name: an unscored rollout's reward is the sum of what was answered, and not None."""
 
     _has_warned = False
 
