@@ -17,6 +17,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
+import assay.errors
 from assay.cli.root import root
 
 ROOT = Path(__file__).parents[2]
@@ -189,11 +190,8 @@ def _public(package: str) -> list[str]:
         if not name.startswith("_") and getattr(value, "__module__", "").startswith(package)
     ]
     kept = [name for name in names if not name.startswith("_") and f"{package}.{name}" not in API]
-    return sorted(kept, key=lambda name: (_is_error(getattr(module, name)), name.isupper(), name[0].islower(), name))
-
-
-def _is_error(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, BaseException)
+    errors = {name for name in kept if name.endswith("Error") or hasattr(assay.errors, name)}
+    return sorted(kept, key=lambda name: (name in errors, name.isupper(), name[0].islower(), name))
 
 
 def _described(package: Any, path: str) -> str:

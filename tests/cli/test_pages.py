@@ -1,0 +1,109 @@
+"""Every command in a `console` block of README and docs is run, in order, and prints what the page shows.
+
+A block with a title (```yaml title="rubric.yaml") is a file that the commands after it use. A block that is marked `sh` is not
+run: it starts a server, or needs a machine that a test does not have. `make examples` writes what is printed anew.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import main
+from assay.cli.root import COMMANDS, SETTINGS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+MODEL = "http://127.0.0.1:8000/v1#qwen"
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+WHEN = re.compile(rf"{STARTED.pattern}|\b[\d.]+ m?s\b")
+PAGES = [path for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if "```console" in path.read_text()]
+
+
+class Session:
+    """A folder, a model to ask, and the exit code of the last command."""
+
+    def __init__(self, capsys: Any, model: str) -> None:
+        self.capsys = capsys
+        self.model = model
+        self.code = 0
+
+    def said(self, line: str) -> str:
+        """What a command prints: what it is asked for, and then what it has to say."""
+        if line == "echo $?":
+            return f"{self.code}\n"
+        if line.startswith("cd "):
+            os.chdir(line.removeprefix("cd "))
+            return ""
+        line = line.partition("  # ")[0].replace(MODEL, self.model)
+        if "|" in line or ">" in line or not line.startswith("assay "):
+            environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=60)
+            self.code = done.returncode
+            return (done.stdout + done.stderr).replace(self.model, MODEL)
+        self.code = main(shlex.split(line)[1:])
+        said = self.capsys.readouterr()
+        return (said.out + said.err).replace(self.model, MODEL)
+
+
+def answer(system: str, user: str) -> Any:
+    """A model under test, right about apples and buses; and a judge that believes every word of thanks."""
+    if "criterion" in system:
+        thanks = "hank" in user.partition("<response>")[2].partition("</response>")[0]
+        sarcastic = "when it comes" in user and "sarcas" in user
+        said = 'It says "Thank you".' if thanks else "It gives no thanks."
+        said = "The thanks are sarcastic." if sarcastic else said
+        return {"explanation": said, "criterion_status": "MET" if thanks and not sarcastic else "UNMET"}
+    said = {"apples": "She has 3 and buys 4, so it is 7.", "bus": "27", "cake": "It is 12 and then 5 less, so 8."}
+    return next((words for name, words in said.items() if name in user), "12 or so")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_shows_what_is_printed(
+    page: Path, request: Any, capsys: Any, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the moment at which it was, and how long it took."""
+    server = serve(answer)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.model.partition("#")[0])
+    monkeypatch.setenv("OPENAI_API_KEY", "a key for a test")
+    session = Session(capsys, server.model)
+    updating = request.config.getoption("update_examples")
+    text = page.read_text(encoding="utf-8")
+
+    def printed_anew(command: re.Match[str]) -> str:
+        line, shown = command.groups()
+        printed = session.said(line)
+        if WHEN.sub("WHEN", printed) == WHEN.sub("WHEN", shown):
+            return command[0]
+        assert updating, f"{line}\n{printed}"
+        return f"$ {line}\n{STARTED.sub('2026-01-31T09:30:00Z', printed)}"
+
+    def run(block: re.Match[str]) -> str:
+        language, title, content = block.groups()
+        if title:
+            Path(title).write_text(content, encoding="utf-8")
+        return block[0] if language != "console" else f"```console\n{COMMAND.sub(printed_anew, content)}```"
+
+    anew = BLOCK.sub(run, text)
+    if updating and anew != text:
+        page.write_text(anew, encoding="utf-8")
+
+
+def test_every_command_and_every_setting_stands_in_the_documentation() -> None:
+    """Commands on some page, settings in the table of the command line."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
+    for name in COMMANDS:
+        assert f"assay {name}" in pages
+    page = (DOCS / "reference" / "command-line.md").read_text(encoding="utf-8")
+    for setting in SETTINGS:
+        assert re.search(rf"^\| [^|]*`{setting.replace('_', '-')}`", page, re.MULTILINE)
