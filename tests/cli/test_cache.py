@@ -52,6 +52,15 @@ class TestInspect:
         stats = json.loads(cache("inspect", "--json").out)
         assert (stats["verdicts"], stats["judges"], stats["cost"]) == (3, {"a/x": 2, "b/y": 1}, 0.75)
 
+    def test_the_judge_of_a_project_selects_nothing(
+        self, cache: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The setting `judge` names the model to ask, and not the verdicts that a command is about."""
+        (tmp_path / "assay.toml").write_text('judge = "b/y"\n')
+        monkeypatch.chdir(tmp_path)
+        assert "3 verdicts" in cache("inspect").out
+        assert cache("prune", "--all").out.startswith("forgot 3 verdicts")
+
     def test_it_lists_what_is_selected(self, cache: Any) -> None:
         """One line each: when, who, about what, and what was said."""
         [line] = cache("inspect", "--judge", "b/*").out.splitlines()

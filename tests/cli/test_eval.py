@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from assay import EvaluationReport
 from assay.cli import main
-from assay.cli.show import RowOptions
+from assay.cli.show import ShowOptions
 from assay.runs import Row, Run
 from assay.testing import Fault
 
@@ -205,11 +206,9 @@ class TestShow:
 
     def test_a_rounding_error_is_not_below(self) -> None:
         """0.1 + 0.2 is as good as 0.3, and 0.7 − 0.4 too; as for --fail-under."""
+        options = ShowOptions(**{each.name: None for each in fields(ShowOptions)} | {"below": 0.3})
         for score in (0.1 + 0.2, 0.7 - 0.4):
-            row = Row("a", report=EvaluationReport(score=score, raw_score=score))
-            assert not RowOptions(
-                run="", rows=False, example=None, sample=0, errors=False, below=0.3, task=None, limit=None
-            ).has(row)
+            assert not options.has(Row("a", report=EvaluationReport(score=score, raw_score=score)))
 
     def test_one_rollout_is_shown_whole(self, shown: Any) -> None:
         """What was asked, what was said, and what was found."""

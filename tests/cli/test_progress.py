@@ -58,18 +58,6 @@ class TestProgress:
         assert "50 of 100 rollouts, 2 errors" in said
         assert "\x1b[3" not in said
 
-    def test_without_rich_a_line_is_written_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """And taken away in the end."""
-        terminal = Terminal()
-        monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setitem(sys.modules, "rich.progress", None)
-        with shown_progress("rollouts", quiet=False) as tell:
-            assert tell is not None
-            tell(HALF)
-        said = terminal.getvalue()
-        assert said.startswith("\r\x1b[K50 of 100 rollouts")
-        assert said.endswith("\r\x1b[K")
-
 
 def _data(progress: Progress) -> dict[str, Any]:
     return {name: getattr(progress, name) for name in progress.__dataclass_fields__}

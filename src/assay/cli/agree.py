@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -13,28 +12,21 @@ from assay.cli.options import LabelOptions, declare, filled_by, left_out, opened
 from assay.wording import counted
 
 
-@dataclass(frozen=True)
 class AgreeOptions(LabelOptions):
     """A run, labels, and what of the agreement is shown."""
 
     against: Literal["each", "majority"] = value_of(
-        "--against", "Hold the judge against each rater in turn, or against what most of them say.",
-        ("each", "majority"), "each",
-    )  # fmt: skip
-    again: str | None = value_of(
-        "--again RUN", "A second run that judged the same rollouts: shows whether the judge says the same again.",
-        run_folder,
-    )  # fmt: skip
-    confusion: bool = value_of("--confusion", "Show who said what where, for every criterion.")
+        "--against", "Compare the judge with each rater, or with their majority.", ("each", "majority"), "each"
+    )
+    again: str | None = value_of("--again RUN", "A second run of the judge over the same rollouts.", run_folder)
+    confusion: bool = value_of("--confusion", "Show the confusion matrix of every criterion.")
     layout: str = filled_by(page_option)
 
 
 @declare(
-    "agree",
-    AgreeOptions,
-    "assay agree run labels.csv\nassay agree run labels.csv --again run-judged-twice",
+    "agree", "assay agree run labels.csv\nassay agree run labels.csv --again run-judged-twice",
     "Exit code: 0; 2 when labels cannot be read or do not fit the run.",
-)
+)  # fmt: skip
 def command(options: AgreeOptions) -> None:
     """Say how far the judge of a saved RUN agrees with people, who are shown beside it.
 

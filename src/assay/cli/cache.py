@@ -20,21 +20,24 @@ from assay.cli.root import Group
 from assay.errors import CacheError
 from assay.wording import counted
 
-_place = option("--cache PLACE", "Folder, file or postgresql:// URL; by default yours.", env="ASSAY_CACHE")
+_place = option("--cache PLACE", "The cache of verdicts: a folder, a file or a postgresql:// URL; by default yours.")
 
 
 def _which(function: Any) -> Any:
     """The options that say which verdicts are meant."""
     days = number(0, what="number of days")
-    function = option("--older-than DAYS", "Only what is older than this.", days)(function)
-    function = option("--question HASH", "Only about this criterion.")(function)
-    function = option("--judge TEXT", "Only of this judge; a * at the end stands for anything.")(function)
+    function = option("--older-than DAYS", "Only verdicts older than this.", days)(function)
+    function = option("--question HASH", "Only verdicts about this criterion.")(function)
+    # Under another name than the setting `judge`, which says who is asked, and not which verdicts are meant.
+    function = option("--judge TEXT", "Only verdicts of this judge; a * at the end matches anything.", name="by")(
+        function
+    )
     return _place(function)
 
 
-def _selection(judge: str | None, question: str | None, older_than: float | None) -> verdict_cache.Selection:
+def _selection(by: str | None, question: str | None, older_than: float | None) -> verdict_cache.Selection:
     before = None if older_than is None else time.time() - older_than * 86_400
-    return verdict_cache.Selection(judge=judge, before=before, question=question)
+    return verdict_cache.Selection(judge=by, before=before, question=question)
 
 
 @contextmanager
@@ -61,7 +64,7 @@ def command() -> None:
 @command.command("inspect", example="assay cache inspect --judge 'openai/*' --limit 10")
 @_which
 @option("--json", "Print it as JSON.", name="as_json")
-@option("--limit N", "Show so many verdicts.", count())
+@option("--limit N", "How many verdicts to show.", count)
 def inspect(cache: str | None, as_json: bool, limit: int | None, **which: Any) -> None:
     """Say what is there."""
     with _opened(cache) as store:
@@ -96,7 +99,7 @@ def _time(moment: float) -> str:
 
 @command.command("prune", example="assay cache prune --older-than 90")
 @_which
-@option("--all", "Forget everything.", name="all_of_it")
+@option("--all", "Delete every verdict.", name="all_of_it")
 def prune(cache: str | None, all_of_it: bool, **which: Any) -> None:
     """Forget verdicts for ever."""
     if any(value is not None for value in which.values()) is all_of_it:
@@ -107,7 +110,7 @@ def prune(cache: str | None, all_of_it: bool, **which: Any) -> None:
 
 @command.command("export", example="assay cache export --output verdicts.jsonl")
 @_which
-@option("-o --output FILE", "Write there, and not to the screen.")
+@option("-o --output FILE", "The file to write, in place of standard output.")
 def export(cache: str | None, output: str | None, **which: Any) -> None:
     """Print verdicts as lines of JSON."""
     with _opened(cache) as store:

@@ -17,15 +17,13 @@ _REASON = 70  # characters of a reason that a table has room for; JSON has all o
 
 
 @click.command(
-    "compare",
-    cls=Command,
+    "compare", cls=Command, example="assay compare run-before run-after --flips 20",
     epilog="Exit code: 0; 1 when no example has a score in both runs; 100 with --fail-if-worse when the score "
     "has fallen beyond chance; 2 when the runs cannot be compared.",
-    example="assay compare run-before run-after --flips 20",
-)
+)  # fmt: skip
 @click.argument("run_a", type=run_folder)
 @click.argument("run_b", type=run_folder)
-@option("--flips N", "How many of the rollouts that changed to show.", count(), 10)
+@option("--flips N", "How many of the rollouts that changed to show.", count, 10)
 @option("--fail-if-worse", "Exit with 100 when the score has fallen beyond chance.")
 @page_option
 def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str) -> int:

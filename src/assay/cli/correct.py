@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,19 @@ from assay.cli.root import BROKEN, FINE
 from assay.wording import counted
 
 
-@dataclass(frozen=True)
 class CorrectOptions(LabelOptions):
     """A run, labels, and an earlier run."""
 
     earlier: str | None = value_of(
-        "--drift RUN", "An earlier run that judged the same rollouts: says whether the judge has moved since.",
-        run_folder, name="earlier",
-    )  # fmt: skip
+        "--drift RUN", "An earlier run over the same rollouts, to test for drift.", run_folder, name="earlier"
+    )
     layout: str = filled_by(page_option)
 
 
 @declare(
-    "correct",
-    CorrectOptions,
-    "assay correct run labels.csv\nassay correct run labels.csv --drift run-of-last-month",
+    "correct", "assay correct run labels.csv\nassay correct run labels.csv --drift run-of-last-month",
     "Exit code: 0; 1 when every correction was refused; 2 when labels cannot be read or do not fit.",
-)
+)  # fmt: skip
 def command(options: CorrectOptions) -> int:
     """Say what a saved RUN would come to if people had judged all of it, from LABELS on some.
 

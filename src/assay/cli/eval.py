@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from assay import envs, runs
-from assay.cli.options import JUDGES, InputOptions, RunOptions, argument, count, declare, files, number, value_of
+from assay.cli.options import JUDGES, RunOptions, argument, declare, number, positive, value_of
 from assay.tables import TableError, rows_of
 
 if TYPE_CHECKING:
     from assay.cli.runner import Conditions
 
 
-def _alone(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+def _alone(ctx: object, param: object, value: str) -> tuple[str, ...]:
     return (value,)
 
 
-@dataclass(frozen=True)
-class ModelOptions(InputOptions):
+class EvalOptions(RunOptions):
     """Which model is asked, and how."""
 
+    files: tuple[str, ...] = argument("files", "DATASET", callback=_alone)
     model: str = value_of(
-        "-m --model MODEL", "Who is asked: openai/…, anthropic/…, http://…#name, or local.", required=True,
-        env="ASSAY_MODEL",
-    )  # fmt: skip
-    samples: int = value_of(
-        "--samples N", "How often each example is asked; gives pass@k.", count(1), 1, env="ASSAY_SAMPLES"
+        "-m --model MODEL", "The model: openai/…, anthropic/…, http://…#name, or local.", required=True
     )
-    system_prompt: str | None = value_of(
-        "--system-prompt WORDS", "What the model is told before every question.", env="ASSAY_SYSTEM_PROMPT"
-    )
-    temperature: float | None = value_of(
-        "--temperature T", "How far answers to the same question may differ; by default as the endpoint has it.",
-        number(0), env="ASSAY_TEMPERATURE",
-    )  # fmt: skip
-    max_tokens: int | None = value_of(
-        "--max-tokens N", "The most that an answer may have.", count(1), env="ASSAY_MAX_TOKENS"
-    )
-
-
-@dataclass(frozen=True)
-class EvalOptions(RunOptions, ModelOptions):
-    """What it takes to evaluate a model."""
-
-    files: tuple[str, ...] = argument("files", metavar="DATASET", shell_complete=files, callback=_alone)
-    judge: str | None = value_of("--judge MODEL", JUDGES, env="ASSAY_JUDGE")
+    samples: int = value_of("--samples N", "Rollouts for each example; several give pass@k.", positive, 1)
+    system_prompt: str | None = value_of("--system-prompt TEXT", "The system prompt of every rollout.")
+    temperature: float | None = value_of("--temperature T", "The sampling temperature.", number(0))
+    max_tokens: int | None = value_of("--max-tokens N", "The most output tokens of a rollout.", positive)
+    judge: str | None = value_of("--judge MODEL", JUDGES)
 
 
 @declare(
     "eval",
-    EvalOptions,
     "assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
     "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad usage or data, 130 stopped.",
 )
@@ -75,19 +54,19 @@ def command(options: EvalOptions) -> int:
     if not options.dry_run:
         see_to_engine(options.model, quiet=options.quiet)
     sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens}
-
-    async def work(under: Conditions) -> runs.Summary:
-        results = await environment.evaluate(
-            model=options.model,
-            num_examples=-1 if options.limit is None else options.limit,
-            rollouts_per_example=options.samples,
-            sampling_args={name: value for name, value in sampling.items() if value is not None},
-            run=under.folder,
-            **under.settings(options),
-        )
-        return results.summary
-
     with judging_with(options, rubric, quiet=options.quiet) as grader:
         if grader is not None and options.judge == options.model:
             say(f"{options.model} judges its own answers: name another with --judge", quiet=options.quiet)
-        return Runner(options, rubric).run(work, grader)
+
+        async def work(under: Conditions) -> runs.Summary:
+            results = await environment.evaluate(
+                model=options.model,
+                num_examples=-1 if options.limit is None else options.limit,
+                rollouts_per_example=options.samples,
+                sampling_args={name: value for name, value in sampling.items() if value is not None},
+                run=options.folder,
+                **under.settings(options, grader),
+            )
+            return results.summary
+
+        return Runner(options, rubric, grader).run(work)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay import runs
@@ -16,33 +15,25 @@ if TYPE_CHECKING:
     from assay.models import Ledger
 
 
-@dataclass(frozen=True)
-class TextOptions(RubricOptions):
+class GradeOptions(DisplayOptions, JudgingOptions, RubricOptions):
     """What is graded by which rubric."""
 
-    texts: tuple[str, ...] = argument("texts", nargs=-1, required=True, metavar="TEXT...")
-    are_words: bool = value_of("--text", "Every TEXT is words, and no file.", name="are_words")
-    query: str = value_of("--query TEXT", "What was asked, where a row does not say.", default="", show_default=False)
-
-
-@dataclass(frozen=True)
-class GradeOptions(DisplayOptions, JudgingOptions, TextOptions):
-    """What it takes to grade texts."""
+    texts: tuple[str, ...] = argument("texts", "TEXT...", nargs=-1, required=True)
+    are_words: bool = value_of("--text", "Take every TEXT as words, not as a file.", name="are_words")
+    query: str = value_of("--query TEXT", "The prompt, where a row has none.", usual="", show_default=False)
 
 
 @declare(
-    "grade",
-    GradeOptions,
-    "assay grade rollouts.jsonl -r rubric.yaml",
+    "grade", "assay grade rollouts.jsonl -r rubric.yaml",
     "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored, 2 bad usage.",
-)
+)  # fmt: skip
 def command(options: GradeOptions) -> int:
     """Grade texts with a rubric, and print a report of each.
 
     A TEXT is a file, - for standard input, a .jsonl file with one text a line (completion, prompt,
     answer), or the words themselves.
     """
-    from assay.cli.runner import Conditions, RowPrinter, code_for, kept_answers, run_work, say
+    from assay.cli.runner import RowPrinter, code_for, kept_answers, run_work, say
     from assay.cli.sources import judging_with, rubric_of, texts_of
     from assay.concurrency import side_by_side
     from assay.models.budgets import budget, rollout_spending
@@ -53,31 +44,27 @@ def command(options: GradeOptions) -> int:
     if not texts:
         raise RubricError("there is no text in what was given")
 
-    async def work(under: Conditions) -> None:
-        with budget() as spent:
-            watch = Watch(under.on_progress, len(texts), spent)
-
-            async def grade(place: int) -> None:
-                name, rollout = texts[place]
-                async with rollout_spending():
-                    [report] = await rubric.score([rollout], autograder=under.grader)
-                if under.on_row is not None:
-                    under.on_row(runs.Row(name, fields=rollout, report=report, number=place))
-                watch.fresh += 1
-                watch.tell()
-
-            await side_by_side(grade, range(len(texts)))
-
     with judging_with(options, rubric, quiet=options.quiet) as grader:
+
+        async def work(under: Conditions) -> None:
+            with budget() as spent:
+                watch = Watch(under.on_progress, len(texts), spent)
+
+                async def grade(place: int) -> None:
+                    name, rollout = texts[place]
+                    async with rollout_spending():
+                        [report] = await rubric.score([rollout], autograder=grader)
+                    if under.on_row is not None:
+                        under.on_row(runs.Row(name, fields=rollout, report=report, number=place))
+                    watch.fresh += 1
+                    watch.tell()
+
+                await side_by_side(grade, range(len(texts)))
+
         kept = "" if grader is None else kept_answers(options)
-        format = FORMATS[options.format](
-            "grade",
-            criteria=[criterion.name for criterion in rubric.criteria],
-            judge=None if grader is None else grader.title,
-            thresholds=options.thresholds,
-            rows=whole_row,
-            sums_up=False,
-        )
+        criteria, judge = [criterion.name for criterion in rubric.criteria], None if grader is None else grader.title
+        kind = FORMATS[options.format]
+        format = kind("grade", "", criteria, judge, options.thresholds, rows=whole_row, sums_up=False)
         printer = RowPrinter(format, options)
 
         def show(_: None, spent: Ledger) -> int:
@@ -92,14 +79,7 @@ def command(options: GradeOptions) -> int:
             return code_for(summary, options, printer.low)
 
         return run_work(
-            work,
-            show,
-            options,
-            what=lambda _: counted(len(texts), "text"),
-            noun="texts",
-            quiet=options.quiet,
-            under=Conditions(grader),
-            printer=printer,
-            can_wait=False,
+            work, show, options, what=lambda _: counted(len(texts), "text"), noun="texts", quiet=options.quiet,
+            printer=printer, can_wait=False,
             stopped=lambda: f"stopped after {printer.printed} of {len(texts)} texts{kept}",
-        )
+        )  # fmt: skip

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from assay.cli.formats import painted, printable, shown_size
-from assay.cli.options import CommandOptions, RubricOptions, argument, declare, dollars, files, value_of
+from assay.cli.options import CommandOptions, RubricOptions, argument, declare, dollars, value_of
 from assay.cli.root import FINE, MISSED, USAGE
 from assay.errors import AssayError
 from assay.wording import counted
@@ -24,33 +23,25 @@ if TYPE_CHECKING:
 _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
 
-@dataclass(frozen=True)
 class LintOptions(CommandOptions):
     """What is looked for, what is mended, and what makes a failure of it."""
 
-    rubrics: tuple[str, ...] = argument("rubrics", nargs=-1, required=True, metavar="RUBRIC...", shell_complete=files)
-    run: str | None = value_of("--run RUN", "A run of the rubric: look at what its verdicts tell, too.")
-    fix: bool = value_of("--fix", "Show as a diff what can be mended: what is certain, and with a model the rest.")
-    yes: bool = value_of("--yes", "With --fix: write it to the file.")
-    model: str | None = value_of(
-        "-m --model MODEL",
-        "With --fix: the model that splits and rewrites criteria; none by default.",
-        envvar="ASSAY_MODEL",
-    )
-    budget: float | None = value_of(
-        "--budget DOLLARS", "With --fix: spend no more than this.", dollars, envvar="ASSAY_BUDGET"
-    )
-    ignore: tuple[str, ...] = value_of("--ignore ID", "Leave a rule out, such as R004; several times.", multiple=True)
+    rubrics: tuple[str, ...] = argument("rubrics", "RUBRIC...", nargs=-1, required=True)
+    run: str | None = value_of("--run RUN", "A run of the rubric, whose verdicts are checked too.")
+    fix: bool = value_of("--fix", "Show a diff of what can be fixed: what is certain, and with a model the rest.")
+    yes: bool = value_of("--yes", "With --fix: write the changes to the file.")
+    model: str | None = value_of("-m --model MODEL", "With --fix: the model that splits and rewrites criteria.")
+    budget: float | None = value_of("--budget DOLLARS", "With --fix: the most to spend.", dollars)
+    ignore: tuple[str, ...] = value_of("--ignore ID", "A rule to ignore, such as R004. Repeatable.", multiple=True)
     fail_on: Literal["error", "warning", "note"] = value_of(
-        "--fail-on", "Exit with 100 for this, and for anything worse.", ("error", "warning", "note"), "error"
+        "--fail-on", "Exit with 100 for findings at least this severe.", ("error", "warning", "note"), "error"
     )
-    form: str = value_of("-f --format", "What to print.", ("text", "json"), "text", name="form")
-    allow_code: bool = value_of("--allow-code", "Let the rubric file name functions to run.", is_eager=True)
+    form: str = value_of("-f --format", "The format to print.", ("text", "json"), "text", name="form")
+    allow_code: bool = value_of("--allow-code", "Allow the rubric file to name functions to run.", is_eager=True)
 
 
 @declare(
     "lint",
-    LintOptions,
     "assay lint rubric.yaml --run runs/monday\nassay rubric lint rubric.yaml --fix",
     "Exit code: 0 nothing as bad as --fail-on was found, 100 something was, 2 a rubric cannot be read, or bad usage.",
 )

@@ -22,7 +22,7 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 2
 LARGEST_CHUNK = 256
 
 RULES: dict[str, tuple[str, str, Any]] = {
-    "rounding": ("A decimal equals an exact number that agrees with it to so many places", "6", count()),
+    "rounding": ("A decimal equals an exact number that agrees with it to so many places", "6", count),
     "tolerance": ("The relative difference between two numbers that is forgiven", "0", number(0)),
     "units": ("`5 cm` equals `5`", "yes", None),
     "ordered_tuples": ("`(1, 2)` differs from `(2, 1)`", "yes", None),

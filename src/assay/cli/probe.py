@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,37 +22,29 @@ if TYPE_CHECKING:
     from assay.probe.trials import ProbeReport, Rate
 
 
-@dataclass(frozen=True)
 class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
     """What is tried, what makes a failure of it, and how it is shown."""
 
-    bare: bool = cli.value_of(
-        "--bare", "Probe the judge without our hardening, too: what many would write. No judge to use."
-    )
+    bare: bool = cli.value_of("--bare", "Probe the judge without our hardening, too. It is no judge to use.")
     responses: str | None = cli.value_of(
-        "--responses FILE", "Bad responses to attack with, where the rubric has no golden example that fails: a text, "
-        "or a table.", shell_complete=cli.files,
-    )  # fmt: skip
-    families: tuple[str, ...] = cli.value_of(
-        "--family NAME", "Only attacks of this family, such as master_key. May be given again.", multiple=True,
-        name="families",
-    )  # fmt: skip
-    limit: int | None = cli.value_of("--limit N", "Only N attacks, drawn from all families.", cli.count(1))
-    seed: int = cli.value_of(
-        "--seed N", "Which attacks are drawn, and which texts stand in for bad responses.", cli.count(), 0
+        "--responses FILE", "Bad responses to attack with, a text or a table, where no golden example fails."
     )
+    families: tuple[str, ...] = cli.value_of(
+        "--family NAME", "Only this family of attacks, such as master_key. Repeatable.", multiple=True, name="families"
+    )
+    limit: int | None = cli.value_of("--limit N", "The number of attacks, drawn from all families.", cli.positive)
+    seed: int = cli.value_of("--seed N", "The random seed for attacks and bad responses.", cli.count, 0)
     fail_over: float | None = cli.value_of(
-        "--fail-over SHARE", "Exit with 100 when more attacks than this may succeed: when the upper end of the "
-        "interval is above it.", cli.number(0, what="share"),
+        "--fail-over SHARE", "Exit with 100 when the upper end of the interval of the success rate is above this.",
+        cli.number(0, what="share"),
     )  # fmt: skip
-    show: int = cli.value_of("--show N", "How many successful attacks to list.", cli.count(), 5)
+    show: int = cli.value_of("--show N", "How many successful attacks to list.", cli.count, 5)
     layout: str = cli.filled_by(cli.page_option)
     quiet: bool = cli.filled_by(cli.quiet_option)
 
 
 @cli.declare(
     "probe",
-    ProbeOptions,
     "assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
     "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
     "Exit code: 0 all was judged; 100 the upper end of the share of successful attacks is above "
@@ -71,6 +63,7 @@ def command(options: ProbeOptions) -> int:
     from assay.probe.trials import probe
 
     rubric, quiet, kept = rubric_of(options), options.quiet, kept_answers(options)
+    attacks = attacks_of(options.families, limit=options.limit, seed=options.seed)
     reports: dict[str, ProbeReport] = {}
     responses: list[dict[str, Any]] = []
     if options.responses is not None:
@@ -78,22 +71,15 @@ def command(options: ProbeOptions) -> int:
             raise TrustError(f"--responses {options.responses} is no file: name a text, or a table of responses")
         responses = [{**text.rollout, "name": text.name} for text in texts_of([options.responses])]
 
-    async def work(under: Conditions) -> int:
-        attacks = attacks_of(options.families, limit=options.limit, seed=options.seed)
+    async def work(under: Conditions) -> None:
+        told: dict[str, Any] = {"stopping": under.stopping, "on_progress": under.on_progress}
         for form, grader in graders.items():
             if not under.stopping():
                 reports[form] = await probe(
-                    rubric,
-                    grader,
-                    attacks=attacks,
-                    responses=responses,
-                    seed=options.seed,
-                    stopping=under.stopping,
-                    on_progress=under.on_progress,
+                    rubric, grader, attacks=attacks, responses=responses, seed=options.seed, **told
                 )
-        return sum(not attack.harmless for attack in attacks)
 
-    def show(_: int, spent: Ledger) -> int:
+    def show(_: None, spent: Ledger) -> int:
         print(_page(reports, rubric.name or "rubric", options.show).text(options.layout))
         say_budget(spent, kept, quiet=quiet)
         if len(reports) < len(graders) or not all(report.complete for report in reports.values()):
@@ -115,14 +101,9 @@ def command(options: ProbeOptions) -> int:
             raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
         graders = _graders(grader, bare=options.bare, guard=options.guard)
         return run_work(
-            work,
-            show,
-            options,
-            what=lambda attacks: counted(attacks, "attack"),
-            noun="verdicts",
-            quiet=quiet,
-            stopped=lambda: f"stopped at once{kept}",
-        )
+            work, show, options, what=lambda _: counted(sum(not attack.harmless for attack in attacks), "attack"),
+            noun="verdicts", quiet=quiet, stopped=lambda: f"stopped at once{kept}",
+        )  # fmt: skip
 
 
 def _graders(grader: Autograder, *, bare: bool, guard: bool) -> dict[str, Autograder]:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from assay.cli.options import files, option, quiet_option
+from assay.cli.options import option, quiet_option
 from assay.cli.root import Command
 
 
 @click.command("report", cls=Command, epilog="Exit code: 0; 2 bad usage.", example="assay report run -o page.html")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files)
-@option("-o --output FILE", "Write the page there.", required=True, shell_complete=files)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path())
+@option("-o --output FILE", "The file to write.", required=True)
 @quiet_option
 def command(runs: tuple[str, ...], output: str, quiet: bool) -> None:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.

@@ -239,38 +239,33 @@ class Context(click.Context):
         return super().lookup_default(name, call) if found is None else found
 
 
-class ExampleCommand(click.Command):
-    """A command whose help ends with an `example`: what a user would type, as it stands."""
+class Command(click.Command):
+    """A command that takes settings from the config file, and refuses an option that is given twice.
+
+    Its help ends with an `example`: what a user would type, as it stands.
+    """
 
     context_class = Context
 
     def __init__(self, *arguments: Any, example: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.example = example
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(ctx, formatter)
-        if self.example:
-            with formatter.section("Example"):
-                for line in self.example.strip().splitlines():
-                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
-
-
-class Command(ExampleCommand):
-    """A command that takes settings from the config file, and refuses an option that is given twice."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
         if any(param.name in SETTINGS for param in self.params):
             # It is read first, since it has the defaults of the other options.
             self.params.append(
                 click.Option(
                     ["--config"], type=click.Path(), metavar="FILE", envvar="ASSAY_CONFIG", show_envvar=True,
                     is_eager=True, expose_value=False, callback=_use_config,
-                    help="Take settings from this file, which is trusted. One that is found in the folder may neither "
+                    help="A file with settings, which is trusted. One that is found in the folder may neither "
                     "name Python code nor have keys sent to other machines.",
                 )
             )  # fmt: skip
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Example"):
+            for line in self.example.splitlines():
+                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
@@ -289,7 +284,7 @@ def _use_config(ctx: click.Context, param: click.Parameter, value: str | None) -
         ctx.find_root().meta["assay.config"] = Config.at(Path(value))
 
 
-class Group(ExampleCommand, click.Group):
+class Group(Command, click.Group):
     """Commands under one name. Asked for nothing, it says what there is."""
 
     command_class = Command

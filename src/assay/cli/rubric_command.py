@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,22 +12,14 @@ import click
 
 from assay.cli import formats
 from assay.cli.lint import command as lint
-from assay.cli.options import (
-    JudgingOptions,
-    RubricArgument,
-    argument,
-    declare,
-    files,
-    filled_by,
-    quiet_option,
-    value_of,
-)
+from assay.cli.options import JudgingOptions, RubricArgument, argument, declare, filled_by, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED, Group
 from assay.errors import RubricError
 from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.criterion import Criterion
+    from assay.models import Ledger
     from assay.trust.golden_run import GoldenReport, GoldenResult
 
 
@@ -43,33 +34,29 @@ def command() -> None:
 command.add_command(lint)
 
 
-@dataclass(frozen=True)
 class TestOptions(JudgingOptions, RubricArgument):
-    form: str = value_of("-f --format", "What to print.", ("table", "json", "junit"), "table", name="form")
+    form: str = value_of("-f --format", "The format to print.", ("table", "json", "junit"), "table", name="form")
     quiet: bool = filled_by(quiet_option)
 
 
 @declare(
-    "test",
-    TestOptions,
-    "assay rubric test rubric.yaml",
+    "test", "assay rubric test rubric.yaml",
     "Exit code: 0 all came out as expected, 100 something did not, 1 something has no answer, "
-    "2 there are no golden examples, or bad usage.",
-    command,
-)
+    "2 there are no golden examples, or bad usage.", command,
+)  # fmt: skip
 def test(options: TestOptions) -> int:
     """Score the golden examples of a RUBRIC, and show what comes out otherwise than expected.
 
     They stand in the file under `golden`, each with a completion and the verdicts to expect of it.
     What is checked by code needs no judge.
     """
-    from assay.cli.runner import Conditions, run_work
+    from assay.cli.runner import run_work
     from assay.cli.sources import judging_with, rubric_of
     from assay.trust.golden_run import run_golden
 
     rubric = rubric_of(options)
 
-    def show(report: GoldenReport) -> int:
+    def show(report: GoldenReport, _: Ledger) -> int:
         _print_test(report, rubric.name or options.rubric, options.form)
         if report.errors:
             return BROKEN
@@ -77,15 +64,9 @@ def test(options: TestOptions) -> int:
 
     with judging_with(options, rubric, quiet=options.quiet) as grader:
         return run_work(
-            lambda under: run_golden(rubric, under.grader),
-            lambda report, spent: show(report),
-            options,
+            lambda _: run_golden(rubric, grader), show, options, noun="examples", quiet=True, can_wait=False,
             what=lambda report: counted(len(report.by_example()), "example"),
-            noun="examples",
-            quiet=True,
-            under=Conditions(grader),
-            can_wait=False,
-        )
+        )  # fmt: skip
 
 
 _REASON = 100  # characters of a reason that a table has room for; JSON has all of it
@@ -137,12 +118,11 @@ def _junit_case(result: GoldenResult) -> str:
     return formats.junit_case(result.example, result.criterion, found)
 
 
-@dataclass(frozen=True)
 class PrintOptions(RubricArgument):
     as_json: bool = value_of("--json", "Print it as a rubric file in JSON.", name="as_json")
 
 
-@declare("show", PrintOptions, "assay rubric show rubric.yaml", group=command)
+@declare("show", "assay rubric show rubric.yaml", group=command)
 def show(options: PrintOptions) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
     from assay.cli.sources import rubric_of
@@ -170,12 +150,12 @@ def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
         yield from _lines(getattr(criterion.check, "criteria", ()), indent + "    ")
 
 
-@dataclass(frozen=True)
 class ConvertOptions(RubricArgument):
-    output: str = argument("output", shell_complete=files)
+    rubric: str = argument("rubric", "RUBRIC")
+    output: str = argument("output", "OUTPUT")
 
 
-@declare("convert", ConvertOptions, "assay rubric convert rubric.yaml rubric.json", group=command)
+@declare("convert", "assay rubric convert rubric.yaml rubric.json", group=command)
 def convert(options: ConvertOptions) -> None:
     """Write a rubric to the file OUTPUT, as YAML or JSON by its ending; - prints YAML.
 

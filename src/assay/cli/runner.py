@@ -1,6 +1,5 @@
 """Run the work of a command: show progress, hear Ctrl-C, keep to the budget, print, and give the exit code."""
 
-import _thread
 import asyncio
 import logging
 import shlex
@@ -9,11 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import click
 
@@ -47,7 +46,8 @@ class Stopping:
         self._cancel: Callable[[], object] | None = None
         self._before: Any = None
         # A check that computes holds up the loop, which then hears of no cancelling.
-        self._impatience = threading.Timer(self.PATIENCE, _interrupt_main)
+        main = threading.main_thread().ident or 0
+        self._impatience = threading.Timer(self.PATIENCE, signal.pthread_kill, (main, signal.SIGINT))
         self._impatience.daemon = True
 
     def __call__(self) -> bool:
@@ -96,14 +96,6 @@ class Stopping:
             raise KeyboardInterrupt
 
 
-def _interrupt_main() -> None:
-    """One more Ctrl-C, which wakes the main thread where the system can."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-    else:
-        _thread.interrupt_main()
-
-
 EVERY = 15.0  # seconds between two lines of progress where standard error is no terminal
 
 Tell = Callable[[Progress], None]
@@ -113,8 +105,7 @@ Tell = Callable[[Progress], None]
 def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
     """What is to be told how far it is; None when that is not to be shown.
 
-    On a terminal it is a bar by rich, or without that a line that is written over. Else it is a line when
-    the last one is old, so that a short run prints none.
+    On a terminal it is a bar. Else it is a line when the last one is old, so that a short run prints none.
     """
     if quiet:
         yield None
@@ -130,17 +121,9 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
     if not sys.stderr.isatty():
         yield print_now_and_then
         return
-    try:
-        import rich.console
-        import rich.progress
-    except ModuleNotFoundError:
+    import rich.console
+    import rich.progress
 
-        def write_over(line: str) -> None:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-        yield lambda progress: write_over(_told(progress, noun))
-        write_over("")
-        return
     columns = rich.progress.BarColumn(bar_width=24), rich.progress.TextColumn("{task.description}", markup=False)
     console = rich.console.Console(stderr=True)
     with rich.progress.Progress(*columns, console=console, transient=True) as bar:
@@ -181,22 +164,18 @@ def kept_answers(judging: JudgingOptions) -> str:
     return f"; what was answered is kept in {place}, so the same command goes on from there"
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """Under which work is done."""
+class Conditions(NamedTuple):
+    """Under which work is done; in a dry run there are none."""
 
-    grader: Autograder | None = None
-    folder: str | None = None
-    resume: bool = False
-    on_row: Callable[[Row], object] | None = None
+    stopping: Stopping
     on_progress: Tell | None = None
-    stopping: Stopping = field(default_factory=Stopping)
+    on_row: Callable[[Row], object] | None = None
 
-    def settings(self, output: OutputOptions) -> dict[str, Any]:
-        """What whatever scores rows takes by these names."""
-        known = {name: getattr(self, name) for name in ("grader", "resume", "on_row", "on_progress", "stopping")}
-        known |= {"max_concurrent": output.concurrency} if output.concurrency is not None else {}
-        return {**known, "judge_log": output.judge_log}
+    def settings(self, output: OutputOptions, grader: Autograder | None) -> dict[str, Any]:
+        """What every function that scores rows takes by these names."""
+        most = {} if output.concurrency is None else {"max_concurrent": output.concurrency}
+        resume = output.resume and output.folder is not None
+        return {**self._asdict(), "grader": grader, "resume": resume, "judge_log": output.judge_log, **most}
 
 
 Work = Callable[[Conditions], Coroutine[Any, Any, Result]]
@@ -210,7 +189,6 @@ def run_work(
     what: Callable[[Result], str],
     noun: str,
     quiet: bool,
-    under: Conditions | None = None,
     printer: "RowPrinter | None" = None,
     spending: AbstractContextManager[Ledger] | None = None,
     can_wait: bool = True,
@@ -222,23 +200,21 @@ def run_work(
     Work that `can_wait` asks whether it is stopping; any other ends at the first Ctrl-C. When it is `stopped`
     at once, that says what is left of it.
     """
-    under = under or Conditions()
     # Errors stand on the lines that are printed, so the log need not say them again.
     logger = logging.getLogger("assay")
     was_disabled, logger.disabled = logger.disabled, True
     try:
         if judging.dry_run:
             with dry_run() as spent:
-                result = run_sync(work(Conditions(under.grader)))
+                result = run_sync(work(Conditions(Stopping())))
             print(f"{what(result)} would take {shown_dry_run(spent)}")
             return FINE
-        if printer is not None:
-            under = replace(under, on_row=printer.take if printer.is_needed else None)
+        on_row = printer.take if printer is not None and printer.is_needed else None
         stopping = Stopping()
         with stopping if can_wait else nullcontext(), spending or budget(dollars=judging.budget) as spent:
             try:
                 with shown_progress(noun, quiet=quiet) as tell:
-                    result = stopping.run(work(replace(under, on_progress=tell, stopping=stopping)))
+                    result = stopping.run(work(Conditions(stopping, tell, on_row)))
             except (AssayError, KeyboardInterrupt) as error:
                 if printer is not None:
                     printer.end()
@@ -274,10 +250,7 @@ class RowPrinter:
 
     def take(self, row: Row) -> None:
         """Print a row as soon as it and those before it are there."""
-        if row.number is None:
-            self._print(row)
-            return
-        self._early[row.number] = row
+        self._early[self._next if row.number is None else row.number] = row
         while (ready := self._early.pop(self._next, None)) is not None:
             self._next += 1
             self._print(ready)
@@ -286,23 +259,23 @@ class RowPrinter:
         if self._thresholds.is_low(row.score):
             self.low.append(on_one_line(row_name(row)))
         if self._format is not None:
-            if not self.printed:
-                self._format.begin(None)
+            self._begin()
             self._format.row(row)
             self._tally.add(row)
         self.printed += 1
+
+    def _begin(self) -> None:
+        if self._format is not None and not self.printed:
+            self._format.begin(None)
 
     def end(self, summary: Summary | None = None, *, complete: bool = False) -> Summary:
         """Print the rest and the summary; without one, that of what was printed, if anything was."""
         for number in sorted(self._early):
             self._print(self._early[number])
         self._early.clear()
-        so_far = summary or self._tally.summary()
-        assert so_far is not None
-        told = summary or so_far.with_fields(complete=complete)
+        told = summary or cast("Summary", self._tally.summary()).with_fields(complete=complete)
         if self._format is not None and (summary or self.printed):
-            if not self.printed:
-                self._format.begin(None)
+            self._begin()
             self._format.end(told)
         return told
 
@@ -313,32 +286,26 @@ class Runner:
 
     options: RunOptions
     rubric: Rubric | None
+    grader: Autograder | None = None
     about: RunAbout | None = None
     """What a run that begins now is; where it is not known before, it is read from the folder."""
     printer: RowPrinter | None = None
     """None where rows are read from the folder: those of earlier sittings and of workers are not at hand."""
 
-    def run(self, work: Work[Summary], grader: Autograder | None, *, by_workers: bool = False) -> int:
+    def run(self, work: Work[Summary], *, by_workers: bool = False) -> int:
         """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take."""
         resumes = not self.options.dry_run and _resumes(self.options)
         if not (resumes or by_workers or self.options.dry_run):
-            self.printer = RowPrinter(self._format(grader), self.options)
+            self.printer = RowPrinter(self._format(), self.options)
         return run_work(
-            work,
-            self._show,
-            self.options,
-            what=lambda summary: counted(summary.rollouts, "rollout"),
-            noun="rollouts",
-            quiet=self.options.quiet,
-            under=Conditions(grader, self.options.folder, self.options.resume),
-            printer=self.printer,
-            spending=self._rest_of_budget() if resumes else None,
+            work, self._show, self.options, what=lambda summary: counted(summary.rollouts, "rollout"), noun="rollouts",
+            quiet=self.options.quiet, printer=self.printer, spending=self._rest_of_budget() if resumes else None,
             stopped=lambda: f"stopped at once; {self._how_to_go_on()}",
-        )
+        )  # fmt: skip
 
-    def _format(self, grader: Autograder | None) -> Format | None:
+    def _format(self) -> Format | None:
         """What prints rows as they come; of a run that is kept, people are shown only the summary."""
-        folder, rubric = self.options.folder, self.rubric
+        folder, rubric, grader = self.options.folder, self.rubric, self.grader
         if folder is not None and self.options.format in FOR_PEOPLE:
             return None
         judge = judge_of(rubric, grader) if folder is not None else None if grader is None else judge_name(grader)

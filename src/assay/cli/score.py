@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay import backends, runs
-from assay.cli.options import InputOptions, OutputOptions, RunOptions, count, declare, files, opened, value_of
+from assay.cli.options import InputOptions, RunOptions, declare, opened, positive, value_of
 from assay.tables import TableError, rows_of
 
 if TYPE_CHECKING:
@@ -23,22 +23,20 @@ if TYPE_CHECKING:
     from assay.rubric import Rubric
 
 
-@dataclass(frozen=True)
-class WorkerOptions(OutputOptions):
-    """Who does the work."""
+class ScoreOptions(RunOptions):
+    """What it takes to score saved rollouts."""
 
-    backend: str | None = value_of(
-        "--backend", "Have many workers do it: processes of this machine, or tasks of a Ray cluster.",
-        ("processes", "ray"),
-    )  # fmt: skip
-    """None is this process."""
-    workers: int | None = value_of("--workers N", "How many; by default as many as there are processors.", count(1))
-    shard_rows: int | None = value_of(
-        "--shard-rows N", "Rows that a worker is given at a time; 10,000 by default.", count(1)
+    rubric: str | None = value_of(
+        "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python."
     )
+    backend: str | None = value_of(
+        "--backend", "Score in worker processes of this machine, or in tasks of a Ray cluster.", ("processes", "ray")
+    )
+    """None is this process."""
+    workers: int | None = value_of("--workers N", "The number of workers; by default one a processor.", positive)
+    shard_rows: int | None = value_of("--shard-rows N", "Rows in a shard of a worker; by default 10,000.", positive)
     ray_address: str | None = value_of(
-        "--ray-address ADDRESS",
-        "Of the cluster; by default what RAY_ADDRESS says, and without that one is started here.",
+        "--ray-address ADDRESS", "The Ray cluster; by default RAY_ADDRESS, else one that is started here."
     )
 
     def __post_init__(self) -> None:
@@ -50,19 +48,8 @@ class WorkerOptions(OutputOptions):
             raise click.UsageError("--ray-address goes with --backend ray")
 
 
-@dataclass(frozen=True)
-class ScoreOptions(RunOptions, WorkerOptions):
-    """What it takes to score saved rollouts."""
-
-    rubric: str | None = value_of(
-        "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python.",
-        env="ASSAY_RUBRIC", shell_complete=files,
-    )  # fmt: skip
-
-
 @declare(
     "score",
-    ScoreOptions,
     "assay score rollouts.jsonl -r rubric.yaml -o run",
     "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad usage or data, 130 stopped.",
 )
@@ -88,32 +75,29 @@ def command(options: ScoreOptions) -> int:
     if options.backend is not None and not options.dry_run:
         if rows is None:
             raise click.UsageError(f"{options.data} is a run, which one process scores: leave --backend out")
-        return runner.run(_by_workers(options, rubric, rows.have_rubrics), None, by_workers=True)
+        return runner.run(_by_workers(options, rubric, rows.have_rubrics), by_workers=True)
     if options.folder is not None and options.resume:
         run = Folder(options.folder)
         if (run.path / "manifest.jsonl").exists() and not run.has_rows:
             # One process would begin it anew.
             raise click.UsageError(f"{options.folder} is in shards: go on with it by --backend")
     if rows is None:
-        rescoring = _rescoring(options, rubric)
+        run, rubric = _run_to_rescore(options, rubric)
         with judging_with(options, rubric, quiet=options.quiet) as grader:
-            return runner.run(rescoring, grader)
+            runner.grader = grader
+            return runner.run(lambda how: runs.rescore(run, rubric, options.folder, **how.settings(options, grader)))
     with judging_with(options, rubric, quiet=options.quiet, rows_may_ask=rows.have_rubrics) as grader:
-        runner.about = runs.RunAbout.of(
-            "score",
-            rubric=rubric,
-            judge=judge_of(rubric, grader),
-            config={"map": dict(options.mapping)},
-            options={"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget},
-            data=files_about(rows.paths),
-        )
+        how = {"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget}
+        config, data = {"map": dict(options.mapping)}, files_about(rows.paths)
+        judge = judge_of(rubric, grader)
+        about = runs.RunAbout.of("score", rubric=rubric, judge=judge, config=config, options=how, data=data)
 
         async def scoring(under: Conditions) -> runs.Summary:
-            return await runs.score_rows(
-                rubric, rows, folder=under.folder, about=runner.about, total=rows.count(), **under.settings(options)
-            )
+            known = under.settings(options, grader)
+            return await runs.score_rows(rubric, rows, folder=options.folder, about=about, total=rows.count(), **known)
 
-        return runner.run(scoring, grader)
+        runner.grader, runner.about = grader, about
+        return runner.run(scoring)
 
 
 def _is_run(given: InputOptions) -> bool:
@@ -168,8 +152,8 @@ class Rows:
         return lines if self.given.limit is None else min(lines, self.given.limit)
 
 
-def _rescoring(options: ScoreOptions, rubric: Rubric | None) -> Work[runs.Summary]:
-    """A run that was saved, by another rubric."""
+def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.Run, Rubric]:
+    """A run that was saved, and another rubric for it."""
     if rubric is None:
         raise click.UsageError(f"{options.data} is a run: say by which rubric to score it, with -r")
     if options.mapping or options.limit is not None:
@@ -177,7 +161,7 @@ def _rescoring(options: ScoreOptions, rubric: Rubric | None) -> Work[runs.Summar
     run = opened(options.data)
     if options.folder is not None and Path(options.folder).resolve() == run.path.resolve():
         raise click.UsageError(f"{options.data} would be written over: name another folder with -o")
-    return lambda under: runs.rescore(run, rubric, under.folder, **under.settings(options))
+    return run, rubric
 
 
 @dataclass(frozen=True)
@@ -216,7 +200,8 @@ def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool
             f"every worker would load the model {judge!r}: name a judge that they can share with "
             "--judge, or leave --backend out"
         )
-    if options.folder is None:
+    folder = options.folder
+    if folder is None:
         raise click.UsageError("--backend needs a folder that all workers can write to: give -o")
     if options.limit is not None:
         raise click.UsageError("--limit is for one process: leave it or --backend out")
@@ -226,13 +211,9 @@ def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool
         backend = backends.RayTasks(options.ray_address, options.workers)
     else:
         backend = backends.Processes() if options.workers is None else backends.Processes(options.workers)
-    how: dict[str, Any] = {"concurrency": options.concurrency, "budget": options.budget}
-    about = runs.RunAbout.of(
-        "score",
-        config={"map": dict(options.mapping)},
-        options=how | {"backend": options.backend, "workers": options.workers},
-        data=files_about(files_of(options.files)),
-    )
+    how: dict[str, Any] = {name: getattr(options, name) for name in ("concurrency", "budget", "backend", "workers")}
+    config, data = {"map": dict(options.mapping)}, files_about(files_of(options.files))
+    about = runs.RunAbout.of("score", config=config, options=how, data=data)
     is_file = options.rubric is not None and Path(options.rubric).is_file()
     make = Making(options, rubric if is_file else None, rows_may_ask)
 
@@ -244,18 +225,9 @@ def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool
             return under.stopping()
 
         return backends.score_shards(
-            make,
-            options.files,
-            under.folder or "",
-            backend=backend,
-            rows=options.shard_rows or ROWS,
-            mapping=dict(options.mapping),
-            about=about,
-            resume=under.resume,
-            max_concurrent=options.concurrency,
-            judge_log=options.judge_log,
-            on_progress=under.on_progress,
-            stopping=stopping,
-        )
+            make, options.files, folder, backend=backend, rows=options.shard_rows or ROWS,
+            mapping=dict(options.mapping), about=about, resume=options.resume, max_concurrent=options.concurrency,
+            judge_log=options.judge_log, on_progress=under.on_progress, stopping=stopping,
+        )  # fmt: skip
 
     return work

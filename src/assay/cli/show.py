@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli.formats import FOR_PEOPLE, brief_row, printable, whole_row
-from assay.cli.options import CommandOptions, DisplayOptions, argument, count, declare, files, number, opened, value_of
+from assay.cli.options import DisplayOptions, argument, count, declare, number, opened, value_of
 from assay.cli.root import FINE
 from assay.runs.stats import is_below
 
@@ -18,18 +17,17 @@ if TYPE_CHECKING:
     from assay.runs import Row
 
 
-@dataclass(frozen=True)
-class RowOptions(CommandOptions):
-    """The rollouts that are to be shown."""
+class ShowOptions(DisplayOptions):
+    """The rollouts that are to be shown, and how."""
 
-    run: str = argument("run", shell_complete=files)
+    run: str = argument("run", "RUN")
     rows: bool = value_of("--rows", "Show the rollouts too, a line each.")
     example: str | None = value_of("--row EXAMPLE", "Show all of one rollout.", name="example")
-    sample: int = value_of("--sample N", "Which rollout of the EXAMPLE, from 0.", count(), 0, show_default=False)
-    errors: bool = value_of("--errors", "Only rollouts where something went wrong.")
-    below: float | None = value_of("--below SCORE", "Only rollouts with a score below this.", number())
-    task: str | None = value_of("--task TEXT", "Only rollouts of this task.")
-    limit: int | None = value_of("--limit N", "At most so many rollouts.", count())
+    sample: int = value_of("--sample N", "Which rollout of the EXAMPLE, from 0.", count, 0, show_default=False)
+    errors: bool = value_of("--errors", "Show only rollouts with errors.")
+    below: float | None = value_of("--below SCORE", "Show only rollouts with a score below this.", number())
+    task: str | None = value_of("--task TEXT", "Show only rollouts of this task.")
+    limit: int | None = value_of("--limit N", "The most rollouts to show.", count)
 
     def has(self, row: Row) -> bool:
         """Whether a row is one of them."""
@@ -37,14 +35,8 @@ class RowOptions(CommandOptions):
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
 
 
-@dataclass(frozen=True)
-class ShowOptions(DisplayOptions, RowOptions):
-    """What is shown of a run, and how."""
-
-
 @declare(
     "show",
-    ShowOptions,
     "assay show run --errors",
     "Exit code: 0; with a threshold 100 when it is missed, and 1 when a rollout has no score or the run is not "
     "complete; 2 bad usage.",
@@ -57,11 +49,7 @@ def command(options: ShowOptions) -> int:
     from assay.cli.runner import code_for, low_rows, saved_format
 
     found = opened(options.run)
-    rows = (
-        options.rows
-        or options.errors
-        or any(each is not None for each in (options.example, options.below, options.task))
-    )
+    rows = options.rows or options.errors or (options.example, options.below, options.task) != (None,) * 3
     format = saved_format(options.run, found.about, options, brief_row if rows else None)
     if options.example is not None:
         try:

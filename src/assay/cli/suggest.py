@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli.formats import Section, json_text, laid_out, printable, shown_spending
-from assay.cli.options import CommandOptions, JudgingOptions, count, declare, files, filled_by, quiet_option, value_of
+from assay.cli.options import JudgingOptions, count, declare, filled_by, positive, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED
 from assay.wording import counted
 
@@ -20,16 +19,20 @@ if TYPE_CHECKING:
     from assay.suggest.suggestion import Suggestion
 
 
-@dataclass(frozen=True)
-class SourceOptions(CommandOptions):
-    """What criteria are drafted from."""
+class SuggestOptions(JudgingOptions):
+    """What criteria are drafted from, how many, and where they go."""
 
-    pairs: str | None = value_of("--pairs FILE", "A table with prompt, chosen and rejected.", shell_complete=files)
-    prompt: str | None = value_of("--prompt FILE", "A text file with the task.", shell_complete=files)
+    pairs: str | None = value_of("--pairs FILE", "A table with prompt, chosen and rejected.")
+    prompt: str | None = value_of("--prompt FILE", "A text file with the task.")
     references: str | None = value_of(
-        "--references FILE", "With --prompt: good answers, one in a text file, or one a row of a table.",
-        shell_complete=files,
-    )  # fmt: skip
+        "--references FILE", "With --prompt: good answers, one in a text file, or one in each row of a table."
+    )
+    most: int = value_of("--most N", "How many drafted criteria to judge.", positive, 12)
+    limit: int | None = value_of("--limit N", "Take only the first N pairs.", positive)
+    seed: int = value_of("--seed N", "The random seed for the pairs that the drafter sees.", count, 0)
+    output: str | None = value_of("-o --output FILE", "The new YAML file to write; by default the rubric is printed.")
+    as_json: bool = value_of("--json", "Print what was kept and dropped as JSON.", name="as_json")
+    quiet: bool = filled_by(quiet_option)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,24 +41,6 @@ class SourceOptions(CommandOptions):
             raise click.UsageError("say what to draft from: --pairs, or --prompt with --references")
         if from_references and (self.prompt is None or self.references is None):
             raise click.UsageError("--prompt and --references go together: give both")
-
-
-@dataclass(frozen=True)
-class SuggestOptions(JudgingOptions, SourceOptions):
-    """How many criteria are drafted, and where they go."""
-
-    most: int = value_of("--most N", "How many drafted criteria to judge.", count(1), 12)
-    limit: int | None = value_of("--limit N", "Only the first N pairs.", count(1))
-    seed: int = value_of("--seed N", "Which of the pairs the drafter sees.", count(), 0)
-    output: str | None = value_of(
-        "-o --output FILE", "Write the rubric to this YAML file, which must not be there; by default it is printed.",
-        shell_complete=files,
-    )  # fmt: skip
-    as_json: bool = value_of("--json", "Print what was kept and dropped as JSON.", name="as_json")
-    quiet: bool = filled_by(quiet_option)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         if self.output is None:
             return
         # Refused before anything is paid for.
@@ -70,7 +55,6 @@ class SuggestOptions(JudgingOptions, SourceOptions):
 
 @declare(
     "suggest",
-    SuggestOptions,
     "assay suggest --pairs pairs.jsonl -m openai/gpt-5-mini -o rubric.yaml\n"
     "assay suggest --prompt task.txt --references answers.jsonl -m openai/gpt-5-mini --dry-run",
     "Exit code: 0 a rubric was drafted, 100 no criterion was kept, 1 something was not judged or drafted, 2 bad usage.",
@@ -103,14 +87,9 @@ def command(options: SuggestOptions) -> int:
             return suggest_from_references(prompts[0], references, model, grader, **how)
 
         return run_work(
-            work,
-            lambda suggestion, spent: _show(suggestion, options),
-            options,
-            what=lambda suggestion: "it",
-            noun="verdicts",
-            quiet=options.quiet,
-            can_wait=False,
-        )
+            work, lambda suggestion, _: _show(suggestion, options), options, what=lambda _: "it", noun="verdicts",
+            quiet=options.quiet, can_wait=False,
+        )  # fmt: skip
 
 
 def _texts(name: str | None) -> list[str]:
