@@ -128,35 +128,14 @@ def test_five_hundred_tasks_with_three_that_hang(pool):
 
 
 class TestOtherClocks:
-    """Where Linux does not count the wait for a processor, and where there is no fork."""
+    """Where the kernel does not count the wait for a processor."""
 
     @pytest.mark.slow
     def test_processor_time_is_counted_and_sleep_has_a_ceiling(self, monkeypatch):
-        """The worker is ended by a timer of its own, or after four times as long."""
-        monkeypatch.setattr("assay.isolation.pool.clock_kind", lambda: "processor")
+        """What is not done after four times as long is ended."""
+        monkeypatch.setattr("assay.isolation.pool.counts_waiting", lambda: False)
         with Pool(max_workers=1) as pool:
             assert pool.call(burn, 0.05, timeout=10).value == "done"
             for name in ("a loop", "one long operation in C", "a sleep"):
                 assert pool.call(HANGS[name], timeout=0.1).kind == "timeout"
             assert pool.call(lambda: 5, timeout=60).value == 5
-
-    def test_with_nothing_better_the_time_since_the_start_is_counted(self, monkeypatch):
-        """As anybody would."""
-        monkeypatch.setattr("assay.isolation.pool.clock_kind", lambda: "wall")
-        with Pool(max_workers=1) as pool:
-            assert pool.call(HANGS["a sleep"], timeout=0.1).kind == "timeout"
-            assert pool.call(lambda: 5, timeout=60).value == 5
-
-    @pytest.mark.slow
-    def test_without_fork_each_worker_is_started_by_itself(self, monkeypatch, gone):
-        """The same in all else."""
-        monkeypatch.setattr("assay.isolation.process.FORKS", False)
-        with Pool(max_workers=2, preload=["wave"]) as pool:
-            assert pool.call(lambda: "wave" in __import__("sys").modules, timeout=60).value
-            assert pool.call(HANGS["a loop"], timeout=0.1).kind == "timeout"
-            assert pool.call("os:_exit", 3, timeout=60).kind == "crashed"
-            assert pool.call("os:abort", timeout=60).message.endswith("died of SIGABRT")
-            pids = {pool.submit("os:getpid", timeout=60).result().value for _ in range(3)}
-            tasks = [pool.submit(lambda x: x, i, timeout=60) for i in range(50)]
-            assert [task.result().value for task in tasks] == [*range(50)]
-        assert all(gone(pid) for pid in pids)

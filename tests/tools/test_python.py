@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from assay.tools import Interpreter, interpreter, is_failure, python, python_async
+from assay.tools import Interpreter, is_failure, python, python_async
 
 
 class TestWhatItSays:
@@ -235,33 +235,6 @@ class TestTheLimits:
             caller.send_signal(signal.SIGINT)
             assert caller.communicate()[0] == "interrupted\n"
         assert mark.until(lambda found: not found) == []
-
-
-class TestWithoutAWarden:
-    """As on Windows, where only the time is limited."""
-
-    @pytest.fixture(autouse=True)
-    def unwatched(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(interpreter, "WATCHED", False)
-
-    def test_code_runs_all_the_same(self) -> None:
-        """And fails as it does elsewhere."""
-        assert python("print(6 * 7)") == "42"
-        assert python("1 / 0").startswith("Error: it ended with exit status 1\nTraceback")
-        assert "EOFError" in python("input()")
-
-    def test_what_takes_too_long_is_stopped(self) -> None:
-        """By the clock on the wall."""
-        reply = Interpreter(wall_seconds=0.2).python("import time; time.sleep(600)")
-        assert reply == "Error: it was not done after 0.2 s, and was stopped"
-
-    async def test_it_stops_with_its_caller(self, mark: Any) -> None:
-        """The twin's too."""
-        code = f"import os, sys, time\nos.execv(sys.executable, ['python', '-c', 'import time; time.sleep(600)', {mark.word!r}])"
-        task = asyncio.create_task(python_async(code))
-        assert await asyncio.to_thread(mark.until, bool)
-        task.cancel()
-        assert await asyncio.to_thread(mark.until, lambda found: not found) == []
 
 
 def test_nothing_is_left_in_the_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,19 +10,20 @@ import gc
 import json
 import os
 import pickle
+import resource
 import selectors
 import signal
 import socket
 import sys
 import time
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
 from assay.isolation import protocol
-from assay.isolation.protocol import ClockKind, WorkerSettings
+from assay.isolation.protocol import WorkerSettings
 from assay.wording import described
 
 KEPT_SHARE: Final = 0.5  # the share of its memory limit at which a worker asks to be replaced
@@ -47,48 +48,27 @@ def worked(since: float, before: Reading, now: Reading, *, slept: bool) -> float
 
 
 class Clock:
-    """Counts the working time of one task, in the worker itself.
+    """Counts the working time of this process; only its processor time where the kernel does not count waiting."""
 
-    "schedule": Linux tells how long a process waited for a processor. "processor": only processor time is counted,
-    and a timer of the kernel ends the process when it is used up. "wall": the time since the start is counted.
-    """
+    def __init__(self, *, counts_waiting: bool) -> None:
+        self._file = os.open("/proc/self/schedstat", os.O_RDONLY) if counts_waiting else None
+        self._began, self._started = 0.0, Reading()
 
-    def __init__(self, kind: ClockKind) -> None:
-        self._kind: ClockKind = kind
-        self._now = time.process_time if kind == "processor" else time.monotonic
-        self._began = 0.0
-        self._started = Reading()
-        if kind == "schedule":
-            self._resource: Any = import_module("resource")
-            self._file = os.open("/proc/self/schedstat", os.O_RDONLY)
-
-    def start(self, seconds: float) -> Reading:
+    def start(self) -> Reading:
         """Begin to count; gives what was counted before."""
-        self._alarm(seconds)
-        self._started = self._read()
-        self._began = self._now()
+        self._began, self._started = time.monotonic(), self._read()
         return self._started
 
     def stop(self) -> float:
         """How long the task has worked."""
-        since, now = self._now() - self._began, self._read()
-        self._alarm(0)
-        if self._kind != "schedule":
-            return since
+        since, now = time.monotonic() - self._began, self._read()
         return max(worked(since, self._started, now, slept=now.sleeps > self._started.sleeps), 0.0)
 
     def _read(self) -> Reading:
-        if self._kind != "schedule":
-            return Reading()
+        if self._file is None:
+            return Reading(time.process_time())
         waited = int(os.pread(self._file, 64, 0).split()[1]) / 1e9
-        sleeps = self._resource.getrusage(self._resource.RUSAGE_THREAD).ru_nvcsw
-        return Reading(time.thread_time(), waited, sleeps)
-
-    def _alarm(self, seconds: float) -> None:
-        if self._kind == "processor":
-            kernel: Any = signal  # without these names on Windows
-            kernel.signal(kernel.SIGPROF, kernel.SIG_DFL)
-            kernel.setitimer(kernel.ITIMER_PROF, seconds)
+        return Reading(time.thread_time(), waited, resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw)
 
 
 class Memory:
@@ -97,32 +77,30 @@ class Memory:
     def __init__(self, allowed: int | None) -> None:
         self.allowed = allowed or 0
         self._mark = sys.maxsize
-        self._resource: Any = None
-        if allowed is not None and sys.platform == "linux":
-            self._resource = import_module("resource")
-            self._usual = self._resource.getrlimit(self._resource.RLIMIT_AS)
-            self._file = os.open("/proc/self/statm", os.O_RDONLY)
+        self._usual = resource.getrlimit(resource.RLIMIT_AS)
+        self._file = os.open("/proc/self/statm", os.O_RDONLY) if allowed and sys.platform == "linux" else None
 
     def limit(self) -> None:
         """Allow so much more than there is now."""
-        if self._resource is not None:
+        if self._file is not None:
             taken, (soft, hard) = self._taken(), self._usual
             self._mark = taken + int(self.allowed * KEPT_SHARE)
             most = taken + self.allowed
-            usual = most if soft == self._resource.RLIM_INFINITY else soft
-            self._resource.setrlimit(self._resource.RLIMIT_AS, (min(most, usual), hard))
+            usual = most if soft == resource.RLIM_INFINITY else soft
+            resource.setrlimit(resource.RLIMIT_AS, (min(most, usual), hard))
 
     def lift(self) -> None:
         """Allow what the system allows."""
-        if self._resource is not None:
-            self._resource.setrlimit(self._resource.RLIMIT_AS, self._usual)
+        if self._file is not None:
+            resource.setrlimit(resource.RLIMIT_AS, self._usual)
 
     def is_high(self) -> bool:
         """Whether so much has been taken, and not given back, that a fresh worker would be better."""
-        return self._resource is not None and self._taken() > self._mark
+        return self._file is not None and self._taken() > self._mark
 
     def _taken(self) -> int:
-        return int(os.pread(self._file, 64, 0).split()[0]) * self._resource.getpagesize()
+        assert self._file is not None
+        return int(os.pread(self._file, 64, 0).split()[0]) * resource.getpagesize()
 
 
 class Worker:
@@ -131,22 +109,21 @@ class Worker:
     def __init__(self, pipe: socket.socket, settings: WorkerSettings) -> None:
         self._pipe = pipe
         self._pid = os.getpid()
-        self._clock = Clock(settings.clock)
+        self._clock = Clock(counts_waiting=settings.counts_waiting)
         self._memory = Memory(settings.memory)
         self._functions: dict[int, Any] = {}
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._hang_up)
+        os.register_at_fork(after_in_child=self._hang_up)
 
     def serve(self) -> None:
         """Work until the pool hangs up."""
         stream = cast("BinaryIO", self._pipe.makefile("rb"))
-        self._pipe.sendall(protocol.message(protocol.HELLO))
+        self._pipe.sendall(protocol.message(protocol.HELLO, str(self._pid).encode()))
         while len(head := stream.read(protocol.HEAD.size)) == protocol.HEAD.size:
             _, token, length = protocol.HEAD.unpack(head)
             self._work(token, stream.read(length))
 
     def _work(self, token: bytes, task: bytes) -> None:
-        number, function, arguments, seconds = pickle.loads(task)
+        number, function, arguments = pickle.loads(task)
         threads = _threads()
         began = False
         try:
@@ -155,7 +132,7 @@ class Worker:
             # Before the clock starts, since it may import what the arguments are made of.
             args, keywords = pickle.loads(arguments)
             self._leave_if_forked()
-            reading = self._clock.start(seconds)
+            reading = self._clock.start()
             began = True
             self._pipe.sendall(protocol.message(protocol.STARTED, json.dumps(reading).encode(), token))
             kind, said = "value", _sendable(_called(self._functions[number], args, keywords))
@@ -247,11 +224,10 @@ def _threads() -> int:
 
 def _has_children() -> bool:
     """Whether there are processes that this one has started, alive or not waited for."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except (ChildProcessError, AttributeError):
-        return False
-    return True
+    with suppress(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+        return True
+    return False
 
 
 def _leave(status: int) -> NoReturn:
@@ -273,51 +249,29 @@ def be_worker(pipe: socket.socket, settings: WorkerSettings) -> NoReturn:
         _leave(status)
 
 
-def _given() -> tuple[int, WorkerSettings]:
-    """What this process was started with: a file descriptor, and its settings."""
-    return int(sys.argv[1]), WorkerSettings(**json.loads(sys.argv[2])["settings"])
-
-
-def worker_main() -> None:
-    """Be a worker started by itself, where there is no template to fork it from."""
-    fd, settings = _given()
-    _preload(settings.preload)  # a task that needs what is missing will say so
-    if sys.platform == "win32":
-        be_worker(socket.fromshare(sys.stdin.buffer.read()), settings)
-    be_worker(socket.socket(fileno=fd), settings)
-
-
 def template_main() -> None:
     """Be the template: load what is to be preloaded, then fork workers until the pool is gone."""
-    fd, settings = _given()
+    control, settings = socket.socket(fileno=int(sys.argv[1])), WorkerSettings(**json.loads(sys.argv[2])["settings"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    control = socket.socket(fileno=fd)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            cast("Any", stream).reconfigure(line_buffering=True)  # a worker may be killed at any moment
     template = TemplateProcess(control, settings)
     try:
-        problems = _preload(settings.preload)
+        for module in ("traceback", *settings.preload):
+            try:
+                import_module(module)
+            except BaseException as error:  # noqa: BLE001 - a module runs when imported
+                # A task that needs it will fail with the same error.
+                sys.stderr.write(f"assay: {module!r} cannot be preloaded: {type(error).__name__}: {error}\n")
         gc.collect()
         gc.freeze()  # so that workers need no copy of what they never change
-        control.sendall(json.dumps(problems).encode() + b"\n")
         template.serve()
     except OSError:
         pass  # the pool is gone
     finally:
         template.end()
-
-
-def _preload(modules: Iterable[str]) -> list[str]:
-    """Import what is to be loaded before any work; gives a sentence for each module that cannot be."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            cast("Any", stream).reconfigure(line_buffering=True)  # a worker may be killed at any moment
-    problems: list[str] = []
-    for module in ("traceback", *modules):
-        try:
-            import_module(module)
-        except BaseException as error:  # noqa: BLE001 - a module runs when imported
-            problems.append(f"{module!r} cannot be preloaded: {type(error).__name__}: {error}")
-    return problems
 
 
 class TemplateProcess:
@@ -376,7 +330,7 @@ class TemplateProcess:
                     pid = os.fork()
             except OSError:
                 with leash, suppress(OSError):
-                    leash.sendall(protocol.NUMBER.pack(0))
+                    leash.sendall(protocol.STATUS.pack(1))
                 return
             if pid == 0:
                 self._become_worker(template, pipe, leash)
@@ -384,8 +338,6 @@ class TemplateProcess:
             os.setpgid(pid, pid)  # here and there, since either may be first
         self._leashes[pid] = leash
         self._selector.register(leash, selectors.EVENT_READ, lambda: self._let_go(pid))
-        with suppress(OSError):  # the pool has let go already
-            leash.sendall(protocol.NUMBER.pack(pid))
 
     def _become_worker(self, template: int, pipe: socket.socket, leash: socket.socket) -> NoReturn:
         try:
@@ -418,18 +370,16 @@ class TemplateProcess:
         with suppress(BlockingIOError):
             self._bell.recv(4096)
         with suppress(ChildProcessError):
-            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                leash = self._leashes.get(ended.si_pid)
-                if leash is not None:
-                    _kill(ended.si_pid)  # before its number is free for others: what it has started
-                status = os.waitstatus_to_exitcode(os.waitpid(ended.si_pid, 0)[1])
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                leash = self._leashes.pop(pid, None)
                 if leash is None:
                     continue
-                del self._leashes[ended.si_pid]
+                _kill(pid)  # what it has started: its number stays taken as long as its group has processes
                 with suppress(KeyError):  # let go already
                     self._selector.unregister(leash)
                 with leash, suppress(OSError):
-                    leash.sendall(protocol.NUMBER.pack(status))
+                    leash.sendall(protocol.STATUS.pack(os.waitstatus_to_exitcode(status)))
             self._kill_orphans(spare=self._leashes)
 
     def _kill_orphans(self, spare: Collection[int]) -> None:

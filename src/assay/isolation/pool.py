@@ -9,16 +9,17 @@ import atexit
 import os
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
-from assay.isolation.process import EndedError, MisbehavedError, Outcome, Template, Work, WorkerProcess
-from assay.isolation.protocol import ClockKind, Function, Functions, WorkerSettings, packed_arguments
+from assay.isolation.process import Outcome, Template, Work, WorkerLostError, WorkerProcess
+from assay.isolation.protocol import Function, WorkerSettings, packed, packed_arguments
 from assay.redaction import logger_of
 from assay.wording import described, short_repr
 
@@ -87,7 +88,7 @@ class Pool:
         for name, value in (("max_workers", most), ("memory", memory), ("recycle_after", recycle_after)):
             if value is not None and not value >= 1:
                 raise ValueError(f"{name} is {short_repr(value)}: give 1 or more")
-        self._settings = WorkerSettings(tuple(dict.fromkeys(preload)), memory, clock_kind())
+        self._settings = WorkerSettings(tuple(dict.fromkeys(preload)), memory, counts_waiting())
         self._limits = most, recycle_after
         self.closed = False  # whether it takes no more calls
         self.begin_anew()
@@ -95,10 +96,9 @@ class Pool:
 
     def begin_anew(self) -> None:
         """Have no workers and no threads, and get them when they are needed."""
-        self._functions = Functions()
-        self.unfinished: set[PoolTask] = set()
         self.crew = _Crew(self._settings, *self._limits)
-        weakref.finalize(self, self.crew.dismiss).atexit = False
+        self.finalizer = weakref.finalize(self, self.crew.dismiss)
+        self.finalizer.atexit = False
 
     def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> "PoolTask":
         """The future outcome of a call of a function, or of the one at `package.module:function`.
@@ -110,14 +110,10 @@ class Pool:
         for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
-        packed = self._functions.packed(function)
-        arguments = packed_arguments(args, options.get("keywords", {}), packed.name)
-        task = PoolTask(Work(packed, arguments, timeout, hard_timeout), self)
-        try:
-            self.crew.put(task)
-        except BaseException:
-            task.abandon()
-            raise
+        sent = packed(function)
+        arguments = packed_arguments(args, options.get("keywords", {}), sent.name)
+        task = PoolTask(Work(sent, arguments, timeout, hard_timeout), self)
+        self.crew.put(task)
         return task
 
     def call(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
@@ -142,21 +138,19 @@ class Pool:
 
     def preload(self, *modules: str) -> None:
         """Let workers have these modules from birth too. Those that are busy end their tasks without."""
-        with self.crew.lock:
-            wanted = tuple(dict.fromkeys((*self._settings.preload, *modules)))
-            if wanted == self._settings.preload:
-                return
-            self._settings = self._settings._replace(preload=wanted)
-            self.crew.settings = self._settings
-        self.crew.drop_template()
+        wanted = tuple(dict.fromkeys((*self._settings.preload, *modules)))
+        if wanted != self._settings.preload:
+            self._settings = self.crew.settings = self._settings._replace(preload=wanted)
+            self.crew.drop_template()
 
     def stats(self) -> PoolStats:
         """How many workers and tasks there are, and what became of workers so far."""
-        threads = [*self.crew.threads]
-        workers = sum(thread.worker is not None for thread in threads)
-        running = sum(thread.task is not None for thread in threads)
-        counted = (self.crew.counts[name] for name in ("started", "killed", "recycled"))
-        return PoolStats(workers, running, max(len(self.unfinished) - running, 0), *counted)
+        crew = self.crew
+        with crew.lock:
+            workers = sum(thread.worker is not None for thread in crew.threads)
+            running = sum(thread.task is not None for thread in crew.threads)
+            queued = sum(not task.cancelled() for task in crew.queue)
+        return PoolStats(workers, running, queued, *(crew.counts[name] for name in ("started", "killed", "recycled")))
 
     def close(self) -> None:
         """End all workers. What is not done comes back as lost."""
@@ -170,7 +164,9 @@ class Pool:
         """Close the pool: after all is done, or at once when something was raised."""
         with closing(self):
             if kind is None:
-                wait([*self.unfinished])
+                with self.crew.lock:
+                    unfinished = [*self.crew.queue, *(thread.task for thread in self.crew.threads)]
+                wait([task for task in unfinished if task is not None])
 
 
 _shared_lock = threading.Lock()
@@ -198,35 +194,24 @@ class PoolTask(Future[Outcome]):
         super().__init__()
         self.work = work
         self.is_abandoned = False  # whether its caller has given it up
-        self.thread: _WorkerThread | None = None  # what works on it
-        self._pool: Pool | None = pool  # which lives as long as this has no outcome
-        pool.unfinished.add(self)
-
-    def cancel(self) -> bool:
-        """Give up what has not begun. What has begun goes on to its end or its deadline."""
-        return super().cancel() and self._finished()
+        self.crew = pool.crew
+        self.pool: Pool | None = pool  # which lives as long as this has no outcome
 
     def abandon(self) -> None:
         """Give it up; if it is being worked on, its worker is killed."""
         if not self.cancel():
             self.is_abandoned = True
-            thread = self.thread
-            if thread is not None:
-                with thread.crew.lock:  # it may have gone on to another task
+            with self.crew.lock:  # else the worker may have gone on to another task
+                for thread in self.crew.threads:
                     if thread.task is self and thread.worker is not None:
                         thread.worker.interrupt()
 
-    def settle(self, outcome: Outcome) -> None:
-        """Tell the caller."""
-        self._finished()
-        with suppress(InvalidStateError):  # cancelled, or told already
-            self.set_result(outcome)
-
-    def _finished(self) -> bool:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.unfinished.discard(self)
-        return True
+    def settle(self, outcome: Outcome | None) -> None:
+        """Tell the caller, unless it was cancelled."""
+        self.pool = None
+        if outcome is not None:
+            with suppress(InvalidStateError):  # told already
+                self.set_result(outcome)
 
 
 class _LostError(Exception):
@@ -244,79 +229,52 @@ class _Crew:
         self.recycle_after = recycle_after
         self.is_ending = False  # whether it takes no more tasks, and its threads end when there is nothing left to do
         self.is_closed = False  # whether what is not done is lost
+        self.queue: deque[PoolTask] = deque()  # what waits for a thread
         self.threads: set[_WorkerThread] = set()
+        self.idle: list[_WorkerThread] = []  # of these, those with nothing to do; the last one is used first
         self.counts = Counter[str]()
         self.lock = threading.Lock()
         """Held to change anything here, and to close a socket that another thread might interrupt."""
         self.template: Template | None = None
+        self.dropped: list[Template] = []  # which end when their last worker has ended
         self._max_workers = max_workers
-        # Safe to put into from the garbage collector, whatever this thread is doing at that moment.
-        self._queue: SimpleQueue[PoolTask | None] = SimpleQueue()
-        self._waiting = 0  # how many tasks in the queue no thread has taken
-        self.idle = 0  # how many threads have nothing to do
-
-    # Tasks.
 
     def put(self, task: PoolTask) -> None:
         """Have a task done when a worker has time for it."""
         with self.lock:
             if self.is_ending:
                 raise RuntimeError("the pool is closed: make a new one")
-            self._queue.put(task)
-            self._waiting += 1
-            if self._waiting > self.idle and len(self.threads) < self._max_workers:
-                thread = _WorkerThread(self)
-                self.threads.add(thread)
-                self.idle += 1
+            if self.idle:
+                self.idle.pop().give(task)
+                return
+            if len(self.threads) < self._max_workers:
+                thread = _WorkerThread(self, task)
                 try:
                     thread.start()
+                    self.threads.add(thread)
+                    return
                 except RuntimeError:  # the system allows no more threads
-                    self.threads.discard(thread)
-                    self.idle -= 1
                     if not self.threads:
                         raise
-
-    def take(self, thread: "_WorkerThread") -> PoolTask | None:
-        """The next task for an idle thread; None when there was none for long, and the thread is to end."""
-        while True:
-            task = None
-            with suppress(Empty):
-                task = self._queue.get(timeout=0 if self.is_ending else IDLE)
-            with self.lock:
-                if task is not None:
-                    self._waiting -= 1
-                    self.idle -= 1
-                    thread.task, task.thread = task, thread
-                    return task
-                if not self._waiting:
-                    self.idle -= 1
-                    self.threads.discard(thread)
-                    return None
-
-    # Workers.
+            self.queue.append(task)
 
     def start_worker(self, thread: "_WorkerThread") -> WorkerProcess:
         """Give a thread a worker that is there. Raises `_LostError`."""
         tries, why = 0, ""
         while tries < STARTS:
             thread.refuse_to_go_on()
+            template, lost_template = None, True
             try:
                 with self.lock:
                     template = self.template = self.template or Template(self.settings)
-            except OSError as error:
-                why = described(error)
-                break
-            lost_template = True
-            try:
-                template.await_loaded()
-                worker = template.start()
+                worker = WorkerProcess(template)
                 with self.lock:
                     thread.worker = worker
                     self.counts["started"] += 1
                 thread.refuse_to_go_on()
                 worker.await_birth()
                 return worker
-            except EndedError as error:
+            except WorkerLostError as error:
                 lost_template = error.status is None
                 what = "the process that forks workers ended" if lost_template else "workers end as they start"
                 why = f"RuntimeError: {what}" + ("" if lost_template else f", with status {error.status}")
@@ -329,26 +287,21 @@ class _Crew:
             with self.lock:
                 is_current = self.template is template  # else it was given up for one with more modules
                 tries += is_current
-                if lost_template and is_current and not template.is_loaded and self.settings.preload:
+                if template and lost_template and is_current and not template.is_loaded and self.settings.preload:
                     # Perhaps one of the modules ended it, or hangs: the next one has none of them.
                     self.settings = self.settings._replace(preload=())
                     logger.warning("workers are started without preloaded modules (%s)", why)
-            if lost_template:
+            if template and lost_template:
                 self.drop_template(template)
         raise _LostError(f"RuntimeError: no worker could be started ({why})")
 
     def end_worker(self, thread: "_WorkerThread", why: str = "") -> None:
         """End a thread's worker, if it has one; `why` is what it is counted under."""
         with self.lock:
-            worker, thread.worker = thread.worker, None
-            if worker is None:
-                return
-            worker.end()
-            if why:
+            if thread.worker is not None:
+                thread.worker.end()
+                thread.worker = None
                 self.counts[why] += 1
-            others = [each.worker.template for each in self.threads if each.worker is not None]
-        if worker.template is not self.template and worker.template not in others:
-            worker.template.close()
 
     def drop_template(self, lost: Template | None = None) -> None:
         """Have the next worker come from another template; one that is not lost goes on until its workers end."""
@@ -357,82 +310,92 @@ class _Crew:
             if template is None or lost not in (None, template):
                 return
             self.template = None
-            is_used = any(each.worker is not None and each.worker.template is template for each in self.threads)
-        if lost is not None or not is_used:
-            template.close()
-
-    # The end.
+            if lost is None:
+                template.let_go()
+                self.dropped.append(template)
+        if lost is not None:
+            lost.close()
 
     def dismiss(self) -> None:
         """Have the threads end when all is done. Takes no lock, since the garbage collector calls it."""
         self.is_ending = True
         threads = [*self.threads]
-        for _ in threads:
-            self._queue.put(None)
+        for thread in threads:
+            thread.give(None)
         if not threads:
-            self.end_template()
+            self.end_templates()
 
     def close(self) -> None:
         """End all workers and threads, and wait for that; what is not done is lost."""
         self.is_closed = True
         self.dismiss()
         with self.lock:
-            threads = [*self.threads]
+            queue, threads = [*self.queue], [*self.threads]
+            self.queue.clear()
             for thread in threads:
                 if thread.worker is not None:
                     thread.worker.interrupt()
-            if self.template is not None and not self.template.is_loaded:
-                self.template.interrupt()
-        if threading.current_thread() in threads:
-            return
-        for thread in threads:
-            thread.join()
-        with suppress(Empty):
-            while True:
-                task = self._queue.get_nowait()
-                if task is not None:
-                    task.settle(Outcome(kind="lost", message=UNDONE))
-        self.end_template()
+        for task in queue:
+            task.settle(Outcome(kind="lost", message=UNDONE))
+        if threading.current_thread() not in threads:
+            for thread in threads:
+                thread.join()
+            self.end_templates()
 
-    def end_template(self) -> None:
-        """End the template once the last thread has ended its worker."""
-        template, self.template = self.template, None
-        if template is not None:
-            template.close()
-
-    def disown(self) -> None:
-        """Let go of everything without touching it, in a forked child: it is the parent's."""
-        self.is_ending = True
-        held = [thread.worker for thread in self.threads if thread.worker is not None]
-        for each in (*held, *(worker.template for worker in held), self.template):
-            if each is not None:
-                each.disown()
-        self.template = None
+    def end_templates(self) -> None:
+        """End the templates once the last thread has ended its worker."""
+        templates, self.template, self.dropped = [self.template, *self.dropped], None, []
+        for template in templates:
+            if template is not None:
+                template.close()
 
 
 class _WorkerThread(threading.Thread):
     """Does one task after another, in a worker process of its own."""
 
-    def __init__(self, crew: _Crew) -> None:
+    def __init__(self, crew: _Crew, task: PoolTask) -> None:
         super().__init__(name="assay-isolation", daemon=True)
-        self.task: PoolTask | None = None
+        self.task: PoolTask | None = task
         """What it does, changed only under the crew's lock: giving a task up must not hit the next one."""
         self.worker: WorkerProcess | None = None
         self.crew = crew
+        # Safe to put into from the garbage collector, whatever this thread is doing at that moment.
+        self._inbox: SimpleQueue[PoolTask | None] = SimpleQueue()
+
+    def give(self, task: PoolTask | None) -> None:
+        """Have it do a task; None has it look whether it is to end."""
+        if task is not None:
+            self.task = task
+        self._inbox.put(task)
 
     def run(self) -> None:
-        crew = self.crew
-        while (task := crew.take(self)) is not None:
+        crew, task = self.crew, self.task
+        while task is not None:
             outcome = self._outcome(task) if task.set_running_or_notify_cancel() else None
-            with crew.lock:  # idle before the caller is told, who may call again at once
-                self.task = None
-                crew.idle += 1
-            if outcome is not None:
-                task.settle(outcome)
+            with crew.lock:  # free before the caller is told, who may call again at once
+                following = self.task = crew.queue.popleft() if crew.queue else None
+                if following is None:
+                    crew.idle.append(self)
+            task.settle(outcome)
             del (task, outcome)  # or the pool would live as long as this thread has nothing else to do
+            task = following or self._following()
         crew.end_worker(self)
+        with crew.lock:
+            crew.threads.discard(self)
         if crew.is_ending and not crew.threads:
-            crew.end_template()
+            crew.end_templates()
+
+    def _following(self) -> PoolTask | None:
+        """The next task; None when there was none for long, or there will be none."""
+        task = None
+        with suppress(Empty):
+            task = self._inbox.get(timeout=IDLE)
+        with self.crew.lock:
+            if task is None and self not in self.crew.idle:
+                task = self.task  # given a moment ago
+            elif task is None:
+                self.crew.idle.remove(self)
+        return task
 
     def refuse_to_go_on(self) -> None:
         """Raise `_LostError` when nothing can come of its task any more."""
@@ -443,38 +406,31 @@ class _WorkerThread(threading.Thread):
 
     def _outcome(self, task: PoolTask) -> Outcome:
         """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
-        attempt, outcome = 0, None
+        crew = self.crew
         try:
-            while outcome is None:
-                attempt += 1
-                outcome = self._answer(task.work, is_last=attempt >= ATTEMPTS)
-            return outcome
+            for attempt in count(1):
+                worker = self._given(task.work)
+                try:
+                    outcome = worker.answer(task.work)
+                except WorkerLostError as error:
+                    self.refuse_to_go_on()
+                    crew.end_worker(self, "killed" if error.status is None and error.kind == "crashed" else "")
+                    if error.is_final or attempt >= ATTEMPTS:
+                        return error.outcome()
+                    continue
+                if worker.is_busy:
+                    crew.end_worker(self, "killed")
+                elif worker.is_spent or worker.tasks >= crew.recycle_after:
+                    crew.end_worker(self, "recycled")
+                return outcome
         except _LostError as error:
-            self.crew.end_worker(self, "killed")
+            crew.end_worker(self, "killed")
             return Outcome(kind="lost", message=str(error))
         except Exception as error:
             logger.exception("a thread of the pool of workers failed; its task is lost")
-            self.crew.end_worker(self)
-            return Outcome(kind="lost", message=described(error))
-
-    def _answer(self, work: Work, *, is_last: bool) -> Outcome | None:
-        """What a worker makes of the task; None when the worker was lost, and another may do it."""
-        crew, worker = self.crew, self._given(work)
-        try:
-            outcome = worker.answer(work)
-        except EndedError as error:
-            self.refuse_to_go_on()
             crew.end_worker(self)
-            return error.outcome(work, is_last=is_last)
-        except MisbehavedError as error:
-            crew.end_worker(self, "killed")
-            text = f"RuntimeError: its worker was ended since {error}, and so was a second one"
-            return Outcome(kind="crashed", message=text) if is_last else None
-        if worker.is_busy:
-            crew.end_worker(self, "killed")
-        elif worker.is_spent or worker.tasks >= crew.recycle_after:
-            crew.end_worker(self, "recycled")
-        return outcome
+            return Outcome(kind="lost", message=described(error))
+        raise AssertionError("unreachable")
 
     def _given(self, work: Work) -> WorkerProcess:
         """The worker that was sent the task: the thread's own if that is fit for it, else a new one."""
@@ -496,15 +452,13 @@ class _WorkerThread(threading.Thread):
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """How many processors this process may use: in a container, fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def clock_kind() -> ClockKind:
-    """The best way this machine has to count working time: see `forkserver.Clock`."""
-    if os.path.exists("/proc/self/schedstat"):  # noqa: PTH110
-        return "schedule"
-    return "processor" if os.name == "posix" else "wall"
+def counts_waiting() -> bool:
+    """Whether this system tells how long a process has waited for a processor."""
+    return os.path.exists("/proc/self/schedstat")  # noqa: PTH110
 
 
 _pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
@@ -513,11 +467,9 @@ _pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
 @atexit.register
 def _end_all() -> None:
     """Leave no process behind when the interpreter ends."""
-    crews = [pool.crew for pool in [*_pools] if pool.crew.owner == os.getpid()]
-    for crew in crews:
-        crew.dismiss()
-    for crew in crews:
-        crew.close()
+    for pool in [*_pools]:
+        if pool.crew.owner == os.getpid():
+            pool.crew.close()
 
 
 def _after_fork() -> None:
@@ -525,9 +477,11 @@ def _after_fork() -> None:
     global _shared_lock
     _shared_lock = threading.Lock()  # another thread may have held the old one
     for pool in [*_pools]:
-        pool.crew.disown()
+        pool.finalizer.detach()
+        for template in (pool.crew.template, *pool.crew.dropped):
+            if template is not None:
+                template.disown()
         pool.begin_anew()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from importlib import import_module
 from itertools import count
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import MissingExtraError
 from assay.wording import short_repr
@@ -25,21 +25,17 @@ TOKEN_BYTES: Final = 16
 NO_TOKEN: Final = bytes(TOKEN_BYTES)
 TASK: Final = b"t"
 """To a worker: a call, with the token that every message about it must carry. Pickled, the number of the function, the
-function (None when the worker has it), the arguments, and the seconds it may work; function and arguments pickled too."""
-HELLO: Final = b"h"  # from a worker: it is there
+function (None when the worker has it), and the arguments; function and arguments pickled too."""
+HELLO: Final = b"h"  # from a worker: it is there, and this is its process id
 STARTED: Final = b"s"
 """From a worker: function and arguments are loaded, and work begins. A `forkserver.Reading` follows, as JSON."""
 ANSWER: Final = b"a"  # from a worker: what came of a task, as JSON
 LARGEST_VALUE: Final = 1 << 26
 """Characters of JSON that a result may have, so that no worker can fill the memory of this process."""
-NUMBER: Final = struct.Struct(">i")
-"""What the template says about a worker: at birth its process id, 0 when there is none; at the end its exit status."""
+STATUS: Final = struct.Struct(">i")  # what the template says about a worker at its end: its exit status
 REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
-ClockKind: TypeAlias = Literal["schedule", "processor", "wall"]
 Function: TypeAlias = Callable[..., Any] | str  # A function, or where it is: `package.module:function`
-
-_numbers = count(1)
 
 
 class WorkerSettings(NamedTuple):
@@ -47,7 +43,7 @@ class WorkerSettings(NamedTuple):
 
     preload: tuple[str, ...] = ()  # modules to import before any work
     memory: int | None = None  # bytes that a worker may take beyond what it has once its function is loaded
-    clock: ClockKind = "wall"  # how working time is counted: see `forkserver.Clock`
+    counts_waiting: bool = False  # whether the kernel tells how long a process waited for a processor
 
 
 def message(kind: bytes, content: bytes = b"", token: bytes = NO_TOKEN) -> bytes:
@@ -67,32 +63,34 @@ class Packed(NamedTuple):
     data: bytes
 
 
-class Functions:
-    """Functions that were packed before, for as long as they live, so that a worker knows them again."""
-
-    def __init__(self) -> None:
-        self._packed: dict[Any, tuple[Callable[[], Any], Packed]] = {}
-
-    def packed(self, function: Function) -> Packed:
-        """The function packed; the same each time."""
-        key = function if isinstance(function, str) else id(function)
-        known = self._packed.get(key)
-        if known is not None and (isinstance(key, str) or known[0]() is function):
-            return known[1]
-        made = packed(function)
-        with suppress(TypeError):  # what cannot be referred to weakly is packed anew each time
-            # Nothing is locked, since a function may end at any moment, also while we are here.
-            alive = str if isinstance(key, str) else weakref.ref(function, lambda _: self._packed.pop(key, None))
-            self._packed[key] = alive, made
-        return made
+_numbers = count(1)
+_known: dict[int, tuple[Callable[[], Any], Packed]] = {}
+"""Functions that were packed before, by identity, for as long as they live, so that a worker knows them again."""
 
 
 def packed(function: Function) -> Packed:
-    """A function as bytes: by name when a worker can import it, else by value."""
+    """A function as bytes, the same ones each time: by name when a worker can import it, else by value."""
     if isinstance(function, str):
-        if not REFERENCE.fullmatch(function):
-            raise ValueError(f"{function!r} names no function: write it as package.module:function")
-        return Packed(next(_numbers), function, function.partition(":")[0], pickle.dumps(function))
+        return _packed_name(function)
+    key = id(function)
+    known = _known.get(key)
+    if known is not None and known[0]() is function:
+        return known[1]
+    made = _packed(function)
+    with suppress(TypeError):  # what cannot be referred to weakly is packed anew each time
+        # Nothing is locked, since a function may end at any moment, also while we are here.
+        _known[key] = weakref.ref(function, lambda _: _known.pop(key, None)), made
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _packed_name(function: str) -> Packed:
+    if not REFERENCE.fullmatch(function):
+        raise ValueError(f"{function!r} names no function: write it as package.module:function")
+    return Packed(next(_numbers), function, function.partition(":")[0], pickle.dumps(function))
+
+
+def _packed(function: Callable[..., Any]) -> Packed:
     if not callable(function):
         raise TypeError(f"{short_repr(function)} cannot be called: give a function")
     bare: Any = function
@@ -131,15 +129,14 @@ def packed_arguments(args: Sequence[Any], keywords: Mapping[str, Any], name: str
         data = pickle.dumps((args, keywords), protocol=pickle.HIGHEST_PROTOCOL)
         if b"__main__" not in data:
             return data
-    cloudpickle = _cloudpickle()
-    if cloudpickle is not None:
-        with suppress(Exception):  # said below, of the argument at fault
-            return cloudpickle.dumps((args, keywords))
+    pickler = _cloudpickle() or pickle
+    with suppress(Exception):  # said below, of the argument at fault
+        return pickler.dumps((args, keywords))
     if data is not None:
         return data
     for where, value in [*enumerate(args, start=1), *keywords.items()]:
         try:
-            (cloudpickle or pickle).dumps(value)
+            pickler.dumps(value)
         except Exception as error:  # noqa: BLE001 - the value's own __reduce__
             text = f"argument {where!r} of {name}, {short_repr(value)}, cannot be sent to a worker ({error})"
             raise TypeError(f"{text}: pass plain data") from None
@@ -181,6 +178,7 @@ def is_importable(name: str) -> bool:
 
 _SMALL: Final = 1 << 63
 _RECORDS: dict[str, Any] = {}
+_SEQUENCES: Final[dict[str, Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def readable(record: Any) -> None:
@@ -191,35 +189,36 @@ def readable(record: Any) -> None:
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: None, bools, numbers, text, bytes, lists, tuples, dicts and sets, exactly.
 
-    Numbers of other libraries become ints and floats, and named tuples are sent with their name. Raises
-    `TypeError` for anything else.
+    Numbers of other libraries become ints and floats. Raises `TypeError` for anything else.
 
     >>> read_plain(plain({(1, 2): [b"x", 2**70, None]}))
     {(1, 2): [b'x', 1180591620717411303424, None]}
     """
-    if value is None or isinstance(value, bool | float | str):
-        return value
-    if isinstance(value, int):
-        return value if -_SMALL < value < _SMALL else {"int": hex(value)}
-    if isinstance(value, dict):
-        pairs = cast("dict[Any, Any]", value).items()
-        return {"dict": [[plain(key), plain(each)] for key, each in pairs]}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = [plain(each) for each in cast("list[Any]", value)]
-        whole = cast("Any", value)
-        if hasattr(whole, "_fields"):
-            return {"record": [f"{type(whole).__module__}:{type(whole).__qualname__}", items]}
-        kind = next(kind for kind in (list, tuple, set, frozenset) if isinstance(whole, kind))
-        return items if kind is list else {kind.__name__: items}
-    if isinstance(value, bytes | bytearray):
-        return {"bytes": base64.b64encode(value).decode()}
-    if isinstance(value, complex):
-        return {"complex": [value.real, value.imag]}
-    if hasattr(value, "__index__"):
-        return plain(int(value))
-    if hasattr(value, "__float__"):
-        return float(value)
-    raise TypeError("only numbers, text, bytes, None, lists, tuples, dicts and sets can be")
+    match value:
+        case None | bool() | float() | str():
+            return value
+        case int():
+            return value if -_SMALL < value < _SMALL else {"int": hex(value)}
+        case dict():
+            return {"dict": [[plain(key), plain(each)] for key, each in cast("dict[Any, Any]", value).items()]}
+        case list():
+            return [plain(each) for each in cast("list[Any]", value)]
+        case tuple() | set() | frozenset():
+            items = [plain(each) for each in cast("tuple[Any, ...]", value)]
+            kind = cast("Any", type)(value)
+            if hasattr(kind, "_fields"):
+                return {"record": [f"{kind.__module__}:{kind.__qualname__}", items]}
+            return {next(name for name, base in _SEQUENCES.items() if issubclass(kind, base)): items}
+        case bytes() | bytearray():
+            return {"bytes": base64.b64encode(value).decode()}
+        case complex():
+            return {"complex": [value.real, value.imag]}
+        case _ if hasattr(value, "__index__"):
+            return plain(int(value))
+        case _ if hasattr(value, "__float__"):
+            return float(value)
+        case _:
+            raise TypeError("only numbers, text, bytes, None, lists, tuples, dicts and sets can be")
 
 
 def read_plain(data: Any) -> Any:
@@ -243,5 +242,4 @@ def read_plain(data: Any) -> Any:
             values = tuple(map(read_plain, items))
             return _RECORDS[name](*values) if name in _RECORDS else values
         case _:
-            makers: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
-            return makers[tag](map(read_plain, content))
+            return _SEQUENCES[tag](map(read_plain, content))

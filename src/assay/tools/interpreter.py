@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -23,8 +22,6 @@ from assay.tools import failure
 from assay.wording import short_repr
 
 LONGEST: Final = 100_000  # characters of the longest code
-WATCHED: Final = os.name == "posix"
-"""Whether a warden can watch here."""
 FENCES: Final = ("others", "processes", "memory", "network", "files")
 """What is put up around a program, where the system can."""
 PATIENCE: Final = 5.0  # seconds that a warden that was told to stop may take
@@ -47,13 +44,13 @@ class Interpreter:
     """
 
     seconds: float = 10.0
-    """Seconds of processor time for each process (not on Windows)."""
+    """Seconds of processor time for each process."""
     wall_seconds: float = 30.0
     """Seconds from start to end, whatever they are spent on."""
     memory: int = 2**30
     """Bytes of address space for each process (Linux)."""
     file_size: int = 2**24
-    """Bytes of the largest file it may write, and of what it may print (not on Windows)."""
+    """Bytes of the largest file it may write, and of what it may print."""
     processes: int = 32
     """Processes that may run at the same time, itself included (Linux)."""
     output: int = 10_000
@@ -76,11 +73,8 @@ class Interpreter:
             What was printed, or "Error: ..." with the reason and then what was printed.
         """
         program = Program(code, self)
-        try:
+        with program:
             return program.begin().result()
-        except BaseException:
-            program.stop()
-            raise
 
     async def python_async(self, code: str) -> str:
         """Runs Python code as `python` does, without holding up the event loop.
@@ -94,11 +88,8 @@ class Interpreter:
             What was printed, or "Error: ..." with the reason and then what was printed.
         """
         program = Program(code, self)
-        try:
+        with program:
             return await asyncio.wrap_future(program.begin())
-        except BaseException:
-            program.stop()
-            raise
 
     def fences(self) -> frozenset[str]:
         """Which fences stand here, of `others`, `processes`, `memory`, `network` and `files`."""
@@ -110,18 +101,18 @@ class Interpreter:
 @cache
 def _places(process: int) -> ThreadPoolExecutor:
     """Room for as many programs as there are processors. A forked child has its own."""
-    processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    return ThreadPoolExecutor(len(processors) or os.cpu_count() or 1, "assay-python")
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return ThreadPoolExecutor(processors or 1, "assay-python")
 
 
 class Program:
-    """One run of some code. `run` waits for it, and `stop`, from anywhere, ends it."""
+    """One run of some code. `run` waits for it, and `stop`, from anywhere, ends it, as does the end of a `with`."""
 
     def __init__(self, code: str, limits: Interpreter) -> None:
         self._code = code
         self._limits = limits
         self._lock = threading.Lock()
-        self._end: Callable[[], None] | None = None
+        self._stdin: IO[bytes] | None = None  # of the warden, once there is one
         self._stopped = False
         self.fences: frozenset[str] = frozenset()  # what stood around it, known when it has run
 
@@ -150,30 +141,24 @@ class Program:
             return printed or SILENCE
         return f"{failure(why)}\n{printed}" if printed else failure(why)
 
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *raised: object) -> None:
+        self.stop()
+
     def stop(self) -> None:
         """End it, if it has not ended. Returns at once."""
         with self._lock:
             self._stopped = True
-            if self._end is not None:
-                self._end()
+            if self._stdin is not None:
+                self._stdin.close()  # by which the warden knows
 
     def _ran(self, folder: Path, output: IO[bytes]) -> str:
         """Run to the end; returns what went wrong, if anything did."""
         command = [sys.executable, "-I", "-u", "-X", "utf8", "main.py"]
         # What an interpreter may need of our environment to start at all, and nothing else of it.
-        needed = {key: os.environ[key] for key in ("LD_LIBRARY_PATH", "SYSTEMROOT") if key in os.environ}
+        needed = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
         environment = needed | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(folder))
-        if not WATCHED:  # where there can be no warden, only the time is limited
-            with subprocess.Popen(
-                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            ) as alone:
-                self._ends_by(alone.kill)
-                try:
-                    return self._ending(alone.wait(self._limits.wall_seconds))
-                except subprocess.TimeoutExpired:
-                    return self._late
-                finally:
-                    alone.kill()
         if not sys.executable:
             raise OSError("this program does not know its Python interpreter: sys.executable is empty")
         listening, report = os.pipe()
@@ -202,15 +187,11 @@ class Program:
                 os.close(report)
             with process:
                 assert process.stdin is not None
-                self._ends_by(process.stdin.close)
+                with self._lock:
+                    self._stdin = process.stdin
+                if self._stopped:  # in the meantime
+                    self.stop()
                 return self._watched(process, news, output)
-
-    def _ends_by(self, end: Callable[[], None]) -> None:
-        """Remember how to end it, and do so if that was asked for in the meantime."""
-        with self._lock:
-            self._end = end
-            if self._stopped:
-                end()
 
     def _watched(self, process: "subprocess.Popen[bytes]", news: IO[bytes], output: IO[bytes]) -> str:
         heard: dict[str, Any] = {}
@@ -228,21 +209,14 @@ class Program:
         self.fences = frozenset(heard.get("fences", ()))
         if os.fstat(output.fileno()).st_size >= self._limits.file_size:
             return f"it printed more than {self._limits.file_size:,} bytes"
-        return self._ending(heard.get("status", status or -signal.SIGKILL)) if in_time else self._late
-
-    @property
-    def _late(self) -> str:
-        return f"it was not done after {self._limits.wall_seconds:g} s, and was stopped"
-
-    def _ending(self, status: int) -> str:
-        if not status:
-            return ""
-        if status > 0:
-            return f"it ended with exit status {status}"
-        if -status == getattr(signal, "SIGXCPU", None):
+        if not in_time:
+            return f"it was not done after {self._limits.wall_seconds:g} s, and was stopped"
+        status = heard.get("status", status or -signal.SIGKILL)
+        if status >= 0:
+            return f"it ended with exit status {status}" if status else ""
+        if -status == signal.SIGXCPU:
             return f"it took more than {self._limits.seconds:g} s of processor time, and was stopped"
-        names = {kind.value: kind.name for kind in signal.Signals}
-        return f"it was ended by {names.get(-status, f'signal {-status}')}"
+        return f"it was ended by {next((kind.name for kind in signal.Signals if kind == -status), f'signal {-status}')}"
 
     def _shown(self, output: IO[bytes], folder: Path) -> str:
         """What was printed; of much, the beginning and the end."""
