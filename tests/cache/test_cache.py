@@ -101,7 +101,7 @@ async def test_verdicts_are_stored_together(watched, item):
         for number in range(250):
             cache.put_soon([item(number)])
         watched.gate.set()
-        await cache.flush()
+        await cache.put_many()
     assert sum(watched.saves) == 250
     assert len(watched.saves) < 10
 
@@ -131,7 +131,7 @@ async def test_what_cannot_be_stored_is_said_kept_and_tried_again(watched, item,
         assert "no space left" in caplog.text
         assert await cache.get(key) == verdict
         watched.failing = False
-        await cache.flush()
+        await cache.put_many()
     assert watched.kept == {key: verdict}
 
 

@@ -69,7 +69,7 @@ async def test_the_async_face_is_the_same(postgres_url, item):
         key, verdict = item()
         cache.put_soon([(key, verdict)])
         assert await cache.get(key) == verdict
-        await cache.flush()
+        await cache.put_many()
         assert cache.store.get_many([key]) == {key: verdict}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.cache import default_place, open_store
-from assay.cache.databases import SqliteStore, mounted_kind, network_disk
+from assay.cache.store import Store, mounted_kind, network_disk
 from assay.errors import CacheError
 
 
@@ -122,9 +122,9 @@ def test_the_nearest_mount_decides_what_disk_a_path_is_on(path, kind):
 def test_on_a_network_disk_there_is_no_shared_memory(tmp_path, monkeypatch, item):
     """Several hosts would spoil a file in WAL mode, so it is locked as a whole instead."""
     assert network_disk(tmp_path) is None
-    local = SqliteStore(tmp_path / "local.db")
-    monkeypatch.setattr("assay.cache.databases.network_disk", lambda path: "nfs4")
-    remote = SqliteStore(tmp_path / "remote.db")
+    local = Store(str(tmp_path / "local.db"))
+    monkeypatch.setattr("assay.cache.store.network_disk", lambda path: "nfs4")
+    remote = Store(str(tmp_path / "remote.db"))
     for store in (local, remote):
         store.put_many([item()])
         assert store.stats().verdicts == 1

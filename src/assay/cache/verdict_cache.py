@@ -5,7 +5,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +16,6 @@ from assay.errors import AssayError, CacheError
 from assay.redaction import logger_of
 
 logger = logger_of(__name__)
-
-Found = dict[VerdictKey, CachedVerdict]
 
 
 class VerdictCache:
@@ -52,19 +50,13 @@ class VerdictCache:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-cache")
         self._is_scheduled = self._is_closed = False
-        self._unsaved: Found = {}
-        # What is looked up, and the callers who wait for it; without keys, until all that was put is stored.
-        self._waiting: list[tuple[Sequence[VerdictKey], Future[Found]]] = []
+        self._unsaved: dict[VerdictKey, CachedVerdict] = {}
+        # What is looked up, and the caller who waits for it; without a key, until all that was put is stored.
+        self._waiting: list[tuple[VerdictKey | None, Future[CachedVerdict | None]]] = []
 
     async def get(self, key: VerdictKey) -> CachedVerdict | None:
-        """The verdict under this key; None when there is none."""
-        return (await self.get_many([key])).get(key)
-
-    async def get_many(self, keys: Sequence[VerdictKey]) -> Found:
-        """The verdicts that are there, also those not stored yet; other keys are left out."""
-        found = {key: self._unsaved[key] for key in keys if key in self._unsaved}
-        missing = [key for key in keys if key not in found]
-        return found | await self._done(missing) if missing else found
+        """The verdict under this key, also one that is not stored yet; None when there is none."""
+        return self._unsaved.get(key) or await self._done(key)
 
     def put_soon(self, items: Iterable[Item]) -> None:
         """Keep these. Returns at once; they are stored as soon as the thread gets to it.
@@ -83,15 +75,11 @@ class VerdictCache:
                 self._unsaved.setdefault(key, verdict)
         self._schedule()
 
-    async def put_many(self, items: Iterable[Item]) -> None:
-        """Keep these; on return they are stored and survive a SIGKILL."""
+    async def put_many(self, items: Iterable[Item] = ()) -> None:
+        """Keep these; on return all that was put is stored and survives a SIGKILL. Raises `CacheError` when it cannot be."""
         self.put_soon(items)
-        await self.flush()
-
-    async def flush(self) -> None:
-        """Wait until all that was put is stored. Raises `CacheError` when it cannot be."""
         if self._unsaved:
-            await self._done(())
+            await self._done(None)
 
     def close(self) -> None:
         """Store what waits, and let go of the store. Raises `CacheError` when something is not stored."""
@@ -114,12 +102,12 @@ class VerdictCache:
         if self._is_closed:
             raise CacheError("the verdict cache is closed: open another")
 
-    async def _done(self, keys: Sequence[VerdictKey]) -> Found:
-        """What the thread finds of these keys, after it has stored what was put before."""
-        done: Future[Found] = Future()
+    async def _done(self, key: VerdictKey | None) -> CachedVerdict | None:
+        """What the thread finds under a key, after it has stored what was put before."""
+        done: Future[CachedVerdict | None] = Future()
         with self._lock:
             self._refuse_if_closed()
-            self._waiting.append((keys, done))
+            self._waiting.append((key, done))
         # Tasks that are ready to run now still join this batch.
         await asyncio.sleep(0)
         self._schedule()
@@ -138,21 +126,21 @@ class VerdictCache:
             self._is_scheduled = False
             waiting, self._waiting = self._waiting, []
         unsaved = self._store()
-        found: Found = {}
+        found: dict[VerdictKey, CachedVerdict] = {}
         failure: BaseException | None = None
-        wanted = list({key for keys, _ in waiting for key in keys})
+        wanted = list({key for key, _ in waiting if key is not None})
         try:
             found = self.store.get_many(wanted) if wanted else {}
-        except BaseException as problem:  # noqa: BLE001 - those who wait are told, whatever it is
+        except BaseException as problem:  # noqa: BLE001 - the callers that wait are told, whatever it is
             failure = problem
-        for keys, done in waiting:
+        for key, done in waiting:
             # A caller that was cancelled has cancelled its future too, which takes no result any more.
             if done.set_running_or_notify_cancel():
-                error = failure if keys else unsaved
+                error = unsaved if key is None else failure
                 if error is not None:
                     done.set_exception(error)
                 else:
-                    done.set_result({key: found[key] for key in keys if key in found})
+                    done.set_result(None if key is None else found.get(key))
 
     def _store(self) -> CacheError | None:
         """Store what is unsaved. What cannot be stored is kept, and tried again with what comes next."""
@@ -184,10 +172,4 @@ def _close_all() -> None:
             cache.close()
 
 
-def _start_over_all() -> None:
-    for cache in list(_CACHES):
-        cache.start_over()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over_all)
+os.register_at_fork(after_in_child=lambda: [cache.start_over() for cache in list(_CACHES)])
