@@ -31,16 +31,11 @@ JudgeAnswer: TypeAlias = list[Score] | EvaluationReport
 class JudgeOptions:
     """What graders around a grader may change about the way it asks; a `generate_fn` sees what changes a prompt."""
 
-    sample: int = 0
-    """Which of several answers to one question; each is asked, and cached, for itself."""
-    temperature: float | None = 0.0
-    """None leaves it to the endpoint."""
-    logprobs: int | None = None
-    """How many alternatives to ask for with each token; None asks for none."""
-    reverse: bool = False
-    """Whether the choices are listed the other way round."""
-    examples: str = ""
-    """What follows the system prompt: judged examples."""
+    sample: int = 0  # which of several answers to one question; each is asked, and cached, for itself
+    temperature: float | None = 0.0  # None leaves it to the endpoint
+    logprobs: int | None = None  # how many alternatives to ask for with each token; None asks for none
+    reverse: bool = False  # whether the choices are listed the other way round
+    examples: str = ""  # what follows the system prompt: judged examples
 
 
 OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]
@@ -60,10 +55,9 @@ class Autograder(ABC):
     # On the class, for a subclass whose own __init__ leaves them out.
     normalize: bool = True
     length_penalty: LengthPenalty | None = None
-    judges_whole: bool = False
-    """Whether it asks for one number for all criteria, and not for an answer to each."""
+    judges_whole: bool = False  # whether it asks for one number for all criteria, and not for an answer to each
+    # Which steps the class has in place of the ones in this module; `formula` for one that adds up itself.
     _own_steps: ClassVar[frozenset[str]] = frozenset()
-    """Which steps the class has in place of the ones in this module; `formula` for one that adds up itself."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -78,9 +72,9 @@ class Autograder(ABC):
 
     @abstractmethod
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
-        """Answers, one a criterion and in order: verdicts, numbers, `Score`s or report lines.
+        """One answer a criterion, in order: verdicts, numbers, `Score`s or report lines; or one report for the whole.
 
-        Or one `EvaluationReport` for the whole. An exception is an error, never a score.
+        An exception is an error, never a score.
         """
 
     async def aggregate(self, judge_results: Any, *, normalize: bool = True) -> EvaluationReport:
@@ -169,21 +163,18 @@ class Grader(Autograder):
 class CompositeOptions(TypedDict, total=False):
     """What every grader around graders takes."""
 
-    normalize: bool | None
-    """False makes the raw sum the score; None does as the first grader inside."""
+    normalize: bool | None  # False makes the raw sum the score; None does as the first grader inside
     length_penalty: LengthPenalty | None
 
 
 class Composite(Grader):
     """Asks the graders inside it, and makes one answer of theirs. They can be composites too."""
 
-    takes_wholes: ClassVar[bool] = False
-    """Whether graders that give one number for all criteria may be inside."""
+    takes_wholes: ClassVar[bool] = False  # whether graders that give one number for all criteria may be inside
 
     def __init__(
         self, inner: Sequence[Autograder], *, normalize: bool | None = None, length_penalty: LengthPenalty | None = None
     ) -> None:
-        """`normalize` is that of the first grader inside unless said otherwise."""
         for grader in inner:
             self._refuse(grader)
         if not inner:
@@ -195,7 +186,7 @@ class Composite(Grader):
 
     @property
     def title(self) -> str:
-        """Who is asked: the one inside, or all of them."""
+        """The title of the one grader inside, or of all of them."""
         titles = list(dict.fromkeys(grader.title for grader in self.inner))
         return titles[0] if len(self.inner) == 1 else f"{type(self).__name__}({', '.join(titles)})"
 
@@ -260,18 +251,13 @@ def read_answers(results: Any, criteria: Sequence[Criterion], scale: Scale | Non
         raise JudgeError(f"judge() returned {results!r:.200}: return one answer a criterion, in order")
     answers = cast("Sequence[object]", results)
     if len(answers) != len(criteria):
-        raise JudgeError(
-            f"judge() returned {len(answers)} answers to {len(criteria)} criteria: return one a criterion, in order"
-        )
+        given = f"{len(answers)} answers to {len(criteria)} criteria"
+        raise JudgeError(f"judge() returned {given}: return one a criterion, in order")
     return list(map(score_of, criteria, answers))
 
 
 def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None) -> EvaluationReport:
-    """A report with what its formula left out: sums, counts, and the values of its lines.
-
-    The score stays as it is. In a rubric that checks by code too, the sums are added and the score
-    is derived from them again.
-    """
+    """A report with what its formula left out: sums, counts, and the values of its lines. The score stays as it is."""
     if not isinstance(report, EvaluationReport):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise JudgeError(f"aggregate() returned {report!r:.200}: return an EvaluationReport")
     for number in (report.score, report.raw_score):

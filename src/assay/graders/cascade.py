@@ -34,10 +34,7 @@ class Cascade(Composite):
     def __init__(
         self, judges: Sequence[Autograder], *, doubt: float = 0.1, **options: Unpack[CompositeOptions]
     ) -> None:
-        """`judges` go from cheap to dear. Choose `doubt` on labelled examples.
-
-        One of 10 samples that differs is a `disagreement` of 0.2, and so is a probability of 0.89.
-        """
+        """`judges` go from cheap to dear. One of 10 samples that differs is a `disagreement` of 0.2."""
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give 0 to less than 1")
         super().__init__(judges, **options)
@@ -70,12 +67,9 @@ class Cascade(Composite):
 class EarlyStop(Composite):
     """Asks in rounds, what decides most first, and stops when the result is decided.
 
-    Without a `threshold` the result is the score and its sum: vetoes (`required`) are asked first,
-    and when one fails in a way that leaves nothing open, the rest is not asked. With one the result
-    is 1 or 0, whether the score reaches the threshold. Either way it is the result that asking
-    everything would give, by the weighted rule and over the judged criteria alone; a criterion with a `when`
-    that waits for one of them has no answer. Lines that were not asked have no value and no error, and their
-    `asked` is False; `report.unneeded` counts them.
+    Without a `threshold` vetoes (`required`) are asked first, and the rest is not asked when one fails in a way that
+    leaves nothing open. With one the result is 1 or 0, whether the score reaches it. Either way it is what asking
+    everything would give. Lines that were not asked have no value, no error and `asked=False`; `unneeded` counts them.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -107,9 +101,7 @@ class EarlyStop(Composite):
         return asked.report()
 
 
-_BEST, _WORST, _LEFT_OUT = range(3)
-"""How an open line may come out."""
-
+_BEST, _WORST, _LEFT_OUT = range(3)  # how an open line may come out
 # How all open lines come out together: those that may turn out not to apply, wanted ones and faults, and the rest.
 _EXTREMES = ((_BEST, _BEST, _BEST), (_WORST, _WORST, _WORST))
 # A line that does not apply leaves the stakes too, so both kinds may go, alone or together.
@@ -123,9 +115,7 @@ _WITHOUT = tuple(
 class _Questions:
     """What has been asked about one text, what came of it, and whether the rest can change the result.
 
-    Adding up is monotone: a better answer never leaves a lower score. So a result is decided once the
-    best and the worst that could still come lead to the same. The rule is the weighted one, vetoes
-    included.
+    Adding up is monotone, so a result is decided once the best and the worst that could still come lead to the same.
     """
 
     def __init__(self, criteria: list[Criterion], scale: Scale | None, threshold: float | None) -> None:

@@ -92,13 +92,11 @@ class Anchor:
     'MET'
     """
 
-    criterion: Criterion | str
-    """The criterion, or its requirement in words."""
+    criterion: Criterion | str  # the criterion, or its requirement in words
     response: str
     verdict: str
     reason: str = ""
-    query: str = ""
-    """What was asked, where that matters."""
+    query: str = ""  # what was asked, where that matters
 
     def __post_init__(self) -> None:
         for name in ("response", "verdict", "reason", "query"):

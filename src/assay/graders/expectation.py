@@ -18,20 +18,17 @@ from assay.types import OnError
 
 logger = logger_of("assay")
 
+# The most that a choice which no token led to may have, for the odds of the others to be told: engines that hold a model to
+# a grammar may list what it would rather have written.
 UNSEEN = 0.05
-"""The most that a choice which no token led to may have, for the odds of the others to be told.
-
-Engines that hold a model to a grammar may list what it would rather have written."""
-
 _VERDICT = re.compile(r'(?<!\\)"(?:criterion_status|choice)"\s*:\s*"')
 
 
 class Expectation(Composite):
     """Asks for log-probabilities, and gives each answer its expected value over the choices.
 
-    `MET` with a probability of 0.9 is worth 0.9, and passes as `MET` does; `disagreement` says how far
-    apart two draws would be. Where an endpoint gives no log-probabilities the verdict counts as it
-    is, with no `disagreement`, and the log says so once.
+    `MET` with a probability of 0.9 is worth 0.9; `disagreement` says how far apart two draws would be. Where an endpoint
+    gives no log-probabilities the verdict counts as it is, with no `disagreement`, and the log says so once.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import ModelServer
@@ -107,8 +104,7 @@ def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Sco
 def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -> dict[str, float] | None:
     """The probability of each choice, given that it is one of them; None when too little is known.
 
-    Walks along the written choice. Whatever leaves it at a token goes to the one choice that this
-    leads to; where it could lead to several, it counts for none.
+    Whatever leaves the written choice at a token goes to the one choice that this leads to, if it is one.
 
     >>> met = Token("MET", math.log(0.9), {"MET": math.log(0.9), "UN": math.log(0.1)})
     >>> odds = choice_odds(("UNMET", "MET"), "MET", [met])

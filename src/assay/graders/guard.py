@@ -13,17 +13,14 @@ from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
 from assay.types import OnError
 
-OnAttack: TypeAlias = Literal["worst", "error"]
-"""What a response that attempts a prompt injection gets: the worst verdicts, or none."""
-
+OnAttack: TypeAlias = Literal["worst", "error"]  # what such a response gets: the worst verdicts, or none
 INJECTION = "the response attempts a prompt injection"  # how the reason begins that such a response gets
 
 
 class Guarded(Composite):
     """Asks one more question first: whether the response tries to change how it is judged.
 
-    One that does gets the worst verdict on every criterion, and nothing else is asked. The question
-    opens as all others about the response do, so it costs little more than its own words.
+    One that does gets the worst verdict on every criterion, and nothing else is asked.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel

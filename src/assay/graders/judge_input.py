@@ -18,8 +18,7 @@ from assay.messages import chat_of, completion_text, message_text, read_completi
 from assay.types import Messages
 from assay.wording import short_repr
 
-SECTIONS = ("thinking", "output")
-"""The tags of a reply in two parts."""
+SECTIONS = ("thinking", "output")  # the tags of a reply in two parts
 
 
 class ThinkingOutputDict(TypedDict, total=False):
@@ -42,10 +41,8 @@ class JudgeInput(str):
 
     __slots__ = ("fields", "reference")
 
-    fields: Mapping[str, Any]
-    """The rollout's fields; none when a text is graded by itself."""
-    reference: str
-    """An answer known to be good, to judge by; empty when there is none."""
+    fields: Mapping[str, Any]  # the rollout's fields; none when a text is graded by itself
+    reference: str  # an answer known to be good, to judge by; empty when there is none
 
     def __new__(cls, text: str, fields: Mapping[str, Any] | None = None, reference: str = "") -> Self:
         made = super().__new__(cls, text)
@@ -90,10 +87,7 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
 
 
 def transcript(*chats: Messages) -> str:
-    """All turns of some chats that follow each other, each in a tag with its role.
-
-    A text is a turn of the assistant's; calls of tools are shown by name and arguments.
-    """
+    """All turns of some chats, each in a tag with its role; calls of tools are shown by name and arguments."""
     turns: list[str] = []
     for chat in chats:
         for message in [{"role": "assistant", "content": chat}] if isinstance(chat, str) else chat_of(chat):
@@ -131,8 +125,7 @@ without_prompt_tags = without_tags(
     "query", "reference", "response", "criteria", "criterion", "criterion_type", "choices", "example"
 )
 
-MARK_BYTES = 16
-"""Of a fence's mark, which is written in twice as many letters. A text that holds its own cannot be searched for."""
+MARK_BYTES = 16  # of a fence's mark: too many to search for a text that holds its own
 _NO_MARK = re.compile("[^0-9a-z]+")
 _VERSION = re.compile(r"<!-- version (\d+) -->\s*")
 
@@ -152,10 +145,7 @@ def system_prompt(name: str, home: str = "assay.graders") -> str:
 
 @cache
 def prompt_version(name: str, home: str = "assay.graders") -> str:
-    """The name and version of a prompt, such as `per_criterion/2`: part of every cache key.
-
-    The number stands in the first line of the file, and goes up with every change of its words.
-    """
+    """The name and version of a prompt, such as `per_criterion/2`: part of every cache key. Its file opens with it."""
     version = _VERSION.match(_prompt_file(f"{name}.md", home))
     assert version is not None, f"prompts/{name}.md does not open with its version"
     return f"{name}/{version.group(1)}"
@@ -187,18 +177,15 @@ def opening(response: str, query: str | None = None) -> str:
 def fenced(text: str) -> str:
     """The text between two lines that nothing in it can pass for.
 
-    The same text has the same fence, so that verdict caches, the prefix caches of providers and resumed runs find
-    equal prompts again. So the mark has no key; it needs none: putting a text's mark into it changes the mark.
+    The same text has the same fence, so that caches and resumed runs find equal prompts again. The mark needs no secret:
+    putting a text's mark into the text changes the mark.
     """
     mark = mark_of(text)
     return f"[material {mark} begins]\n{text}\n[material {mark} ends]"
 
 
 def mark_of(text: str) -> str:
-    """Letters that follow from the text and do not occur in it, whatever stands between them there.
-
-    Capitals, other spellings, and what a judge reads over (spaces, characters without width) do not hide a mark.
-    """
+    """Letters that follow from the text and do not occur in it, whatever capitals or hidden characters are between them."""
     # Half of a surrogate pair is no text, but models under test write it.
     data = text.encode("utf-8", "surrogatepass")
     letters = _NO_MARK.sub("", unicodedata.normalize("NFKC", text).casefold())
@@ -222,11 +209,7 @@ def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
 
 
 def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False, reverse: bool = False) -> str:
-    """The end of a prompt about all criteria: one numbered line each, with sign and weight.
-
-    `vetoes` tells what a failed required criterion leaves, for a judge that gives one number;
-    `reverse` turns the choices round.
-    """
+    """The end of a prompt about all criteria, one numbered line each; `vetoes` tells what a failed required one leaves."""
     lines: list[str] = []
     for number, criterion in enumerate(criteria, start=1):
         traits = f"{_kind(criterion)}, weight {criterion.weight:.12g}"
@@ -242,10 +225,7 @@ def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False, reverse
 
 
 def labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:
-    """The labels to list; none when they are MET and UNMET, which every judge knows.
-
-    With `reverse` the other way round: UNMET and MET too, since their usual order is MET first.
-    """
+    """The labels to list; none when they are MET and UNMET, which every judge knows, unless they are reversed."""
     choices = criterion.choices
     if choices == BINARY and not criterion.allow_na:
         return choices if reverse else ()
@@ -272,7 +252,6 @@ Degenerate: TypeAlias = Literal["lowest", "ask"]
 DEGENERATE = "degenerate answer"  # how the reason begins that a text without an answer gets
 
 LONGEST = 100  # characters that an announcement has at most
-
 _SECTION_TAG = re.compile(rf"</?(?:{'|'.join(SECTIONS)})>", re.IGNORECASE)
 
 

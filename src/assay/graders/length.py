@@ -12,11 +12,8 @@ from assay.aggregation import sum_behind
 from assay.graders.judge_input import SECTIONS, ThinkingOutputDict
 from assay.report import EvaluationReport
 
-CountFn: TypeAlias = Callable[[str], int]
-"""How long a text is: words, tokens, characters."""
-
-PenaltyType: TypeAlias = Literal["ALL", "OUTPUT_ONLY", "THINKING_ONLY"]
-"""Which part of an answer is counted."""
+CountFn: TypeAlias = Callable[[str], int]  # how long a text is: words, tokens, characters
+PenaltyType: TypeAlias = Literal["ALL", "OUTPUT_ONLY", "THINKING_ONLY"]  # which part of an answer is counted
 
 
 def word_count(text: str) -> int:
@@ -35,21 +32,16 @@ class LengthPenalty(BaseModel):
 
     free_budget: int = Field(default=6000, ge=0)
     max_cap: int = 8000
-    penalty_at_cap: float = Field(default=0.5, ge=0, allow_inf_nan=False)
-    """Taken off the score: a share of 1 for a normalised score, points for a raw one."""
-    exponent: float = Field(default=1.6, gt=0, allow_inf_nan=False)
-    """Above 1 the penalty starts gently."""
-    count_fn: CountFn | None = Field(default=None, exclude=True)
-    """How to count; words when None."""
+    penalty_at_cap: float = Field(default=0.5, ge=0, allow_inf_nan=False)  # in the unit of the score
+    exponent: float = Field(default=1.6, gt=0, allow_inf_nan=False)  # above 1 the penalty starts gently
+    count_fn: CountFn | None = Field(default=None, exclude=True)  # how to count; words when None
     penalty_type: PenaltyType = "ALL"
 
     @model_validator(mode="after")
     def _cap_above_budget(self) -> Self:
         if self.max_cap <= self.free_budget:
-            raise ValueError(
-                f"max_cap {self.max_cap} is not above free_budget {self.free_budget}: "
-                "leave room for the penalty to grow"
-            )
+            given = f"max_cap {self.max_cap} is not above free_budget {self.free_budget}"
+            raise ValueError(f"{given}: leave room for the penalty to grow")
         return self
 
 
@@ -107,10 +99,7 @@ def parse_thinking_output(text: str) -> ThinkingOutputDict:
 
 
 def thinking_and_rest(text: str) -> ThinkingOutputDict:
-    """The first thinking section, and everything else as output, sections or not.
-
-    For counting: an empty output section, written by the model that is scored, hides nothing.
-    """
+    """The first thinking section, and everything else as output: an empty output section hides nothing from a count."""
     thoughts, rest = _split(text, "thinking", 1)
     for tag in _TAGS["output"]:
         rest = tag.sub(" ", rest)

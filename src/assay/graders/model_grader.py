@@ -24,9 +24,7 @@ from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
 
 WORTH = 2000  # characters of query and response from which reading them once pays for waiting on one call
-
 _REMEMBERED = 1024  # how many prompts are remembered by how they begin
-
 Generate = TypeVar("Generate")
 
 
@@ -47,10 +45,8 @@ class ModelGrader(Grader, Generic[Generate]):
     Without it the grader asks `model`, and without that the configured default.
     """
 
-    prompt: str
-    """The name of the system prompt in `prompts/`."""
-    size: int | None = None
-    """How many criteria a call asks about; None is all of them."""
+    prompt: str  # the name of the system prompt in `prompts/`
+    size: int | None = None  # how many criteria a call asks about; None is all of them
 
     def __init__(
         self,
@@ -64,8 +60,8 @@ class ModelGrader(Grader, Generic[Generate]):
     ) -> None:
         """`model` is what `model_of` takes; `system_prompt` replaces the shipped one.
 
-        A text that holds no answer at all (nothing, a lone colon, `Thought process:`) gets the lowest
-        choice of every wanted criterion, and no model is asked; `degenerate="ask"` asks all the same.
+        A degenerate text (nothing, a lone colon) gets the lowest choice of every wanted criterion, and no model is asked;
+        `degenerate="ask"` asks all the same.
         """
         super().__init__(normalize=normalize, length_penalty=length_penalty)
         if degenerate not in get_args(Degenerate):
@@ -92,14 +88,14 @@ class ModelGrader(Grader, Generic[Generate]):
 
     @property
     def title(self) -> str:
-        """Who is asked: the model's id, or the function's name."""
+        """The model's id, or the function's name."""
         if self.generate_fn is not None:
             return name_of(self.generate_fn) or type(self).__name__
         return "default" if self._model is None else self._model.id
 
     @property
     def model(self) -> Model:
-        """Who is asked when there is no `generate_fn`: the grader's own model, or the default."""
+        """The grader's own model, or the default; what is asked without a `generate_fn`."""
         model = self._model or configured_model()
         if model is None:
             raise JudgeError(
@@ -223,7 +219,8 @@ class _BatchGrader(ModelGrader[Generate]):
                 reply_model(offered),
                 # The schema of a label is any text, so it cannot tell that a label was not on offer.
                 check=(lambda said: verdicts.read_verdict(criterion, said).error) if offered else None,
-                question_hash=question_of(criterion),
+                question_hash=criterion.memo.get("question_hash")
+                or criterion.memo.setdefault("question_hash", criterion.question_hash),
             )
             return [verdicts.read_verdict(criterion, reply)]
         plain = not any(judge_input.labels(criterion, reverse=reverse) for criterion in batch)
@@ -256,10 +253,9 @@ class PerCriterionGrader(_BatchGrader[verdicts.PerCriterionGenerateFn]):
         warm: bool | None = None,
         **options: Unpack[GraderOptions],
     ) -> None:
-        """As other graders, and `warm`: whether one call goes ahead of the rest about a response.
+        """`warm` says whether one call goes ahead of the rest about a response, so that the endpoint has cached the prefix.
 
-        An endpoint that remembers how prompts began has then read the response when the rest come. None does so
-        where it pays: for long responses, and endpoints that are known to remember.
+        None does so where it pays: for long responses, at endpoints that are known to cache prefixes.
         """
         super().__init__(generate_fn, **options)
         self.warm = warm
@@ -268,8 +264,7 @@ class PerCriterionGrader(_BatchGrader[verdicts.PerCriterionGenerateFn]):
 class PerCriterionOneShotGrader(_BatchGrader[verdicts.OneShotGenerateFn]):
     """Asks about all criteria in one call, and matches the replies by their number.
 
-    A criterion without a reply, or with two, has no answer; and none has one when a number is not in the list,
-    since a judge that counts from 0 is off by one everywhere.
+    A criterion without a reply, or with two, has no answer; none has one when a number is not in the list.
 
     >>> from assay import Rubric
     >>> from assay.testing import FakeModel
@@ -366,18 +361,10 @@ def _opening_key(model: Model, opened: tuple[Message, Message]) -> int:
 
 
 def reply_model(offered: Sequence[str]) -> type[BaseModel]:
-    """What a reply to one criterion is read as, by the labels on offer. One of few, so that no endpoint compiles more."""
+    """The reply model for the labels on offer: one of few, since endpoints compile each."""
     if offered == BINARY:
         return verdicts.TurnedOutput
     return verdicts.ChoiceOutput if offered else verdicts.PerCriterionOutput
-
-
-def question_of(criterion: Criterion) -> str:
-    """The hash of the question, worked out once."""
-    known = criterion.memo.get("question_hash")
-    if known is None:
-        known = criterion.memo["question_hash"] = criterion.question_hash
-    return known
 
 
 def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
@@ -394,11 +381,8 @@ def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
         place = numbers.pop() if len(numbers) == 1 else None
         if place is None or not 1 <= place <= len(criteria):
             named = "no number" if place is None else f"number {place}"
-            error = JudgeError(
-                f"a verdict has {named}, and the criteria go from 1 to {len(criteria)}: "
-                "none of the numbers can be trusted"
-            )
-            return [Score.failed(error)] * len(criteria)
+            listed = f"the criteria go from 1 to {len(criteria)}: none of the numbers can be trusted"
+            return [Score.failed(JudgeError(f"a verdict has {named}, and {listed}"))] * len(criteria)
         entries_of[place].append(entry)
     scores: list[Score] = []
     for place, criterion in enumerate(criteria, start=1):
@@ -417,8 +401,8 @@ _QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")
 def foregone(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
     """The criteria, by place, on which a degenerate text needs no judge, and their score.
 
-    That is the lowest choice: nothing wanted is there. A fault is asked about, since what a text
-    lacks may be the fault; and so is a criterion that quotes the text, which may be the answer.
+    That is the lowest choice. A fault is asked about, since what a text lacks may be the fault; and so is a criterion that
+    quotes the text, which may be the answer.
     """
     why = judge_input.degenerate(text)
     if why is None:

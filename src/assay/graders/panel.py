@@ -29,7 +29,7 @@ Rule: TypeAlias = Literal["majority", "mean", "worst"]
 
 
 class Vote(NamedTuple):
-    """Who said what, and how much it counts."""
+    """What one voter said, and how much it counts."""
 
     who: str
     score: Score
@@ -52,8 +52,7 @@ class Panel(Composite):
     """
 
     takes_wholes = True
-    noun: ClassVar[str] = "judges"
-    """What those who vote are called."""
+    noun: ClassVar[str] = "judges"  # what the voters are called
 
     def __init__(
         self,
@@ -66,8 +65,7 @@ class Panel(Composite):
     ) -> None:
         """`judges` may be given by name; `weights`, one a judge, count in a majority and a mean.
 
-        A tie goes to the answer that leaves the lowest score, and `worst` always does. With fewer
-        than `quorum` answers a criterion has none.
+        A tie goes to the answer that leaves the lowest score. With fewer than `quorum` answers a criterion has none.
         """
         by_name = named(judges)
         super().__init__(list(by_name.values()), **options)
@@ -93,16 +91,25 @@ class Panel(Composite):
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         """One score a criterion, or one report for the whole; fails when too few have answered."""
-        if self.judges_whole:
-            return await self._whole(to_grade, criteria, query)
 
         async def asked(place: int) -> list[Score]:
-            listed = self._listed(place, criteria)
-            scores = await scores_from(self.inner[place], to_grade, listed, query)
-            return self._listed(place, scores)
+            grader, listed = self.inner[place], self._listed(place, criteria)
+            if not self.judges_whole:
+                return self._listed(place, await scores_from(grader, to_grade, listed, query))
+            try:
+                answer = await grader.answer(to_grade, listed, query, on_error="raise")
+            except FAILURES as error:
+                return [failed_score(error)]
+            report = grader.report_of(answer, listed)
+            if report.score is None or not report.scored:
+                return [Score.failed(JudgeError("it gave no number for the whole"))]
+            return [Score(report.score, report.reason)]
 
         answers = await side_by_side(asked, range(len(self.inner)))
-        scores = [self._outcome(criterion, [own[place] for own in answers]) for place, criterion in enumerate(criteria)]
+        about = [Criterion(requirement="All criteria together", name="whole")] if self.judges_whole else criteria
+        scores = [self._outcome(criterion, [own[place] for own in answers]) for place, criterion in enumerate(about)]
+        if self.judges_whole:
+            return self._whole(scores[0], [own[0] for own in answers], criteria)
         if on_error == "raise":
             refuse_errors(criteria, scores)
         return scores
@@ -111,28 +118,13 @@ class Panel(Composite):
         """Things in the order in which the grader at this place is given them, or back again."""
         return items
 
-    async def _whole(self, to_grade: str, criteria: list[Criterion], query: str | None) -> EvaluationReport:
-        """The report that the judges' numbers come to; its reason says which they were, and how far apart."""
-
-        async def asked(place: int) -> Score:
-            grader, listed = self.inner[place], self._listed(place, criteria)
-            try:
-                answer = await grader.answer(to_grade, listed, query, on_error="raise")
-            except FAILURES as error:
-                return failed_score(error)
-            report = grader.report_of(answer, listed)
-            if report.score is None or not report.scored:
-                return Score.failed(JudgeError("it gave no number for the whole"))
-            return Score(report.score, report.reason)
-
-        scores = await side_by_side(asked, range(len(self.inner)))
-        score = self._outcome(Criterion(requirement="All criteria together", name="whole"), scores)
+    def _whole(self, score: Score, votes: Sequence[Score], criteria: list[Criterion]) -> EvaluationReport:
+        """The report of a number for the whole; its reason says what each judge gave, and how far apart they were."""
         if score.value is None:
             raise JudgeError((score.error or "there is no number").removeprefix("JudgeError: "))
-        pairs = zip(self.names, scores, strict=True)
-        given = ", ".join(f"{who} {s.value:.4g}" for who, s in pairs if s.value is not None)
+        given = [f"{who} {s.value:.4g}" for who, s in zip(self.names, votes, strict=True) if s.value is not None]
         apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
-        reason = f"{given}{apart}; {score.reason}"
+        reason = f"{', '.join(given)}{apart}; {score.reason}"
         whole = as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale)
         # The number of a vote is the sum itself: no formula moved the score off it.
         return replace(whole, worth=None)
@@ -225,10 +217,7 @@ def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str,
 
 
 def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: int = 1, noun: str = "judges") -> Score:
-    """The answer that these come to. Those who failed are not counted, and it says so.
-
-    `noun` is what the voters are called. With fewer than `quorum` answers there is none.
-    """
+    """The answer that these votes come to; failed ones are not counted, and with fewer than `quorum` there is none."""
     given = [vote for vote in votes if vote.score.error is None]
     failed = [vote for vote in votes if vote.score.error is not None]
     lines = tuple(line_of_vote(criterion, vote) for vote in votes)
@@ -250,10 +239,7 @@ def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: 
 
 
 def disagreement(scores: Sequence[Score]) -> float | None:
-    """The mean distance between two of these answers, 0 to 1; None when there are not two.
-
-    For MET and UNMET it is the share of pairs that differ. N/A is as far as can be from a value.
-    """
+    """The mean distance between two of these answers, 0 to 1; None when there are not two. N/A is 1 from any value."""
     pairs = list(combinations([score.value for score in scores], 2))
     apart = [
         float(one is not other) if one is None or other is None else min(1.0, abs(one - other)) for one, other in pairs
@@ -263,9 +249,8 @@ def disagreement(scores: Sequence[Score]) -> float | None:
 
 def line_of_vote(criterion: Criterion, vote: Vote) -> CriterionReport:
     """A vote as a line under the criterion's own, by the name and weight of the voter."""
-    line = line_of(criterion, vote.score)
-    own = {"name": vote.who, "weight": vote.weight, "requirement": None, "tags": ()}
-    return line.model_copy(update={**own, "counted": False})
+    own = {"name": vote.who, "weight": vote.weight, "requirement": None, "tags": (), "counted": False}
+    return line_of(criterion, vote.score).model_copy(update=own)
 
 
 def nearest(criterion: Criterion, value: float) -> str:

@@ -15,9 +15,7 @@ from assay.messages import question_text
 from assay.report import Score
 from assay.types import Messages
 
-CHOICES = ("SECOND", "TIE", "FIRST")
-"""Worth 0, a half and 1 to the first."""
-
+CHOICES = ("SECOND", "TIE", "FIRST")  # worth 0, a half and 1 to the first
 _without_places = without_tags("first", "second")
 _OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
 
@@ -25,10 +23,9 @@ _OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
 class Tournament:
     """A group check: a response meets the others of its prompt, and is scored by its games.
 
-    A win is worth 1, a tie a half, and the score is the mean of the games. Each pair is judged twice,
-    the second time with the places swapped; a judge that contradicts itself gives a tie, and
-    `disagreement` says so. A game without a verdict does not count. Equal responses tie unasked, a
-    degenerate one loses unasked, and one without others of its prompt is not applicable.
+    A win is worth 1, a tie a half, and the score is the mean of the games. Each pair is judged twice, the second time with
+    the places swapped; a judge that contradicts itself gives a tie. A game without a verdict does not count. Equal
+    responses tie and a degenerate one loses unasked; one without others of its prompt is not applicable.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel, make_state
@@ -54,11 +51,7 @@ class Tournament:
         opponents: int | None = None,
         swap: bool = True,
     ) -> None:
-        """`grader` is any that answers each criterion for itself. Each game is two calls, or one without `swap`.
-
-        `opponents` is with how many others each is compared, at least; None is all of them. A group
-        of n then has about n · opponents / 2 games in place of n · (n - 1) / 2.
-        """
+        """Each game is two calls, or one without `swap`; each response is compared with `opponents` others, or with all."""
         if grader.gives_whole:
             raise ValueError(f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader")
         if opponents is not None and opponents < 1:
@@ -174,5 +167,4 @@ def _turned(score: Score) -> Score:
         value = None if said.value is None else 1.0 - said.value
         return {"value": value, "verdict": _OPPOSITE.get(said.verdict, said.verdict)}
 
-    lines = tuple(line.model_copy(update=other(line)) for line in score.lines)
-    return score._replace(**other(score), lines=lines)
+    return score._replace(**other(score), lines=tuple(line.model_copy(update=other(line)) for line in score.lines))

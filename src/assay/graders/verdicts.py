@@ -68,9 +68,7 @@ class _Numbered(BaseModel):
         if not isinstance(index, int):
             raise ValueError(f"criterion_idx is {index!r}: give a whole number, from 0")
         if number is not None and number != index + 1:
-            raise ValueError(
-                f"criterion_idx {index} and criterion_number {number} are two different criteria: give one of them"
-            )
+            raise ValueError(f"criterion_idx {index} and criterion_number {number} are different criteria: give one")
         return fields | {"criterion_number": index + 1}
 
 
@@ -119,10 +117,9 @@ class PerCriterionGenerateFn(Protocol):
     def __call__(self, *, system_prompt: str, user_prompt: str) -> Awaitable[Verdict] | Verdict: ...
 
 
+# By a system prompt and a user prompt: about all criteria at once, and for one number from 0 to 100.
 OneShotGenerateFn: TypeAlias = Callable[[str, str], Awaitable[Verdicts] | Verdicts]
-"""Asks a model about all criteria at once, by a system prompt and a user prompt."""
 RubricAsJudgeGenerateFn: TypeAlias = Callable[[str, str], Awaitable[Number] | Number]
-"""Asks a model for one number from 0 to 100."""
 
 
 def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score:
@@ -203,12 +200,10 @@ def finite(criterion: Criterion, score: Score) -> Score:
     if value is None:
         return score._replace(error="ValueError: no value and no reason why")
     if isinstance(value, bool):
-        verdict = score.verdict or criterion.choices[-1 if value else 0]
-        return Score(float(value), score.reason, verdict, None, score.lines, score.disagreement)
+        return score._replace(value=float(value), verdict=score.verdict or criterion.choices[-1 if value else 0])
     number = number_of(value)
     if number is None:
-        error = f"ValueError: a score of {short_repr(value)} is not a finite number"
-        return Score.failed(error, score.reason)
+        return Score.failed(f"ValueError: a score of {short_repr(value)} is not a finite number", score.reason)
     return score._replace(value=number)
 
 

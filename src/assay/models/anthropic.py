@@ -1,13 +1,13 @@
 """Write requests and read replies in the format of Anthropic: a tool in place of a schema, and a cache breakpoint."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from json import dumps, loads
 from typing import Any, cast
 
 from assay.errors import Refused
 from assay.messages import ToolCall, tool_calls
 from assay.models.model import Reply, Request, Tool, Usage, json_schema
-from assay.models.openai import NO_FIELDS, Payload, messages_for, optional
+from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, messages_for, optional
 from assay.types import Message
 
 LONGEST_REPLY = 4096  # tokens to write when the request names no limit; this endpoint insists on one
@@ -25,22 +25,16 @@ _PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-class AnthropicFormat:
+class AnthropicFormat(OpenAIFormat):
     """Writes messages and reads their answers."""
 
-    path = "/messages"
-
-    def __init__(self, **extra: Any) -> None:
-        """`extra` goes with every call."""
-        self._extra = extra
+    path, maker = "/messages", "anthropic"
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """The headers of every call: the key and the version of the protocol."""
         given = {"Content-Type": "application/json", "anthropic-version": "2023-06-01"}
         return given | {"x-api-key": key} if key else given
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
-        """The request for the model of this name, without the parameters that it does not take."""
         messages = messages_for(request, left_out)
         added = len(messages) - len(request.messages)
         shared = request.shared + added if request.shared else 0
@@ -54,7 +48,7 @@ class AnthropicFormat:
                 turns[-1]["content"] += blocks
             else:
                 turns.append({"role": role, "content": blocks})
-        body = {"model": name, "max_tokens": request.max_tokens or LONGEST_REPLY, "messages": turns, **self._extra}
+        body = {"model": name, "max_tokens": request.max_tokens or LONGEST_REPLY, "messages": turns, **self.extra}
         if system:
             body["system"] = system
         if request.tools:
@@ -87,10 +81,7 @@ class AnthropicFormat:
 def _blocks(message: Message, *, is_breakpoint: bool) -> tuple[str, list[Any]]:
     """The role and the content blocks of a message; what a tool replied is said by the user here."""
     role, content = message["role"], message.get("content")
-    if isinstance(content, str):
-        blocks: list[Any] = [{"type": "text", "text": content}]
-    else:
-        blocks = list(cast("Sequence[Any]", content or ()))
+    blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
     if len(message) == 2:
         if is_breakpoint and isinstance(content, str):
             blocks[0]["cache_control"] = {"type": "ephemeral"}

@@ -4,16 +4,15 @@
         reports = await rubric.score(rollouts)
     print(spent.calls, spent.usage.prompt, spent.cost)
 
-Every call inside counts, also one whose reply could not be read. Budgets nest: what is spent in an
-inner one is spent in the outer one too. A budget in dollars is spent rollout by rollout: one that
-has begun is paid for before another begins, so that what is spent has bought whole rollouts.
+Every call inside counts, also one whose reply could not be read. Budgets nest: what is spent in an inner one is spent in
+the outer one too. A limited budget is spent rollout by rollout: one that has begun is paid for before another begins.
 """
 
 import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import count
 from typing import Any
@@ -39,10 +38,9 @@ class Ledger:
         parent: "Ledger | None" = None,
     ) -> None:
         self.dollars = dollars  # dollars that may be spent; None is no limit
-        self.spent_before = spent  # dollars of that budget that were spent before, as in earlier sittings of a run
+        self.spent_before = spent  # dollars of the budget that were spent before, as in earlier sittings of a run
         self.rollout = rollout  # dollars that a rollout is known to cost; None when the first has to tell
-        # Whether calls are counted, by estimate, and not made.
-        self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)
+        self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)  # calls are estimated, and not made
         self.ends = None if seconds is None else time.monotonic() + seconds
         self.calls = 0  # calls that the endpoint answered
         self.retries = 0  # attempts beyond the first of each call
@@ -57,9 +55,7 @@ class Ledger:
         # to be asked for again and the endpoint complained about each optional part; and dollars, likewise.
         self.most_calls, self.most_cost = 0, 0.0
         self.reserved = 0.0  # dollars set aside for calls that are under way
-        self.on_change: Callable[[], None] | None = (
-            None  # called, under a lock, when a cost or a reservation has changed
-        )
+        self.on_change: Callable[[], None] | None = None  # called, under a lock, when cost or reservations have changed
         self._parent = parent
         self._lock = threading.Lock()
         self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
@@ -72,9 +68,8 @@ class Ledger:
     @property
     def left(self) -> float:
         """Dollars that are neither spent nor set aside."""
-        if self.dollars is None:
-            return float("inf")
-        return self.dollars - self.spent_before - self.cost - self.reserved
+        limit = float("inf") if self.dollars is None else self.dollars
+        return limit - self.spent_before - self.cost - self.reserved
 
     @classmethod
     def current(cls) -> "Ledger | None":
@@ -94,26 +89,21 @@ class Ledger:
 
     @property
     def needs_prices(self) -> bool:
-        """Whether there is a budget in dollars, so that a call without a price cannot be made."""
+        """Whether dollars are limited, so that a call without a price cannot be made."""
         return any(ledger.dollars is not None for ledger in self.chain())
 
     @asynccontextmanager
     async def reserving(self, estimate: float) -> AsyncGenerator[None]:
-        """Reserve dollars for the call inside the block; wait for calls under way while the budget may still suffice."""
+        """Reserve dollars for the call inside the block; wait for calls under way while they may still suffice."""
         rollout = _ROLLOUT.get()
         with ExitStack() as stack:
             for ledger in self.chain():
                 await ledger._take(estimate, rollout)
                 stack.callback(ledger._put_back, estimate)
-            if rollout is None:
-                yield
-                return
-            rollout.reserved += estimate
-            rollout.needed = max(rollout.needed, rollout.cost + rollout.reserved)
-            try:
-                yield
-            finally:
-                rollout.reserved -= estimate
+            if rollout is not None:
+                rollout.reserve(estimate)
+                stack.callback(rollout.reserve, -estimate)
+            yield
 
     def count(self, **amounts: Any) -> None:
         """Count amounts under their names here and in the ledgers around: `retries=1`, `errors=Counter(["Refused"])`."""
@@ -121,10 +111,12 @@ class Ledger:
             with ledger._lock:
                 for name, amount in amounts.items():
                     setattr(ledger, name, getattr(ledger, name) + amount)
-                if "cost" in amounts:
-                    ledger._changed()
+                if "cost" in amounts and ledger.on_change is not None:
+                    ledger.on_change()
 
-    def _changed(self) -> None:
+    def _reserve(self, dollars: float) -> None:
+        left = self.reserved + dollars
+        self.reserved = left if left > _SLACK else 0.0
         if self.on_change is not None:
             self.on_change()
 
@@ -132,8 +124,7 @@ class Ledger:
         def taken() -> bool:
             may_begin = rollout is None or self not in rollout.too_dear_for
             if may_begin and estimate <= self.left + _SLACK:
-                self.reserved += estimate
-                self._changed()
+                self._reserve(estimate)
                 self._calls_line.serve()
                 return True
             if self.reserved > 0 and may_begin:
@@ -160,9 +151,7 @@ class Ledger:
 
     def _put_back(self, estimate: float) -> None:
         with self._lock:
-            left = self.reserved - estimate
-            self.reserved = left if left > _SLACK else 0.0
-            self._changed()
+            self._reserve(-estimate)
         self._wake()
 
     def _wake(self) -> None:
@@ -186,8 +175,8 @@ class Ledger:
             self._wake()
 
     def _begins(self, rollout: "RolloutSpending") -> bool:
-        """Have a rollout begin if it may: the first alone, and another one as soon as the budget covers it and
-        all that is yet to come of those under way, should each cost as much as the dearest so far."""
+        """Have a rollout begin if it may: the first alone, another one as soon as the budget covers it and the rest of those
+        under way, should each cost as much as the dearest so far."""
         if self._under_way:
             if self._dearest is None:
                 return False
@@ -222,12 +211,18 @@ class RolloutSpending:
         self.calls = 0
         self.cost = self.reserved = 0.0
         self.needed = 0.0  # the most that was spent and set aside for it at once, which another will need too
-        self.too_dear_for: set[Ledger] = set()  # ledgers whose budget does not cover it, where only a cache answers
+        self.too_dear_for: set[Ledger] = set()  # ledgers without the dollars for it, where only a cache answers
         self._begun: list[Ledger] = []
+
+    def reserve(self, dollars: float) -> None:
+        """Count dollars that are set aside for a call of it; negative when they are free again."""
+        self.reserved += dollars
+        if dollars > 0:
+            self.needed = max(self.needed, self.cost + self.reserved)
 
     @classmethod
     async def begun(cls) -> "RolloutSpending | None":
-        """A rollout that begins as soon as it can be paid for; None without a budget in dollars, or inside another."""
+        """A rollout that begins as soon as the budget covers it; None without a limit, or inside another rollout."""
         ledger = Ledger.current()
         if ledger is None or not ledger.needs_prices or _ROLLOUT.get() is not None:
             return None
@@ -259,23 +254,21 @@ _ROLLOUT: ContextVar[RolloutSpending | None] = ContextVar("assay_rollout_spendin
 
 @asynccontextmanager
 async def rollout_spending() -> AsyncGenerator[None]:
-    """Around all that one rollout asks of models: under a budget in dollars, it begins when it can be paid for."""
+    """Around all that one rollout asks of models: under a limited budget, it begins when it can be paid for."""
     rollout = await RolloutSpending.begun()
-    if rollout is None:
-        yield
-        return
-    try:
-        with rollout.inside():
+    with nullcontext() if rollout is None else rollout.inside():
+        try:
             yield
-    finally:
-        rollout.end()
+        finally:
+            if rollout is not None:
+                rollout.end()
 
 
 def refuse_unpriced(models: Iterable[Model]) -> None:
     """Raise `BudgetExceeded` before a run whose dollars are limited, when the price of one of these is not known."""
     ledger = Ledger.current()
     for model in map(innermost, models) if ledger is not None and ledger.needs_prices else ():
-        # A model that does not speak of a price has no part in our ledger.
+        # A model without the attribute counts its own costs.
         if getattr(model, "price", True) is None:
             raise without_a_price(model.id)
 
@@ -292,11 +285,10 @@ def without_a_price(model: str) -> BudgetExceeded:
 def budget(
     *, dollars: float | None = None, seconds: float | None = None, spent: float = 0.0, rollout: float | None = None
 ) -> Generator[Ledger]:
-    """Count, and bound, what is asked of models inside the block.
+    """Count, and limit, what is asked of models inside the block.
 
-    Beyond so many `dollars` calls raise `BudgetExceeded`, beyond `seconds` `DeadlineExceeded`:
-    errors on the lines they were for. What is answered stays answered. `spent` dollars of the budget are
-    gone already, as for a run that is resumed, and a `rollout` is known to cost so many.
+    Beyond so many `dollars` calls raise `BudgetExceeded`, beyond `seconds` `DeadlineExceeded`, which become errors on the
+    lines they were for. `spent` dollars are gone already, as of a run that is resumed; a `rollout` is known to cost so many.
 
     >>> with budget() as spent:
     ...     pass
@@ -315,9 +307,8 @@ def budget(
 def dry_run() -> Generator[Ledger]:
     """Count what would be asked inside the block, and ask nothing: an estimate before a run.
 
-    Calls end in `NotAsked`, so score and look away. What a cache has counts as a hit. A question that
-    depends on an answer counts as asked. `most_calls` and `most_cost` also hold what retries and replies
-    that have to be asked for again can come to.
+    Calls end in `NotAsked`. What a cache has counts as a hit, and a question that depends on an answer as asked.
+    `most_calls` and `most_cost` include retries and replies that have to be asked for again.
     """
     with counting_in(Ledger(is_dry=True)) as ledger:
         yield ledger

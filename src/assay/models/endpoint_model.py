@@ -9,8 +9,8 @@ from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.models.budgets import Ledger, count_call, count_here, without_a_price
 from assay.models.model import Model, Price, Reply, Request, Usage, schema_text
 from assay.models.openai import (
+    OpenAIFormat,
     Payload,
-    ProviderFormat,
     RawReply,
     is_named,
     prompt,
@@ -21,8 +21,8 @@ from assay.models.openai import (
 from assay.models.retry import Endpoint, SendAttempt
 from assay.models.structured import read
 
+# Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds.
 SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
-"""Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds."""
 
 
 class EndpointModel:
@@ -36,7 +36,7 @@ class EndpointModel:
         identity: str,
         name: str,
         *,
-        provider_format: ProviderFormat,
+        provider_format: OpenAIFormat,
         send: SendPayload,
         endpoint: Endpoint,
         price: Price | None = None,

@@ -26,8 +26,7 @@ try:
 except ImportError:
     raise MissingExtraError("asking a model over HTTP", package="aiohttp", extra="judge") from None
 
-LONGEST_BODY = 64 * 1024 * 1024
-"""Bytes of a reply, also once it is decompressed; one with log-probabilities has a few million."""
+LONGEST_BODY = 64 * 1024 * 1024  # bytes of a reply, also once it is decompressed
 CONNECT_SECONDS = 30.0
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "assay"}
@@ -132,8 +131,8 @@ class _Request(aiohttp.ClientRequest):
         return await super().send(conn)
 
 
+# The session of each loop, and the generator that closes it when the loop ends.
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[None]]] = {}
-"""The session of each loop, and the generator that closes it when the loop ends."""
 _lock = threading.Lock()
 _left_behind: list[object] = []
 
@@ -181,5 +180,4 @@ def _after_fork() -> None:
     _sessions.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

@@ -6,12 +6,10 @@ import time
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Literal, TypeAlias, get_args
 
-Outcome: TypeAlias = Literal["answered", "refused", "failed"]
-"""What came of a call: an answer, a plea to be left alone (429, 503), or anything else."""
-OUTCOMES: tuple[Outcome, ...] = ("answered", "refused", "failed")
-
+Outcome: TypeAlias = Literal["answered", "refused", "failed"]  # refused: a plea to be left alone (429, 503)
 START, MOST = 16, 256  # calls at once to begin with, and at most, where no limit is given
 SHORTEST_WINDOW, FEWEST_CALLS = 0.05, 8  # seconds and calls that the limiter looks back on at least
 SLOWER = 2.0  # with calls this much slower than the fastest, more at once are of no use
@@ -71,17 +69,17 @@ class _Window:
     """What happened at an endpoint since a moment."""
 
     start: float
-    calls: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
-    seconds: dict[Outcome, float] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0.0))
+    calls: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(get_args(Outcome), 0))
+    seconds: dict[Outcome, float] = field(default_factory=lambda: dict.fromkeys(get_args(Outcome), 0.0))
     held: float = 0.0  # seconds of all calls that were under way, also of those not over
     is_full: bool = False  # whether a call had to wait
 
 
 class Limiter:
-    """Lets so many calls go at once, and finds out how many is good.
+    """Limits how many calls go at once, and finds out how many is good.
 
-    It looks back every other moment. Without refusals, at full use and not slower than before, the number
-    grows; with them it is halved, but not below the number of calls that are evidently being served.
+    Without refusals, at full use and not slower than before, the number grows; with them it is halved, but not below
+    the number of calls that are evidently being served.
     """
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -217,23 +215,16 @@ class RateLimit:
                 self._full_at -= amount / self._rate
 
 
-class _Place(NamedTuple):
-    rank: int
-    loop: asyncio.AbstractEventLoop
-    future: "asyncio.Future[None]"
-
-
 class WaitQueue:
     """Tasks of any event loop that wait by rank, and in the order they came.
 
-    An asyncio lock belongs to one event loop, and loops come and go: a synchronous method runs its own. The
-    caller locks around `join` and `serve`.
+    An asyncio lock belongs to one event loop, and a synchronous method runs its own. The caller locks around `join`
+    and `serve`; `give_back` is called when a task was served that has left meanwhile.
     """
 
     def __init__(self, give_back: Callable[[], None]) -> None:
-        """`give_back` is called when a task was served that has left meanwhile."""
         self._give_back = give_back
-        self._waiting: list[_Place] = []
+        self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -241,9 +232,9 @@ class WaitQueue:
     def join(self, *, rank: int = 0) -> "asyncio.Future[None]":
         """A place to be given to `wait`, behind all of the same or a lower rank."""
         loop = asyncio.get_running_loop()
-        place = _Place(rank, loop, loop.create_future())
-        insort(self._waiting, place, key=lambda each: each.rank)
-        return place.future
+        place = loop.create_future()
+        insort(self._waiting, (rank, loop, place), key=itemgetter(0))
+        return place
 
     async def wait(self, place: "asyncio.Future[None]") -> None:
         """Wait until served. Cancelled at the last moment, what was served is given back."""

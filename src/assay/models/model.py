@@ -23,8 +23,8 @@ from assay.redaction import redacted
 from assay.types import Message
 from assay.wording import described
 
+# What answered: the model, a cache, or the model for an equal request that was under way.
 Source: TypeAlias = Literal["model", "cache", "flight"]
-"""Who answered: the model, a cache, or the model for an equal request that was under way."""
 
 
 class Tool(NamedTuple):
@@ -39,9 +39,8 @@ class Tool(NamedTuple):
 class Request:
     """What a model is asked.
 
-    Neighbouring messages of one role are one message on the wire, with nothing put between, so a
-    prompt can be cut where its shared part ends. Of a wrong field nothing is known here: the
-    endpoint refuses it.
+    Neighbouring messages of one role are one message on the wire, with nothing put between, so a prompt can be cut where
+    its shared part ends.
 
     >>> request = Request.of("You judge.", "<response>4</response>", "Is it even?")
     >>> request.system, request.user, request.shared
@@ -49,10 +48,9 @@ class Request:
     """
 
     messages: tuple[Message, ...]  # mappings with `role` and `content`
-    schema: type[BaseModel] | None = None
-    """What the reply is read as; None leaves it a text. Put the reason before the verdict."""
+    schema: type[BaseModel] | None = None  # what the reply is read as; None leaves it a text
+    # What is wrong with a read reply that its schema cannot say: asked about once more, then raised as `OffMenu`.
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
-    """What is wrong with a read reply that its schema cannot say: asked about once more, then raised as `OffMenu`."""
     shared: int = 0  # how many leading messages other requests start with too; a cache breakpoint goes after them
     temperature: float | None = 0.0  # None leaves it to the endpoint; left out where a model refuses it
     max_tokens: int | None = None  # most tokens to write, thoughts included; None leaves it to the endpoint
@@ -60,12 +58,10 @@ class Request:
     logprobs: int | None = None  # how many alternatives to give with each token
     sample: int = 0  # which of several answers to the same question this is. Each is asked, and cached, for itself
     tools: tuple[Tool, ...] = ()  # what the model may ask to have called, by the reply's `tool_calls`
-    verbatim: bool = False
-    """For a model under test: messages go out one by one, and the reply is taken as it comes, cut off or declined."""
+    verbatim: bool = False  # for a model under test: messages go out one by one, and a reply may be cut off or declined
+    # To find verdicts in a cache by: the hash of the criterion, and the prompt's name and version (`per_criterion/2`).
     question: str = field(default="", compare=False)
-    """The hash of the criterion, to find its verdicts in a cache by; it decides no answer."""
     prompt: str = field(default="", compare=False)
-    """Name and version of the words around the question, such as `per_criterion/2`; for the same."""
 
     @classmethod
     def of(cls, system: str, *user: str, schema: type[BaseModel] | None = None) -> "Request":
@@ -107,10 +103,7 @@ class Request:
 
 @cache
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a reply model, in the strict form that providers ask for.
-
-    Every field is required, no other is allowed, and the order is that of the class.
-    """
+    """The JSON schema of a reply model in the strict form of providers: every field is required, and no other allowed."""
     schema = model.model_json_schema()
     # Descriptions of fields go along; docstrings of classes do not, for they are written for programmers.
     for node in (schema, *schema.get("$defs", {}).values()):
@@ -124,8 +117,8 @@ def schema_text(model: type[BaseModel]) -> str:
     return dumps(json_schema(model))
 
 
+# Refused by strict endpoints, or noise. What they say is checked when the reply is read.
 _UNSUPPORTED = ("default", "title", "minItems", "maxItems", "minLength", "maxLength")
-"""Refused by strict endpoints, or noise. What they say is checked when the reply is read."""
 
 
 def _strict(node: Any) -> Any:
@@ -148,10 +141,10 @@ def _strict(node: Any) -> Any:
 class Usage(NamedTuple):
     """Tokens of one or more calls. They add up."""
 
-    prompt: int = 0  # tokens read, those from the provider's cache included
+    prompt: int = 0  # input tokens, those from the provider's cache included
     cached: int = 0  # of these, the tokens that came from the provider's cache
-    completion: int = 0  # tokens written, thoughts included
-    stored: int = 0  # of the tokens read, those that went into the provider's cache, where that has its price
+    completion: int = 0  # output tokens, thoughts included
+    stored: int = 0  # of the input tokens, those that went into the provider's cache, where that has its price
 
     def __add__(self, other: object) -> "Usage":
         if not isinstance(other, Usage):
@@ -177,9 +170,8 @@ class Price:
 
     def of(self, usage: Usage) -> float:
         """What so many tokens cost, in dollars."""
+        cached, stored = (self.input if own is None else own for own in (self.cached, self.stored))
         fresh = usage.prompt - usage.cached - usage.stored
-        cached = self.input if self.cached is None else self.cached
-        stored = self.input if self.stored is None else self.stored
         total = fresh * self.input + usage.cached * cached + usage.stored * stored
         return (total + usage.completion * self.output) / 1_000_000
 

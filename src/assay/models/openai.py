@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel
 from pydantic_core import from_json
@@ -48,28 +48,17 @@ class RawReply(NamedTuple):
         return cls(status, headers, data, "" if is_plain else body.decode("utf-8", "replace"))
 
 
-class ProviderFormat(Protocol):
-    """Writes payloads and reads replies as one provider has them; `path` is added to the endpoint's address."""
-
-    path: str
-
-    def headers(self, key: str | None) -> dict[str, str]: ...
-
-    def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload: ...
-
-    def reply(self, data: Mapping[str, Any]) -> Reply: ...
-
-
 class OpenAIFormat:
-    """Chat completions, as nearly every endpoint takes them."""
+    """Writes payloads and reads replies as chat completions; the formats of other providers replace what they do otherwise."""
 
-    path = "/chat/completions"
+    path = "/chat/completions"  # added to the endpoint's address
+    maker = "openai"  # of the models that this format was made for
 
     def __init__(self, *, limit_name: str = "max_tokens", **extra: Any) -> None:
         """`limit_name` is what this endpoint calls the token limit; `extra` goes with every call."""
         other = "max_tokens" if limit_name == "max_completion_tokens" else "max_completion_tokens"
         self._limit_names = (limit_name, other)
-        self._extra = extra
+        self.extra = extra
 
     def headers(self, key: str | None) -> dict[str, str]:
         """The headers of every call: a bearer token, where there is a key."""
@@ -82,7 +71,7 @@ class OpenAIFormat:
         body: dict[str, Any] = {
             "model": name,
             "messages": list(messages) if request.verbatim else joined(messages),
-            **self._extra,
+            **self.extra,
         }
         if request.tools:
             body["tools"] = [
@@ -138,26 +127,20 @@ _PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 
 
 def _logprobs(tokens: Sequence[Mapping[str, Any]] | None) -> tuple[Token, ...] | None:
-    if not tokens:
-        return None
-    return tuple(
-        Token(
-            one["token"], one["logprob"], {other["token"]: other["logprob"] for other in one.get("top_logprobs") or ()}
-        )
-        for one in tokens
-    )
+    def read(one: Mapping[str, Any]) -> Token:
+        others = {other["token"]: other["logprob"] for other in one.get("top_logprobs") or ()}
+        return Token(one["token"], one["logprob"], others)
+
+    return tuple(map(read, tokens)) if tokens else None
 
 
 def optional(
     request: Request, left_out: Set[str], parameters: Mapping[str, Callable[[Any], dict[str, Any]]]
 ) -> Payload:
     """The optional parameters that a request sets and a model takes, each written as a provider has it."""
-    wanted = {
-        name: write(value)
-        for name, write in parameters.items()
-        if name not in left_out and (value := getattr(request, name)) is not None
-    }
-    return Payload({field: value for fields in wanted.values() for field, value in fields.items()}, wanted.keys())
+    wanted = [name for name in parameters if name not in left_out and getattr(request, name) is not None]
+    fields = {field: value for name in wanted for field, value in parameters[name](getattr(request, name)).items()}
+    return Payload(fields, set(wanted))
 
 
 @cache
@@ -196,18 +179,16 @@ def joined(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def text_of(content: Any) -> str:
     """A message's content as text: a text, or the texts among its parts."""
     if isinstance(content, list):
-        parts = cast("list[Mapping[str, Any]]", content)
-        return "".join(str(part.get("text") or "") for part in parts)
+        return "".join(str(part.get("text") or "") for part in cast("list[Mapping[str, Any]]", content))
     return content if isinstance(content, str) else ""
 
 
+# How a reply ends that is all there, in the words of various endpoints, and parts of the words for one that was held back.
 _WHOLE = frozenset(
     {"stop", "end_turn", "stop_sequence", "eos", "eos_token", "end_of_turn", "complete", "completed"}
     | {"tool_calls", "tool_use", "function_call"}
 )
-"""How a reply ends that is all there, in the words of various endpoints."""
 _FILTERED = ("filter", "safety", "recitation", "blocklist", "prohibited", "spii", "sensitive")
-"""Parts of the words for a reply that was held back."""
 
 
 def whole(reply: Reply, where: str, request: Request) -> Reply:
@@ -225,16 +206,13 @@ def whole(reply: Reply, where: str, request: Request) -> Reply:
     if reason == "refusal":
         raise Unreadable(f"{where} declines to answer: {reply.text[:200]!r}")
     if reason == "length":
-        raise Truncated(
-            f"{where} stopped in the middle after {reply.usage.completion} tokens: {end}; "
-            "allow more max_tokens, or ask for a shorter reason"
-        )
-    raise Truncated(
-        f"{where} ended its reply with the reason {reply.finish_reason!r:.80}, so it may not be whole: {end}; "
-        "see the endpoint's log"
-    )
+        stopped = f"{where} stopped in the middle after {reply.usage.completion} tokens: {end}"
+        raise Truncated(f"{stopped}; allow more max_tokens, or ask for a shorter reason")
+    ended = f"{where} ended its reply with the reason {reply.finish_reason!r:.80}"
+    raise Truncated(f"{ended}, so it may not be whole: {end}; see the endpoint's log")
 
 
+# How an endpoint names a parameter that it complains about.
 _NAMED = {
     "schema": re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
     "temperature": re.compile("temperature"),
@@ -243,9 +221,7 @@ _NAMED = {
     "seed": re.compile(r"\bseed\b"),
     "logprobs": re.compile("logprobs"),
 }
-"""How an endpoint names a parameter that it complains about."""
-_VAGUE = frozenset({400, 404, 405, 415, 422, 501})
-"""A complaint of this kind that names nothing may still be about the schema."""
+_VAGUE = frozenset({400, 404, 405, 415, 422, 501})  # a complaint that names nothing may still be about the schema
 _REASONING = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNORECASE)
 
 

@@ -17,20 +17,17 @@ from assay.models.structured import read
 from assay.redaction import logger_of
 
 VERSION = "1"  # changes when what was kept must not be found any more
-
+# A cache; a folder, file or `postgresql://` URL; True for the default place; None for none.
 CacheSource: TypeAlias = VerdictCache | str | Path | bool | None
-"""A cache; a folder, file or `postgresql://` URL; True for the default place; None for none."""
 
 _logger = logger_of(__name__)
 
 
 def cache_of(source: CacheSource) -> VerdictCache | None:
     """The cache that is meant. One object a place, so that its batches go together."""
-    if source is None or source is False:
-        return None
-    if source is True:
-        return _opened(None)
-    return _opened(str(source)) if isinstance(source, str | Path) else source
+    if isinstance(source, bool) or source is None:
+        return _opened(None) if source else None
+    return source if isinstance(source, VerdictCache) else _opened(str(source))
 
 
 _opened = cache(VerdictCache)

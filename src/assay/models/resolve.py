@@ -21,7 +21,7 @@ from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
 from assay.models.limiter import Limits
 from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
-from assay.models.openai import OpenAIFormat, ProviderFormat, whole
+from assay.models.openai import OpenAIFormat, whole
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
 from assay.models.sdk import GeminiFormat, Protocol, SdkSend, address_and_key_of, creating, keywords_of
@@ -29,8 +29,7 @@ from assay.models.structured import read
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr
 
-ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
-"""A name, a `Model`, a function of two prompts, or the client object of an SDK."""
+ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any  # a name, a model, a function or the client of an SDK
 
 
 class Provider(NamedTuple):
@@ -58,7 +57,6 @@ PROVIDERS = {
 }
 _FORGETFUL = ("together", "mistral")
 _CLOUDS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # which sell the models of others
-_MAKERS = {"openai": "openai", "anthropic": "anthropic", "genai": "gemini"}  # of the models that a protocol is for
 # Clients that know how to sign in to a cloud, and the ports that servers of one's own listen on.
 _CLIENTS = {"azure": "openai.AzureOpenAI", "bedrock": "anthropic.AnthropicBedrock"} | dict.fromkeys(
     ("vertex", "vertexai"), "google.genai.Client"
@@ -86,8 +84,8 @@ def keeps_prefixes(model: str) -> bool:
 
 
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+# What Bedrock puts around a model's name: `us.anthropic.claude-haiku-4-5-20251001-v1:0`.
 _ON_BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
-"""What Bedrock puts around a model's name: `us.anthropic.claude-haiku-4-5-20251001-v1:0`."""
 
 
 def price_of(provider: str, name: str) -> Price | None:
@@ -127,19 +125,6 @@ def _table(path: Path | None) -> Mapping[str, Mapping[str, Price]]:
         ) from None
 
 
-class _Options(NamedTuple):
-    """What may be said about any model."""
-
-    key: str | None
-    limits: Limits | None
-    price: Price | None
-    extra: Mapping[str, Any]
-
-    @property
-    def timeout(self) -> float:
-        return (self.limits or Limits()).timeout
-
-
 def model_of(
     source: ModelSource,
     name: str | None = None,
@@ -161,20 +146,19 @@ def model_of(
     - a function of `(system_prompt, user_prompt)`, async or plain, that returns the reply;
     - a `Model`, which is taken as it is.
 
-    What was answered once and stands in the `cache` (a place, or True for the default one) is not asked
-    again. `limits` hold for everything in the process that asks the same endpoint with the same key. `price`
-    is for a model that is not in the table. With `shared=False` equal requests that are under way at the same
-    time are each asked, as samples of a model under test must be. `extra` goes into every call: `reasoning_effort="low"`.
+    What was answered once and is in the `cache` (a place, or True for the default one) is not asked again. `limits` hold
+    for all calls of the process to one endpoint with one key. `price` is for a model that is not in the table. With
+    `shared=False` equal requests that are under way are each asked. `extra` goes into every call: `reasoning_effort="low"`.
     """
     kept = cache_of(cache)
-    options = _Options(api_key, limits, price, extra)
     client = None if isinstance(source, str) else creating(source)
     if isinstance(source, str) and source.partition(":")[0] in ("local", "smoke"):
         model = import_module("assay.local.local_model").local_model(source)
     elif isinstance(source, str):
-        model = _over_http(source, options)
+        model = _model(_over_http(source, api_key, extra), limits, price, extra)
     elif client is not None and (name or not isinstance(source, Model)):
-        model = _of_client(source, name, client[0], options)
+        timeout = (limits or Limits()).timeout
+        model = _model(_of_client(source, name, client[0], timeout, extra), limits, price, extra)
     elif isinstance(source, Model):
         model = source
     elif callable(source):
@@ -186,7 +170,44 @@ def model_of(
     return Deduplicated(model) if shared and isinstance(model, EndpointModel) and model is not source else model
 
 
-def _over_http(source: str, options: _Options) -> Model:
+def _format(protocol: Protocol, provider: str, extra: Mapping[str, Any]) -> OpenAIFormat:
+    if protocol == "anthropic":
+        return AnthropicFormat(**extra)
+    return OpenAIFormat(limit_name="max_completion_tokens" if provider == "openai" else "max_tokens", **extra)
+
+
+class _Address(NamedTuple):
+    """Where a model is, and how it is asked there."""
+
+    url: str
+    provider: str  # empty when it is none of ours
+    name: str  # the model's
+    key: str
+    written: OpenAIFormat
+    send: SendPayload
+
+
+def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]) -> Model:
+    known = at.provider and at.url == PROVIDERS[at.provider].url
+    identity = f"{at.provider}/{at.name}" if known else f"{at.url}#{at.name}"
+    if extra:
+        told = redacted_settings(extra)
+        identity += "?" + "&".join(f"{each}={told[each]!r}" for each in sorted(told))
+    host = urlsplit(at.url).hostname or ""
+    listed = price_of(at.provider or at.url, at.name)
+    if listed is None and host.endswith(_CLOUDS):
+        listed = price_of(at.written.maker, at.name)
+    return EndpointModel(
+        identity,
+        at.name,
+        provider_format=at.written,
+        send=at.send,
+        endpoint=Endpoint.at(at.url, at.key, limits),
+        price=price or listed or (FREE if host in _HERE else None),
+    )
+
+
+def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _Address:
     from assay.models.http import HttpAddress
 
     if source.startswith(("http://", "https://")):
@@ -195,7 +216,7 @@ def _over_http(source: str, options: _Options) -> Model:
             raise Refused(f"{source!r} names no model at that address: add #name, as the endpoint lists it")
         provider = provider_at(url) or ""
         url = PROVIDERS[provider].url if provider else url.rstrip("/")
-        key = options.key or os.environ.get((PROVIDERS[provider].key if provider else "ASSAY_API_KEY") or "")
+        key = api_key or os.environ.get((PROVIDERS[provider].key if provider else "ASSAY_API_KEY") or "")
     else:
         provider, _, name = source.partition("/")
         if not name:
@@ -203,16 +224,16 @@ def _over_http(source: str, options: _Options) -> Model:
         if provider not in PROVIDERS:
             raise Refused(f"{source!r} names no provider we know: {_instead(provider, name)}")
         known = PROVIDERS[provider]
-        key = options.key or os.environ.get(known.key or "")
+        key = api_key or os.environ.get(known.key or "")
         if known.key and not key:
             raise Refused(f"{source!r} needs a key: set {known.key}, or pass api_key=")
         elsewhere = os.environ.get(known.base_url, "").rstrip("/")
         url = elsewhere.removesuffix(known.path) + known.path if elsewhere else known.url
-    written = _format("anthropic" if provider == "anthropic" else "openai", provider, options)
+    written = _format("anthropic" if provider == "anthropic" else "openai", provider, extra)
     where, login, password = parted_from_login(url)
     keep_secret(key, password)
     send = HttpAddress(url + written.path, written.headers(key or None)).post
-    return _model(where, provider, name, key or login, written, send, options)
+    return _Address(where, provider, name, key or login, written, send)
 
 
 def _instead(provider: str, name: str) -> str:
@@ -225,53 +246,17 @@ def _instead(provider: str, name: str) -> str:
     return did_you_mean(provider, PROVIDERS)
 
 
-def _of_client(client: Any, name: str | None, protocol: Protocol, options: _Options) -> Model:
+def _of_client(client: Any, name: str | None, protocol: Protocol, timeout: float, extra: Mapping[str, Any]) -> _Address:
     if not name:
         raise Refused(f"{short_repr(client)} is a client, and no model is named: pass its name too")
     address, key = address_and_key_of(client)
     url, _, password = parted_from_login(address)
     keep_secret(key, password)
-    send = SdkSend(client, options.timeout, telltale(key, password))
-    maker, known = _MAKERS[protocol], provider_at(url)
-    provider = known or ("" if url else maker)
-    where = PROVIDERS[known].url if known else url or protocol
-    price = price_of(maker, name) if (urlsplit(url).hostname or "").endswith(_CLOUDS) else None
-    return _model(where, provider, name, key, _format(protocol, provider, options), send, options, price)
-
-
-def _format(protocol: Protocol, provider: str, options: _Options) -> ProviderFormat:
-    if protocol == "anthropic":
-        return AnthropicFormat(**options.extra)
-    if protocol == "genai":
-        return GeminiFormat(timeout=options.timeout, **options.extra)
-    limit_name = "max_completion_tokens" if provider == "openai" else "max_tokens"
-    return OpenAIFormat(limit_name=limit_name, **options.extra)
-
-
-def _model(
-    url: str,
-    provider: str,
-    name: str,
-    key: str,
-    written: ProviderFormat,
-    send: SendPayload,
-    options: _Options,
-    price: Price | None = None,
-) -> Model:
-    known = provider and url == PROVIDERS[provider].url
-    identity = f"{provider}/{name}" if known else f"{url}#{name}"
-    if options.extra:
-        told = redacted_settings(options.extra)
-        identity += "?" + "&".join(f"{each}={told[each]!r}" for each in sorted(told))
-    on_this_machine = FREE if urlsplit(url).hostname in _HERE else None
-    return EndpointModel(
-        identity,
-        name,
-        provider_format=written,
-        send=send,
-        endpoint=Endpoint.at(url, key, options.limits),
-        price=options.price or price_of(provider or url, name) or price or on_this_machine,
-    )
+    send = SdkSend(client, timeout, telltale(key, password))
+    known = provider_at(url)
+    written = GeminiFormat(timeout=timeout, **extra) if protocol == "genai" else _format(protocol, known or "", extra)
+    provider = known or ("" if url else written.maker)
+    return _Address(PROVIDERS[known].url if known else url or protocol, provider, name, key, written, send)
 
 
 class FunctionModel:
@@ -304,12 +289,12 @@ class FunctionModel:
         return Reply(said.model_dump_json() if isinstance(said, BaseModel) else str(said), value=said)
 
 
+# The variable of a key, and a model to try it with.
 BY_KEY = {
     "GEMINI_API_KEY": "gemini/gemini-3.8-flash",
     "OPENAI_API_KEY": "openai/gpt-5-mini",
     "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",
 }
-"""The variable of a key, and a model to try it with."""
 _configured: list[Model] = []
 
 
@@ -360,7 +345,5 @@ def what_to_set() -> str:
     for variable, name in BY_KEY.items():
         if os.environ.get(variable):
             return f"{variable} is set, so set ASSAY_MODEL={name} to use it"
-    return (
-        "set ASSAY_MODEL to a model whose key is in the environment (openai/gpt-5-mini and "
-        "OPENAI_API_KEY), to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
-    )
+    named = "a model whose key is in the environment (openai/gpt-5-mini and OPENAI_API_KEY)"
+    return f"set ASSAY_MODEL to {named}, to an endpoint (http://127.0.0.1:8000/v1#name) or to local"

@@ -28,8 +28,7 @@ from assay.models.openai import RawReply
 from assay.wording import described
 
 REFUSING = frozenset({429, 503, 529})  # the endpoint asks to be left alone for a while
-FAILING = frozenset({408, 409, 425, 500, 502, 504, 520, 521, 522, 523, 524})
-"""The endpoint failed; another try may do better."""
+FAILING = frozenset({408, 409, 425, 500, 502, 504, 520, 521, 522, 523, 524})  # another try may do better
 LONGEST = 30.0  # seconds between two tries at most, unless the endpoint asks for more
 SOONEST, LATEST = 0.05, 1.0  # bounds for the first wait, in seconds
 MEMORY = 0.05  # how much one attempt counts in an average over recent ones
@@ -38,11 +37,10 @@ SHUT_SECONDS = 5.0  # how long no call goes to an endpoint that has refused one 
 _FOR_ALL = frozenset({401, 402, 429})  # refusals, of a key or for want of credit, that hold for every call
 _FOR_MODEL = frozenset({403, 404})  # refusals that hold for every call to a model: no access to it, or no such name
 _ABOUT_TEXT = re.compile("moderation|flagged|safety|content.?(?:policy|filter)", re.IGNORECASE)
+# How a reply ends that the endpoint itself broke off; another try may do better.
 BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
-"""How a reply ends that the endpoint itself broke off; another try may do better."""
-
+# Sends a request; a `TimeoutError` when no answer comes in so many seconds.
 SendAttempt = Callable[[float], Awaitable[RawReply]]
-"""Sends a request; a `TimeoutError` when no answer comes in so many seconds."""
 
 
 class _Failure(NamedTuple):
@@ -92,19 +90,19 @@ class Endpoint:
     @contextmanager
     def share(cls, part: int, parts: int) -> Generator[None]:
         """Inside the block this process is one of several that divide the limits of every endpoint evenly."""
+
+        def divide(share: tuple[int, int]) -> None:
+            if cls._share != share:
+                cls._share = share
+                for endpoint in list(cls._all):
+                    endpoint.limiter.bound(endpoint.limits.share(*share))
+
         before = cls._share
+        divide((part, parts))
         try:
-            cls._divide(part, parts)
             yield
         finally:
-            cls._divide(*before)
-
-    @classmethod
-    def _divide(cls, part: int, parts: int) -> None:
-        if cls._share != (part, parts):
-            cls._share = part, parts
-            for endpoint in list(cls._all):
-                endpoint.limiter.bound(endpoint.limits.share(part, parts))
+            divide(before)
 
     @classmethod
     def least_concurrency(cls) -> int | None:
@@ -112,9 +110,16 @@ class Endpoint:
         return min((one.limits.concurrency for one in list(cls._all) if one.limits.concurrency), default=None)
 
     def renew(self) -> None:
-        """Start anew: in a forked child no call comes back to leave the places of the parent's calls."""
+        """Start anew, with no call under way."""
         self.limiter = Limiter(self.limits.share(*self._share))
         self.breaker = CircuitBreaker(self.where, self.limits.outage)
+
+    @classmethod
+    def after_fork(cls) -> None:
+        """Start all anew: in a forked child no call comes back to leave the places of the parent's calls."""
+        cls._lock = threading.Lock()
+        for endpoint in list(cls._all):
+            endpoint.renew()
 
     def expect(self, calls: int) -> None:
         """Let so many calls go at once from the start, unless a limit says otherwise."""
@@ -225,14 +230,7 @@ class Endpoint:
         return result
 
 
-def _after_fork() -> None:
-    Endpoint._lock = threading.Lock()  # pyright: ignore[reportPrivateUsage]
-    for endpoint in list(Endpoint._all):  # pyright: ignore[reportPrivateUsage]
-        endpoint.renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=Endpoint.after_fork)
 
 
 def _classified(reply: RawReply) -> RawReply | _Failure:
@@ -245,7 +243,7 @@ def _classified(reply: RawReply) -> RawReply | _Failure:
         if not error:
             return reply
         # Some endpoints send errors as successes.
-        code = _field(error, "code")
+        code = _fields(error).get("code")
         status, text = code if isinstance(code, int) and 400 <= code < 600 else 500, str(error)
     # Another try does not help with credit that has run out, or a schema it cannot take.
     is_final = "insufficient_quota" in text or "response_format" in text
@@ -259,16 +257,16 @@ def _classified(reply: RawReply) -> RawReply | _Failure:
 
 def _error_in(data: Any) -> Any:
     """What went wrong by the body of a success, or by how its first choice ended; None when nothing."""
-    choices = _field(data, "choices")
-    first = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
-    error, reason = _field(data, "error") or _field(first, "error"), _field(first, "finish_reason")
+    choices = _fields(data).get("choices")
+    first = _fields(cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None)
+    error, reason = _fields(data).get("error") or first.get("error"), first.get("finish_reason")
     if not error and isinstance(reason, str) and reason.lower() in BROKEN_OFF:
         return f"the endpoint broke its reply off (finish_reason {reason!r})"
     return error
 
 
-def _field(value: Any, name: str) -> Any:
-    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+def _fields(value: Any) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 _UNKNOWN = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
@@ -331,10 +329,9 @@ class CallRecord:
 class CircuitBreaker:
     """Holds calls back while an endpoint is down; one at a time probes whether it is back.
 
-    An endpoint is down when different calls fail and none is answered. A call that fails while others are
-    answered has itself to blame, however often it is tried, and says nothing of the endpoint. Where the endpoint
-    answers, if only with 500, and each call that is left has failed already, the calls may be to blame: texts that
-    break a server are often the last of a batch. Those are not waited for as long.
+    An endpoint is down when different calls fail and none is answered. A call that fails while others are answered has
+    itself to blame. Where the endpoint answers, if only with 500, and each call that is left has failed already, the calls
+    may be to blame, and are not waited for as long: texts that break a server are often the last of a batch.
     """
 
     def __init__(self, where: str, outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -6,11 +6,12 @@ The clients of `openai` (Azure too), `anthropic` (Bedrock and Vertex too) and `g
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from functools import reduce
 from typing import Any, Literal, TypeAlias, cast
 
 from assay.errors import Refused
 from assay.models.model import Reply, Request, Token, Usage, json_schema
-from assay.models.openai import NO_FIELDS, Payload, RawReply, joined, messages_for, optional
+from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, RawReply, joined, messages_for, optional
 from assay.redaction import redacted, without
 from assay.types import Message
 from assay.wording import short_repr
@@ -19,19 +20,17 @@ CONNECTIONS = 1000  # that a client keeps open at most
 _CONNECTION = ("APIConnectionError", "TransportError", "ClientConnectionError", "ClientPayloadError")
 """What the SDKs, and the HTTP clients under them, raise when there is no whole answer."""
 Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
+_METHODS: Mapping[Protocol, str] = {
+    "openai": "chat.completions.create", "anthropic": "messages.create", "genai": "models.generate_content"
+}  # fmt: skip
 
 
 def creating(client: Any) -> tuple[Protocol, Callable[..., Any]] | None:
     """Which protocol a client speaks, and its method that asks; None when it is no client."""
-    chat = getattr(getattr(client, "chat", None), "completions", None)
-    if callable(getattr(chat, "create", None)):
-        return "openai", cast("Any", chat).create
-    messages = getattr(client, "messages", None)
-    if callable(getattr(messages, "create", None)):
-        return "anthropic", cast("Any", messages).create
-    models = getattr(client, "models", None)
-    if callable(getattr(models, "generate_content", None)):
-        return "genai", cast("Any", models).generate_content
+    for protocol, path in _METHODS.items():
+        method = reduce(lambda found, name: getattr(found, name, None), path.split("."), client)
+        if callable(method):
+            return protocol, method
     return None
 
 
@@ -148,26 +147,22 @@ _PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-class GeminiFormat:
-    """Writes the arguments of `generate_content` and reads what it returns."""
+class GeminiFormat(OpenAIFormat):
+    """Writes the arguments of `generate_content` and reads what it returns; the client knows path and headers."""
 
-    path = ""  # the client knows its own
+    maker = "gemini"
 
     def __init__(self, *, timeout: float, **extra: Any) -> None:
         """`timeout` is seconds for one attempt; `extra` goes into the config of every call."""
         options = {"timeout": int(timeout * 1000), "retry_options": {"attempts": 1}}
-        self._config = {"http_options": options, **extra}
-
-    def headers(self, key: str | None) -> dict[str, str]:
-        """None: the client sends its own."""
-        return {}
+        super().__init__()
+        self.extra = {"http_options": options, **extra}
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
-        """The arguments of one call, without the parameters that the model does not take."""
         if request.tools:
             raise _unsupported("tools are not offered to a model through a client of google-genai", name)
         said = messages_for(request, left_out)
-        config, contents = dict(self._config), list[dict[str, Any]]()
+        config, contents = dict(self.extra), list[dict[str, Any]]()
         for message in said if request.verbatim else joined(said):
             role, parts = message["role"], _parts(message, name)
             if role == "system":
@@ -209,10 +204,8 @@ def _unsupported(what: str, name: str) -> Refused:
 
 
 def _parts(message: Message, name: str) -> list[dict[str, str]]:
-    content = message.get("content")
-    parts: Sequence[Mapping[str, Any]] = (
-        [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
-    )
+    content: Any = message.get("content")
+    parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
     for part in parts:
         if part.get("type") != "text":
             held = f"a message holds {short_repr(part)}, and a client of google-genai is sent texts only"

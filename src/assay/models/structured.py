@@ -1,12 +1,10 @@
 """Read a structured reply: the value of the request's schema, in whatever the model wrote around it.
 
-Thoughts are left out. Of several JSON objects with the schema's fields the last one counts, right or
-wrong. An earlier one that gives another verdict makes the reply an error: one of the two is a draft,
-a quotation, or something that the judged text wanted said, and which one cannot be told.
+Thoughts are left out. Of several JSON objects with the schema's fields the last one counts, right or wrong. An earlier one
+that gives another verdict makes the reply an error: which of the two is a draft or a quotation cannot be told.
 
 What is almost JSON is repaired by rule: single quotes, bare names, Python's constants, line breaks in strings, commas
-too many, brackets too few. Nothing is guessed, and what is still no object is none. A number at the very end of an
-object that was never closed is not repaired: more digits may have been cut off.
+too many, brackets too few. A number at the very end of an object that was never closed is not: digits may be cut off.
 """
 
 import ast

@@ -23,7 +23,7 @@ from assay.lint.rules import hits_of_criterion
 from assay.loading import as_yaml
 from assay.loading.golden_examples import Golden
 from assay.messages import question_text
-from assay.models import Ledger, Model, Request, budget, model_of
+from assay.models import Ledger, Request, budget, model_of
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
 from assay.probe.trials import off_topic, refuse_whole
@@ -60,15 +60,6 @@ class Pair(NamedTuple):
     def texts(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """Both responses, the preferred one first, each with the prompt."""
         return (self.chosen, self.prompt), (self.rejected, self.prompt)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """What drafters proposed: what can be judged by, and what was refused, with why."""
-
-    criteria: tuple[Criterion, ...] = ()
-    refused: tuple[tuple[Criterion, str], ...] = ()
-    errors: tuple[str, ...] = ()  # why a drafter gave no proposal
 
 
 @dataclass(frozen=True)
@@ -125,15 +116,9 @@ class Suggestion:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {
-            "source": self.source,
-            "kept": [judged.to_dict() for judged in self.kept],
-            "dropped": [judged.to_dict() for judged in self.dropped],
-            "golden": [example.to_dict() for example in self.golden],
-            "findings": [finding.to_dict() for finding in self.findings()],
-            "errors": list(self.errors),
-            "spent": self.spent.to_dict(),
-        }
+        told = {"kept": self.kept, "dropped": self.dropped, "golden": self.golden, "findings": self.findings()}
+        lists = {name: [each.to_dict() for each in listed] for name, listed in told.items()}
+        return {"source": self.source, **lists, "errors": list(self.errors), "spent": self.spent.to_dict()}
 
 
 async def suggest_from_pairs(
@@ -152,13 +137,14 @@ async def suggest_from_pairs(
     preferences there clearly more often than chance would: when the lower end of the interval is above one half.
     """
     shown, unseen = split(pairs, seed)
-    drafter, judge = _models(model, grader)
-    with budget() as spent:
-        draft = await draft_from_pairs(drafter, shown, most)
-        criteria = _to_judge(draft, most, spent)
-        texts = [text for pair in unseen for text in pair.texts]
-        verdicts = await _verdicts(judge, criteria, texts, spent, on_progress)
-    judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in criteria]
+    parts = [
+        f"{_query(pair.prompt)}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}" for pair in shown
+    ]
+    prompts = ["\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
+    draft = _Draft(model, grader, most)
+    texts = [text for pair in unseen for text in pair.texts]
+    verdicts = await draft.judge("suggest_pairs", prompts, texts, on_progress)
+    judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in draft.criteria]
     # The pairs that most criteria tell apart as people do go into the file, with what the judge said of both sides.
     told: list[tuple[Pair, list[Criterion]]] = []
     kept = [each.criterion for each in judged if each.kept]
@@ -172,8 +158,7 @@ async def suggest_from_pairs(
         for name, text in zip(("preferred", "rejected"), pair.texts, strict=True)
         if by
     ]
-    source = f"{len(pairs)} pairs by {drafter.id}, which saw {len(shown)} of them"
-    return _suggestion(source, judged, golden, draft, spent)
+    return draft.suggestion(f"{len(pairs)} pairs", f", which saw {len(shown)} of them", judged, golden)
 
 
 async def suggest_from_references(
@@ -192,14 +177,13 @@ async def suggest_from_references(
     """
     if not references:
         raise TrustError("there are no references to draft from: give at least one")
-    drafter, judge = _models(model, grader)
+    draft = _Draft(model, grader, most)
     good: list[Text] = [(text, prompt) for text in references]
     others: list[Text] = [(bait.text, prompt) for bait in off_topic()]
-    with budget() as spent:
-        draft = await draft_from_references(drafter, prompt, references, most)
-        criteria = _to_judge(draft, most, spent)
-        verdicts = await _verdicts(judge, criteria, [*good, *others], spent, on_progress)
-    judged = [_judge_by_references(each, good, others, verdicts) for each in criteria]
+    asked = f"<query>{without_prompt_tags(prompt)}</query>"
+    shown = "\n\n".join([asked, *(f"A good answer:\n{fenced(text)}" for text in references)])
+    verdicts = await draft.judge("suggest_references", [shown], [*good, *others], on_progress, faults=False)
+    judged = [_judge_by_references(each, good, others, verdicts) for each in draft.criteria]
     kept = [each.criterion for each in judged if each.kept]
     golden: list[Golden] = []
     if kept:  # references should pass everything, and a text about something else should not
@@ -207,60 +191,101 @@ async def suggest_from_references(
         golden = [_example(f"reference_{number}", text, kept, passes=True) for number, text in listed]
         golden.append(_example("off_topic", others[0], kept, passes=False))
     number = f"{len(references)} reference{'s' if len(references) > 1 else ''}"
-    return _suggestion(f"a prompt with {number} by {drafter.id}", judged, golden, draft, spent)
+    return draft.suggestion(f"a prompt with {number}", "", judged, golden)
 
 
-def _models(model: Any, grader: Autograder | None) -> tuple[Model, Autograder]:
-    drafter = model_of(model)
-    judge = grader or PerCriterionGrader(model=drafter)
-    refuse_whole(judge)
-    refuse_unpriced([drafter, *judge.models()])
-    return drafter, judge
+class _Draft:
+    """Criteria that a model drafts and a grader judges by; what was refused before, with why; and what it cost."""
 
+    def __init__(self, model: Any, grader: Autograder | None, most: int) -> None:
+        self.drafter = model_of(model)
+        self.grader = grader or PerCriterionGrader(model=self.drafter)
+        refuse_whole(self.grader)
+        refuse_unpriced([self.drafter, *self.grader.models()])
+        self.most = most
+        self.criteria: list[Criterion] = []
+        self.refused: list[Judged] = []
+        self.errors: list[str] = []  # why a call of the drafter gave no proposal
+        self.spent = NOTHING
 
-def _to_judge(draft: Draft, most: int, spent: Ledger) -> list[Criterion]:
-    """The drafted criteria; in a dry run, where no model drafts, as many of about as many words."""
-    if spent.is_dry_run:
-        words = "Says what the prompt asks for in words that a person who reads it can follow"
-        return [Criterion(requirement=f"{words}: {n}") for n in range(most)]
-    if not draft.criteria and draft.errors:
-        raise JudgeError(f"no criterion was drafted: {draft.errors[0]}")
-    return list(draft.criteria)
+    async def judge(
+        self,
+        name: str,
+        prompts: Sequence[str],
+        texts: Sequence[Text],
+        on_progress: OnProgress | None,
+        *,
+        faults: bool = True,
+    ) -> _Verdicts:
+        """Have criteria drafted after the system prompt of this name, and all texts judged by them."""
+        with budget() as spent:
+            await self._draft(name, prompts, faults=faults)
+            if spent.is_dry_run:
+                # No model drafts there, so as many criteria of about as many words are counted.
+                words = "Says what the prompt asks for in words that a person who reads it can follow"
+                self.criteria = [Criterion(requirement=f"{words}: {n}") for n in range(self.most)]
+            elif not self.criteria and self.errors:
+                raise JudgeError(f"no criterion was drafted: {self.errors[0]}")
+            verdicts: _Verdicts = await self._verdicts(texts, spent, on_progress) if self.criteria else {}
+        self.spent = Spending.of(spent)
+        return verdicts
 
+    async def _draft(self, name: str, prompts: Sequence[str], *, faults: bool) -> None:
+        words, version = system_prompt(name, "assay.suggest"), prompt_version(name, "assay.suggest")
 
-async def _verdicts(
-    grader: Autograder,
-    criteria: Sequence[Criterion],
-    texts: Sequence[Text],
-    spent: Ledger,
-    on_progress: OnProgress | None,
-) -> _Verdicts:
-    if not criteria:
-        return {}
-    found: dict[tuple[Text, str], bool | None] = {}
-    wanted, models = list(dict.fromkeys(texts)), grader.models()
-    watch = Watch(on_progress, len(wanted) * len(criteria), spent)
+        async def ask(user: str) -> Proposal | str:
+            request = replace(Request.of(words, user, schema=Proposal), check=_complaint, prompt=version)
+            try:
+                # What a function of the caller's returns has not been validated yet.
+                proposal = Proposal.model_validate((await self.drafter(request)).value)
+            except (ModelError, ValidationError) as error:
+                return described(error)
+            return _complaint(proposal) or proposal
 
-    async def one(item: Text) -> None:
-        text, prompt = item
-        scores = await scores_from(grader, JudgeInput(text), [*criteria], prompt or None)
-        for criterion, score in zip(criteria, scores, strict=True):
-            value = score.value
-            found[item, criterion.name] = None if value is None else criterion.passes(value)
-        watch.fresh += len(scores)
-        watch.errors += sum(score.error is not None for score in scores)
-        watch.tell()
+        replies = await side_by_side(ask, prompts)
+        self.errors = [reply for reply in replies if isinstance(reply, str)]
+        # In turn, so that no call's criteria crowd out another's.
+        proposals = [reply.criteria for reply in replies if isinstance(reply, Proposal)]
+        in_turn = [each for turn in zip_longest(*proposals) for each in turn if each]
+        drafted = [Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight) for each in in_turn]
+        # The first `most` that lint finds no error in, and that ask what none before them asks.
+        for criterion in named_apart(drafted):
+            hits = hits_of_criterion(criterion)
+            errors = (hit for hit in hits if (hit.severity or RULES[hit.rule].severity) == "error")
+            hit = next(errors, None) or dict(hits_between([*self.criteria, criterion])).get(len(self.criteria))
+            why = None if hit is None else f"lint {hit.rule}: {hit.message}"
+            if criterion.weight < 0 and not faults:
+                why = "it describes a fault, and references show none"
+            if why is None and len(self.criteria) == self.most:
+                why = f"there are {self.most} before it, and no more were wanted"
+            if why is None:
+                self.criteria.append(criterion)
+            else:
+                self.refused.append(Judged(criterion, kept=False, why=why))
 
-    await side_by_side(one, wanted, room=lambda: all(map(has_room, models)))
-    return found
+    async def _verdicts(self, texts: Sequence[Text], spent: Ledger, on_progress: OnProgress | None) -> _Verdicts:
+        found: dict[tuple[Text, str], bool | None] = {}
+        wanted, models = list(dict.fromkeys(texts)), self.grader.models()
+        watch = Watch(on_progress, len(wanted) * len(self.criteria), spent)
 
+        async def one(item: Text) -> None:
+            text, prompt = item
+            scores = await scores_from(self.grader, JudgeInput(text), self.criteria, prompt or None)
+            for criterion, score in zip(self.criteria, scores, strict=True):
+                value = score.value
+                found[item, criterion.name] = None if value is None else criterion.passes(value)
+            watch.fresh += len(scores)
+            watch.errors += sum(score.error is not None for score in scores)
+            watch.tell()
 
-def _suggestion(
-    source: str, judged: Sequence[Judged], golden: Sequence[Golden], draft: Draft, spent: Ledger
-) -> Suggestion:
-    refused = [Judged(criterion, kept=False, why=why) for criterion, why in draft.refused]
-    ranked = sorted([*judged, *refused], key=lambda each: not each.kept)
-    return Suggestion(source, tuple(ranked), tuple(golden), draft.errors, Spending.of(spent))
+        await side_by_side(one, wanted, room=lambda: all(map(has_room, models)))
+        return found
+
+    def suggestion(self, source: str, shown: str, judged: Sequence[Judged], golden: Sequence[Golden]) -> Suggestion:
+        """What is left of the draft, drafted from a source of which so much was shown."""
+        ranked = sorted([*judged, *self.refused], key=lambda each: not each.kept)
+        source = f"{source} by {self.drafter.id}{shown}"
+        return Suggestion(source, tuple(ranked), tuple(golden), tuple(self.errors), self.spent)
 
 
 def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verdicts) -> Judged:
@@ -312,9 +337,6 @@ def _example(name: str, text: Text, by: Sequence[Criterion], *, passes: bool) ->
     return Golden(name, fields, expect)
 
 
-# What a model proposes, and what lint refuses of it before it is judged.
-
-
 def read_pairs(source: object) -> list[Pair]:
     """The pairs in a table: `chosen`, `rejected`, and a `prompt` if there is one.
 
@@ -343,10 +365,7 @@ def read_pairs(source: object) -> list[Pair]:
 
 
 def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]:
-    """The pairs that drafters see, a third of them at most, and those that they do not.
-
-    No prompt is in both: criteria made for a prompt would do too well on it.
-    """
+    """The pairs that drafters see, a third of them at most, and those that they do not; no prompt is in both."""
     by_prompt: dict[str, list[Pair]] = {}
     for number, pair in enumerate(pairs):
         # Pairs without a prompt are each for themselves.
@@ -376,76 +395,16 @@ class Proposal(BaseModel):
     criteria: list[Proposed] = Field(min_length=1)
 
 
-async def draft_from_pairs(model: Model, shown: Sequence[Pair], most: int) -> Draft:
-    """Criteria that tell the preferred responses of these pairs from the rejected ones."""
-    batches = [shown[start : start + _AT_ONCE] for start in range(0, len(shown), _AT_ONCE)]
-    requests: list[Request] = []
-    for batch in batches:
-        parts = [
-            f"{_query(pair.prompt)}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}"
-            for pair in batch
-        ]
-        requests.append(_request("suggest_pairs", "\n\n".join(parts)))
-    return await _draft(model, requests, most)
-
-
-async def draft_from_references(model: Model, prompt: str, references: Sequence[str], most: int) -> Draft:
-    """Criteria that these good answers to a prompt meet."""
-    asked = f"<query>{without_prompt_tags(prompt)}</query>"
-    parts = [asked, *(f"A good answer:\n{fenced(text)}" for text in references)]
-    request = _request("suggest_references", "\n\n".join(parts))
-    return await _draft(model, [request], most, faults=False)
-
-
 def _query(prompt: str) -> str:
     return f"<query>{without_prompt_tags(prompt)}</query>\n" if prompt else ""
 
 
-def _request(name: str, user: str) -> Request:
-    def complaint(value: Any) -> str | None:
-        for each in Proposal.model_validate(value).criteria:
-            words = each.requirement.strip()
-            if not words or len(words) > _LONGEST:
-                return f"a requirement is {'too long' if words else 'blank'}: write one sentence"
-            if not 0 < abs(each.weight) <= _HEAVIEST:
-                return f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
-        return None
-
-    asked = Request.of(system_prompt(name, "assay.suggest"), user, schema=Proposal)
-    return replace(asked, check=complaint, prompt=prompt_version(name, "assay.suggest"))
-
-
-async def _draft(model: Model, requests: Sequence[Request], most: int, *, faults: bool = True) -> Draft:
-    async def ask(request: Request) -> Proposal | str:
-        try:
-            # What a function of the caller's returns has not been validated yet.
-            proposal = Proposal.model_validate((await model(request)).value)
-        except (ModelError, ValidationError) as error:
-            return described(error)
-        complaint = None if request.check is None else request.check(proposal)
-        return proposal if complaint is None else complaint
-
-    replies = await side_by_side(ask, requests)
-    proposals = [reply.criteria for reply in replies if isinstance(reply, Proposal)]
-    errors = tuple(reply for reply in replies if isinstance(reply, str))
-    # In turn, so that no drafter's criteria crowd out another's.
-    in_turn = [each for turn in zip_longest(*proposals) for each in turn if each]
-    criteria = named_apart(
-        [Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight) for each in in_turn]
-    )
-    # The first `most` that lint finds no error in, and that ask what none before them asks.
-    kept: list[Criterion] = []
-    refused: list[tuple[Criterion, str]] = []
-    for criterion in criteria:
-        hits = (hit for hit in hits_of_criterion(criterion) if (hit.severity or RULES[hit.rule].severity) == "error")
-        hit = next(hits, None) or dict(hits_between([*kept, criterion])).get(len(kept))
-        why = None if hit is None else f"lint {hit.rule}: {hit.message}"
-        if criterion.weight < 0 and not faults:
-            why = "it describes a fault, and references show none"
-        if why is None and len(kept) == most:
-            why = f"there are {most} before it, and no more were wanted"
-        if why is None:
-            kept.append(criterion)
-        else:
-            refused.append((criterion, why))
-    return Draft(tuple(kept), tuple(refused), errors)
+def _complaint(value: Any) -> str | None:
+    """What is wrong with a proposal; None when nothing is."""
+    for each in Proposal.model_validate(value).criteria:
+        words = each.requirement.strip()
+        if not words or len(words) > _LONGEST:
+            return f"a requirement is {'too long' if words else 'blank'}: write one sentence"
+        if not 0 < abs(each.weight) <= _HEAVIEST:
+            return f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
+    return None
