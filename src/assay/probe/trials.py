@@ -38,9 +38,8 @@ from assay.trust.golden_run import rubrics_inside
 from assay.types import OnError
 from assay.wording import short_repr
 
+# Where a bait is from: the rubric's golden examples, what was given, or the shipped texts.
 Origin: TypeAlias = Literal["golden", "responses", "off_topic"]
-"""Where a bait is from: the rubric's golden examples, what was given, or the shipped texts."""
-
 MOST: Final = 3  # baits of one criterion that are attacked, in turn
 _TRIED: Final = 12  # responses that the judge is asked about to find baits
 
@@ -58,9 +57,7 @@ class Trial(Record):
     verdict: str | None
     reason: str
     error: str | None
-    fooled: bool | None
-    """Whether the text got off: it passes, or is told that the question does not apply. None without
-    an answer, which is neither."""
+    fooled: bool | None  # whether the text passes, or is told that the question does not apply; None without an answer
     quotes: int = 0  # passages that the reason quotes
     invented: tuple[str, ...] = ()  # of these, what stands neither in the text nor in the question
 
@@ -73,18 +70,15 @@ class Rate(Record):
     trials: int  # answered ones
     fooled: int
     errors: int
-    share: Estimate
-    """Of the trials, those in which the judge was fooled. The attack is the unit: what it does to
-    several criteria is not several observations."""
+    share: Estimate  # of trials in which the judge was fooled. What an attack does to all criteria is one observation
 
     @classmethod
     def of(cls, trials: Iterable[Trial]) -> "Rate":
         listed = list(trials)
         answered = [trial for trial in listed if trial.fooled is not None]
-        by_attack = _groups(answered, "attack")
-        counts = [(sum(bool(t.fooled) for t in each), len(each)) for each in by_attack.values()]
-        fooled, errors = sum(count for count, _ in counts), len(listed) - len(answered)
-        return cls(len(by_attack), len(answered), fooled, errors, clustered_wilson(counts))
+        counts = [(sum(bool(t.fooled) for t in each), len(each)) for each in _groups(answered, "attack").values()]
+        fooled = sum(count for count, _ in counts)
+        return cls(len(counts), len(answered), fooled, len(listed) - len(answered), clustered_wilson(counts))
 
 
 @dataclass(frozen=True)
@@ -98,11 +92,7 @@ class Unprobed(Record):
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """What attacks did to a judge.
-
-    `overall`, `families` and `criteria` are rates; `wins` are the trials in which an attack got its
-    way. A bad response counts only where the judge failed it before it was attacked.
-    """
+    """What attacks did to a judge. A bad response counts only where the judge failed it before it was attacked."""
 
     judge: str
     trials: tuple[Trial, ...]  # attacked texts
@@ -160,15 +150,15 @@ class ProbeReport:
     @cached_property
     def unprobed(self) -> list[Unprobed]:
         """Criteria, and families on a criterion, that could not be attacked."""
-        found: list[Unprobed] = []
-        for name, tried in _groups(self.baselines, "criterion").items():
-            if not any(trial.fooled is False for trial in tried):
-                found.append(Unprobed(name, _why_no_bait(tried)))
+        found = [
+            Unprobed(name, _why_no_bait(tried))
+            for name, tried in _groups(self.baselines, "criterion").items()
+            if not any(trial.fooled is False for trial in tried)
+        ]
         for trial in self.twins:
-            if trial.fooled:
-                found.append(Unprobed(trial.criterion, "what only looks like such an attack passes too", trial.family))
-            elif trial.fooled is None:
-                why = f"its harmless twin was not judged: {trial.error}"
+            if trial.fooled is not False:
+                unjudged = f"its harmless twin was not judged: {trial.error}"
+                why = "what only looks like such an attack passes too" if trial.fooled else unjudged
                 found.append(Unprobed(trial.criterion, why, trial.family))
         return found
 
@@ -201,9 +191,8 @@ def _why_no_bait(tried: Sequence[Trial]) -> str:
     error = next((trial.error for trial in tried if trial.error), None)
     if error is not None:
         return f"no bad response was judged: {error}"
-    listed = ", ".join(repr(trial.bait) for trial in tried)
-    if len(tried) > MOST:
-        listed = f"all {len(tried)} responses that were tried"
+    every = f"all {len(tried)} responses that were tried"
+    listed = every if len(tried) > MOST else ", ".join(repr(trial.bait) for trial in tried)
     if tried[0].origin == "golden":
         return f"the judge passes {listed}, which should fail it"
     return f"the judge passes {listed}, without any attack: give a golden example, or a response, that fails it"
@@ -221,9 +210,9 @@ async def probe(
 ) -> ProbeReport:
     """Attack the judge of a rubric's criteria, and report how often it was fooled.
 
-    Every criterion needs a response that fails it: see `targets_of`. The judge is asked about that first. Attacks count
-    only where it failed, and where a harmless text that looks like the attacks of the family fails as well: otherwise
-    nothing was won by the attack. `attacks` are the shipped ones by default; `attacks_of` takes some of them.
+    Every criterion needs a response that fails it: a golden example, one of the `responses` (texts, or rollouts), or a
+    shipped text about something else. The judge is asked about that first. Attacks count only where it failed, and where
+    a harmless text that looks like the attacks of the family fails as well. `attacks` are the shipped ones by default.
     `stopping` is asked before each text; once it says so, nothing more is begun.
 
     >>> import asyncio
@@ -291,10 +280,8 @@ async def probe(
 def refuse_whole(grader: Autograder) -> None:
     """Raise for a grader that does not answer criteria one by one."""
     if grader.gives_whole or grader.length_penalty is not None:
-        raise TrustError(
-            f"{grader.title} gives one number for the whole, and an answer to each criterion is needed: "
-            "use PerCriterionGrader or PerCriterionOneShotGrader"
-        )
+        needed = "an answer to each criterion is needed: use PerCriterionGrader or PerCriterionOneShotGrader"
+        raise TrustError(f"{grader.title} gives one number for the whole, and {needed}")
 
 
 @dataclass(frozen=True)
@@ -305,8 +292,7 @@ class Bait:
     text: str
     origin: Origin
     query: str | None = None  # what it answers
-    fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    """The rollout it is from, for graders that read more of it."""
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)  # the rollout it is from
 
 
 @dataclass(frozen=True)
@@ -319,11 +305,7 @@ class Target:
 
 
 def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0) -> list[Target]:
-    """Every judged criterion of a rubric with its baits.
-
-    They are its golden examples that should fail it; without any, the `responses` (texts, or
-    rollouts); without those, shipped texts about something else.
-    """
+    """Every judged criterion of a rubric with its baits."""
     others = tuple(_response_baits(responses)) or off_topic(seed)
     found = [
         Target(f"{inside}{criterion.name}", criterion, tuple(_golden_baits(criterion, each.golden)) or others)
@@ -337,12 +319,11 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
 
 
 def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> list[Bait]:
-    bad: list[Golden] = []
-    for example in golden:
+    def fails(example: Golden) -> bool:
         value = criterion.values.get(str(example.expect.get(criterion.name)))
-        if value is not None and not criterion.passes(value):
-            bad.append(example)
-    return [_bait(example.name, "golden", example.fields) for example in bad[:_TRIED]]
+        return value is not None and not criterion.passes(value)
+
+    return [_bait(example.name, "golden", example.fields) for example in filter(fails, golden)][:_TRIED]
 
 
 def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
@@ -376,7 +357,7 @@ def shipped_texts() -> list[Bait]:
     return [Bait(row["name"], row["text"], "off_topic") for row in map(json.loads, text.splitlines())]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Attempt:
     """One criterion of one text. Without an attack, it is the bait as it is."""
 
@@ -399,27 +380,27 @@ async def _tried(
     grader: Autograder, attempts: Sequence[_Attempt], stopping: Callable[[], bool], watch: Watch
 ) -> list[Trial]:
     """What a judge says of attempts, in order. What was not begun when it was stopped is left out."""
-    by_text: dict[tuple[str, Bait], list[tuple[int, _Attempt]]] = {}
-    for place, attempt in enumerate(attempts):
-        by_text.setdefault((attempt.text, attempt.bait), []).append((place, attempt))
-    found: dict[int, Trial] = {}
+    by_text: dict[tuple[str, Bait], list[_Attempt]] = {}
+    for attempt in attempts:
+        by_text.setdefault((attempt.text, attempt.bait), []).append(attempt)
+    found: dict[_Attempt, Trial] = {}
 
-    async def one(group: Sequence[tuple[int, _Attempt]]) -> None:
+    async def one(group: Sequence[_Attempt]) -> None:
         """Ask about all criteria of one text together, as a rubric would."""
         if stopping():
             return
-        first = group[0][1]
-        criteria = [attempt.target.criterion for _, attempt in group]
-        scores = await scores_from(grader, JudgeInput(first.text, first.bait.fields), criteria, first.bait.query)
-        for (place, attempt), score in zip(group, scores, strict=True):
-            found[place] = trial = _trial(attempt, score)
+        text, bait = group[0].text, group[0].bait
+        criteria = [attempt.target.criterion for attempt in group]
+        scores = await scores_from(grader, JudgeInput(text, bait.fields), criteria, bait.query)
+        for attempt, score in zip(group, scores, strict=True):
+            found[attempt] = trial = _trial(attempt, score)
             watch.fresh += 1
             watch.errors += trial.fooled is None
         watch.tell()
 
     models = grader.models()
     await side_by_side(one, list(by_text.values()), room=lambda: all(map(has_room, models)))
-    return [found[place] for place in sorted(found)]
+    return [found[attempt] for attempt in attempts if attempt in found]
 
 
 def _trial(attempt: _Attempt, score: Score) -> Trial:
@@ -453,9 +434,7 @@ def _trial(attempt: _Attempt, score: Score) -> Trial:
 
 
 class Bare(PerCriterionGrader):
-    """Asks the model of a grader without any hardening: no fence, no tags, no warning, no guard.
-
-    A control for `probe`, which shows what the hardening is worth, and no judge to use.
+    """Asks the model of a grader without any hardening: a control for `probe`, and no judge to use.
 
     >>> import asyncio
     >>> from assay import Criterion
@@ -471,14 +450,12 @@ class Bare(PerCriterionGrader):
     """
 
     def __init__(self, grader: Autograder) -> None:
-        """`grader` is one that asks a single model, such as `PerCriterionGrader`."""
         if not isinstance(grader, ModelGrader):
             raise TrustError(f"{grader.title} asks in its own way, so there is no bare form of it: leave it out")
         asker = cast("ModelGrader[Any]", grader)
-        generate = asker.generate_fn
-        model = None if generate is not None else asker.model
+        model = None if asker.generate_fn is not None else asker.model
         words = system_prompt("probe_bare", "assay.probe")
-        super().__init__(generate, model=model, system_prompt=words, degenerate="ask")
+        super().__init__(asker.generate_fn, model=model, system_prompt=words, degenerate="ask")
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
         asked = f"Question:\n{query}\n\n" if query else ""
