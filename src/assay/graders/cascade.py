@@ -101,17 +101,6 @@ class EarlyStop(Composite):
         return asked.report()
 
 
-_BEST, _WORST, _LEFT_OUT = range(3)  # how an open line may come out
-# How all open lines come out together: those that may turn out not to apply, wanted ones and faults, and the rest.
-_EXTREMES = ((_BEST, _BEST, _BEST), (_WORST, _WORST, _WORST))
-# A line that does not apply leaves the stakes too, so both kinds may go, alone or together.
-_WITHOUT = tuple(
-    (wanted, fault, rest)
-    for rest in (_BEST, _WORST)
-    for wanted, fault in ((_LEFT_OUT, rest), (rest, _LEFT_OUT), (_LEFT_OUT, _LEFT_OUT))
-)
-
-
 class _Questions:
     """What has been asked about one text, what came of it, and whether the rest can change the result.
 
@@ -123,12 +112,10 @@ class _Questions:
         self.found: dict[int, Score] = {}  # the answers so far, by the place of the criterion
         self._scale: Scale | None = scale
         self._threshold = threshold
-        ends = (Score(1.0), Score(0.0))
-        self._ways = [
-            [line_of(c, score) for score in (*(ends if c.weight >= 0 else ends[::-1]), Score.not_applicable())]
-            for c in criteria
-        ]
-        self._cases = _EXTREMES + (_WITHOUT if any(criterion.allow_na for criterion in criteria) else ())
+        # How open lines may come out together: as good, or as bad, as can be; where some may turn out not to apply, which
+        # takes their stakes away, also without the wanted ones of these, the faults, or both.
+        kinds = ("wanted", "fault", "both") if any(criterion.allow_na for criterion in criteria) else ()
+        self._cases = [(is_best, without) for without in ("", *kinds) for is_best in (True, False)]
 
     @property
     def _known(self) -> dict[int, Score]:
@@ -154,13 +141,10 @@ class _Questions:
         if self._threshold is None or not counted:
             return left
         order = sorted(counted, key=lambda place: -abs(self.criteria[place].weight))
-        known = self._known
 
         def could_decide(count: int) -> bool:
-            asked = [(place, self.criteria[place].weight >= 0) for place in order[:count]]
-            best = {place: Score(float(wanted)) for place, wanted in asked}
-            worst = {place: Score(float(not wanted)) for place, wanted in asked}
-            return self._is_decided({**known, **best}) or self._is_decided({**known, **worst})
+            ends = ({place: self._end(place, best=best) for place in order[:count]} for best in (True, False))
+            return any(self._is_decided(self._known | end) for end in ends)
 
         # The fewest, heaviest first, that could decide the result by themselves.
         batch = order[: 1 + bisect_left(range(1, len(order)), True, key=could_decide)]
@@ -175,13 +159,13 @@ class _Questions:
         ]
         if not self.decided:
             nothing = {} if self._threshold is None else {"score": None, "raw_score": None}
-            return self._aggregated(self.found, _EXTREMES[0]).model_copy(update={"report": lines, **nothing})
+            return self._aggregated(self.found).model_copy(update={"report": lines, **nothing})
         # What is decided is scored, whatever the answers that are missing would have been.
         counted = [line for line in lines if line.counted]
         answered = sum(line.answered for line in counted if line.applies)
         unneeded = sum(not line.answered for line in counted)
         changes: dict[str, Any] = {"report": lines, "asked": answered, "answered": answered, "unneeded": unneeded}
-        report = self._aggregated(self._known, _EXTREMES[0])
+        report = self._aggregated(self._known)
         passes = self._passes(report)
         if passes is not None:
             # All that could be gained, or nothing.
@@ -191,14 +175,18 @@ class _Questions:
             changes |= {"gain": totals.gain, "loss": totals.loss}
         return report.model_copy(update=changes)
 
-    def _aggregated(self, known: Mapping[int, Score], case: tuple[int, int, int]) -> EvaluationReport:
-        """The report if all answers that are not known come out in this case."""
-        wanted, fault, rest = case
+    def _end(self, place: int, *, best: bool) -> Score:
+        """The best or the worst answer for the response."""
+        return Score(float(best is (self.criteria[place].weight >= 0)))
+
+    def _aggregated(self, known: Mapping[int, Score], is_best: bool = True, without: str = "") -> EvaluationReport:
+        """The report if all answers that are not known come out like this."""
         lines: list[CriterionReport] = []
         for place, criterion in enumerate(self.criteria):
-            own = wanted if criterion.weight > 0 else fault
-            open_line = self._ways[place][own if criterion.allow_na else rest]
-            lines.append(line_of(criterion, known[place]) if place in known else open_line)
+            kind = "wanted" if criterion.weight > 0 else "fault"
+            is_out = criterion.allow_na and without in (kind, "both")
+            open_score = Score.not_applicable() if is_out else self._end(place, best=is_best)
+            lines.append(line_of(criterion, known.get(place, open_score)))
         return aggregate(lines, self.criteria, scale=self._scale)
 
     def _passes(self, report: EvaluationReport) -> bool | None:
@@ -212,8 +200,8 @@ class _Questions:
         if any(not 0 <= (score.value or 0.0) <= 1 for score in known.values()):
             return False
         results: set[tuple[Any, ...]] = set()
-        for case in self._cases:
-            report = self._aggregated(known, case)
+        for is_best, without in self._cases:
+            report = self._aggregated(known, is_best, without)
             if self._threshold is None:
                 numbers = [None if number is None else round(number, 9) for number in (report.score, report.raw_score)]
                 results.add((*numbers, bool(report.vetoed_by)))

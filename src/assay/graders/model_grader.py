@@ -18,7 +18,7 @@ from assay.graders import judge_input, verdicts
 from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_whole
 from assay.graders.judge_input import Degenerate
 from assay.graders.length import LengthPenalty
-from assay.models.model import Model, Request, announce, ask_judge
+from assay.models.model import Model, Request, ask_judge, limiter_of
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
 from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
@@ -194,16 +194,18 @@ class _BatchGrader(ModelGrader[Generate]):
             warm = len(opened[1]["content"]) >= WORTH and keeps_prefixes(self.model.id)
         if warm:
             model, following = self.model, len(calls) - 1
-            begins = _opening_key(model, opened)
-            # Or so many texts would be begun meanwhile that those calls come all at once.
-            announce(model, following)
+            begins, limiter = _opening_key(model, opened), limiter_of(model)
+            if limiter is not None:
+                # Or so many texts would be begun meanwhile that those calls come all at once.
+                limiter.announce(following)
             try:
                 # What a cache answers warms nothing, so the next one goes ahead too.
                 while ahead < len(calls) and begins not in self._sent:
                     await walk(iter((ahead,)))
                     ahead += 1
             finally:
-                announce(model, -following)
+                if limiter is not None:
+                    limiter.announce(-following)
         await walk_together(lambda numbers: walk(ahead + n for n in numbers), len(calls) - ahead)
         return scores
 

@@ -54,15 +54,6 @@ class EndpointModel:
     def __repr__(self) -> str:
         return f"<model {self.id}>"
 
-    @property
-    def has_room(self) -> bool:
-        """Whether another call would soon go out."""
-        return self.endpoint.limiter.has_room
-
-    def announce(self, calls: int) -> None:
-        """So many calls will be made once another one is answered; less, by a negative number."""
-        self.endpoint.limiter.announce(calls)
-
     async def __call__(self, request: Request) -> Reply:
         try:
             first = await self._ask(request)
@@ -198,13 +189,8 @@ class Deduplicated:
     """A model around another: a caller in the same event loop who asks what is being asked gets that reply too."""
 
     def __init__(self, model: Model) -> None:
-        self.inner = model
+        self.id, self.inner = model.id, model
         self._asked: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Future[Reply]] = {}
-
-    @property
-    def id(self) -> str:
-        """The inner model's."""
-        return self.inner.id
 
     async def __call__(self, request: Request) -> Reply:
         loop = asyncio.get_running_loop()

@@ -235,16 +235,14 @@ def innermost(model: Model) -> Model:
     return model
 
 
+def limiter_of(model: Model) -> Any:
+    """The limiter of a model's endpoint; None for a model without one."""
+    return getattr(getattr(innermost(model), "endpoint", None), "limiter", None)
+
+
 def has_room(model: Model) -> bool:
-    """Whether a call to a model would go out soon; True of a model that does not say."""
-    return getattr(innermost(model), "has_room", True)
-
-
-def announce(model: Model, calls: int) -> None:
-    """Tell a model of calls that will follow, if it cares; a negative number when they are made."""
-    tell: Callable[[int], None] | None = getattr(innermost(model), "announce", None)
-    if tell is not None:
-        tell(calls)
+    """Whether a call to a model would go out soon; True of a model without an endpoint of ours."""
+    return getattr(limiter_of(model), "has_room", True)
 
 
 class LoggedCall(NamedTuple):

@@ -27,7 +27,7 @@ def cache_of(source: CacheSource) -> VerdictCache | None:
     """The cache that is meant. One object a place, so that its batches go together."""
     if isinstance(source, bool) or source is None:
         return _opened(None) if source else None
-    return source if isinstance(source, VerdictCache) else _opened(str(source))
+    return _opened(str(source)) if isinstance(source, str | Path) else source
 
 
 _opened = cache(VerdictCache)
@@ -37,13 +37,7 @@ class Cached:
     """A model with a cache in front."""
 
     def __init__(self, model: Model, verdicts: VerdictCache) -> None:
-        self.inner = model
-        self._cache = verdicts
-
-    @property
-    def id(self) -> str:
-        """The inner model's."""
-        return self.inner.id
+        self.id, self.inner, self._cache = model.id, model, verdicts
 
     async def __call__(self, request: Request) -> Reply:
         key = VerdictKey(
