@@ -221,8 +221,7 @@ class _BatchGrader(ModelGrader[Generate]):
                 reply_model(offered),
                 # The schema of a label is any text, so it cannot tell that a label was not on offer.
                 check=(lambda said: verdicts.read_verdict(criterion, said).error) if offered else None,
-                question_hash=criterion.memo.get("question_hash")
-                or criterion.memo.setdefault("question_hash", criterion.question_hash),
+                question_hash=question_of(criterion),
             )
             return [verdicts.read_verdict(criterion, reply)]
         plain = not any(judge_input.labels(criterion, reverse=reverse) for criterion in batch)
@@ -367,6 +366,12 @@ def reply_model(offered: Sequence[str]) -> type[BaseModel]:
     if offered == BINARY:
         return verdicts.TurnedOutput
     return verdicts.ChoiceOutput if offered else verdicts.PerCriterionOutput
+
+
+def question_of(criterion: Criterion) -> str:
+    """The hash of the question, worked out once."""
+    memo = criterion.memo
+    return memo.get("question_hash") or memo.setdefault("question_hash", criterion.question_hash)
 
 
 def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
