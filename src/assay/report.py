@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, cast
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from assay.aggregation import AGGREGATIONS, Aggregation, Answer, Scale, Totals, capped, normalise, summed_by_name, total
 from assay.criterion import NOT_APPLICABLE, Criterion
+from assay.display import Page, Section, Toned, on_one_line, painted, shortened
 from assay.errors import RubricError
 from assay.wording import described, short_repr
 
@@ -297,6 +298,20 @@ class EvaluationReport:
         """Add sums and join lines; the score is derived from the sums, between 0 and 1 where the scales differ."""
         return sum_reports((self, other))
 
+    def __str__(self) -> str:
+        return shown_report("score", self)
+
+    def _repr_html_(self) -> str:
+        tones = {True: "good", False: "bad", None: ""}
+        rows = [
+            (line.name, f"{line.weight:+g}", Toned(line.said or "–", "error" if line.error else tones[line.passed]),
+             line.error or line.reason)
+            for line in self.lines
+        ]  # fmt: skip
+        title = f"score: {shown_score(self)}" + (f", reward {self.raw_score:.3g}" if self.raw_score is not None else "")
+        notes = [f"vetoed by {', '.join(self.vetoed_by)}"] if self.vetoed_by else []
+        return Page(title, [Section(("criterion", "weight", "answer", "reason"), rows)], notes).text("html")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, lines and all, ready for JSON."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
@@ -435,3 +450,37 @@ def _sum(asked: Sequence[CriterionReport], aggregation: Aggregation) -> Totals:
     if not isinstance(raw, int | float) or not math.isfinite(raw):
         raise RubricError(f"aggregation {aggregation.name!r} returned {short_repr(raw)}: return a finite number")
     return Totals(float(raw), 1.0 if answered else 0.0)
+
+
+def shown_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:
+    """A report as lines: the score, and each criterion with its verdict and reason."""
+    head = f"{on_one_line(name)}: {shown_score(report)}"
+    if report.vetoed_by:
+        head += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
+    if report.report is None and report.reason:
+        head += f"  {shortened(report.reason)}"
+    return "\n".join([head, *_lines(report.lines, "  ", coloured)])
+
+
+def shown_score(report: EvaluationReport) -> str:
+    """The score, or how much of it is missing."""
+    if report.score is not None:
+        return f"{report.score:.3g}"
+    if report.scored:
+        return f"reward {report.raw_score:.3g}, and no score, since nothing can be gained"
+    if not report.applies:
+        return "unscored, since no counted criterion applies"
+    return f"unscored, no answer to {report.asked - report.answered} of {report.asked} criteria"
+
+
+def _lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
+    for line in lines:
+        colour = "red" if line.error is not None else ""
+        if line.error is None and line.verdict is not None:
+            colour = "green" if line.passed else "yellow"
+        said = line.error or line.reason
+        mark = painted(f"{line.said or '–':<6} ", colour if coloured else "")
+        words = on_one_line(line.requirement or line.name)
+        yield f"{indent}{mark}{line.weight:+g}  {words}{f': {shortened(said)}' if said else ''}"
+        if line.requirement is None:
+            yield from _lines(line.lines, indent + "  ", coloured)

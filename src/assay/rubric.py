@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias, cast
 from assay.aggregation import Totals, advantages, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
 from assay.criterion import Criterion, Scorer, is_scorer
+from assay.display import Page, Section
 from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
 from assay.errors import GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
@@ -28,7 +29,7 @@ from assay.redaction import logger_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Batch, Rollout
 from assay.types import Messages, OnError, RewardFunc
-from assay.wording import described, short_repr
+from assay.wording import counted, described, short_repr
 
 logger = logger_of("assay")
 
@@ -534,6 +535,12 @@ class Rubric(BaseRubric, Loadable):
         more = f", … {len(self) - 8} more" if len(self) > 8 else ""
         title = f" {self.name}" if self.name else ""
         return f"<{type(self).__name__}{title} [{names}{more}]>"
+
+    def _repr_html_(self) -> str:
+        how = {True: "a model", False: "code"}
+        rows = [(c.name, f"{c.weight:+g}", how[c.judged], c.requirement or "") for c in self.criteria]
+        title = f"{self.name or type(self).__name__}: {counted(len(rows), 'criterion', 'criteria')}"
+        return Page(title, [Section(("criterion", "weight", "answered by", "requirement"), rows)]).text("html")
 
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder

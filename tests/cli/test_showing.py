@@ -2,8 +2,7 @@
 
 import pytest
 
-from assay.cli.formats import shown_report
-from assay.report import CriterionReport, aggregate
+from assay.report import CriterionReport, aggregate, shown_report
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from assay import trust
-from assay.cli.formats import Page, Section, point
+from assay.cli.formats import page_text, point
 from assay.cli.options import LabelOptions, declare, filled_by, left_out, opened, page_option, run_folder, value_of
+from assay.display import Page, Section
 from assay.wording import counted
 
 
@@ -46,7 +47,7 @@ def command(options: AgreeOptions) -> None:
     people = counted(len(found.raters), "person", "people") if found.raters else "people"
     title = f"{Path(options.run).name}: the judge against {people}, {counted(examples, 'example')}"
     sections = [*_sections(found), *(_confusions(found) if options.confusion else ())]
-    print(Page(title, sections, list(_notes(found)), found.to_dict()).text(options.layout))
+    print(page_text(Page(title, sections, list(_notes(found)), found.to_dict()), options.layout))
 
 
 _FIGURES = {

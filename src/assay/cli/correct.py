@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from assay import trust
-from assay.cli.formats import Page, Section, chance, point
+from assay.cli.formats import page_text, point
 from assay.cli.options import LabelOptions, declare, filled_by, left_out, opened, page_option, run_folder, value_of
 from assay.cli.root import BROKEN, FINE
+from assay.display import Page, Section, chance
 from assay.wording import counted
 
 
@@ -45,7 +46,11 @@ def command(options: CorrectOptions) -> int:
             told = counted(drift.changed, "rollout")
             notes.append(f"{told} with another completion say nothing about the judge")
         data["drift"] = drift.to_dict()
-    print(Page(f"{Path(options.run).name}: as people would have judged it", sections, notes, data).text(options.layout))
+    print(
+        page_text(
+            Page(f"{Path(options.run).name}: as people would have judged it", sections, notes, data), options.layout
+        )
+    )
     return FINE if any(each.corrected for each in found.figures) else BROKEN
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,76 +15,15 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
+from assay.display import Page, Section, cell_text, escaped, laid_out, markdown_table, on_one_line, painted, printable
 from assay.runs.stats import NO_THRESHOLDS, Thresholds
 from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.criterion import Criterion
     from assay.models import Ledger
-    from assay.report import CriterionReport, EvaluationReport
     from assay.runs import Row, Spending, Summary
     from assay.trust import Estimate
-
-_COLOURS = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters but for tab and new line
-
-REASON = 160  # characters of a reason that are shown; `--json` has all of it
-
-
-def painted(text: str, colour: str) -> str:
-    """The text in that colour; as it is unless standard output is a terminal that shows colours."""
-    is_wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if colour and is_wanted else text
-
-
-def printable(text: str) -> str:
-    """The text without what would act on a terminal, since a model may have written it."""
-    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
-
-
-def on_one_line(text: str) -> str:
-    """The text as `printable`, with its line ends as spaces."""
-    return printable(" ".join(text.split()))
-
-
-def shortened(text: str, most: int = REASON) -> str:
-    """The text on one line, cut where that grows too long."""
-    words = on_one_line(text)
-    return words if len(words) <= most else f"{words[:most]}…"
-
-
-def shown_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:
-    """A report as lines: the score, and each criterion with its verdict and reason."""
-    head = f"{on_one_line(name)}: {shown_score(report)}"
-    if report.vetoed_by:
-        head += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
-    if report.report is None and report.reason:
-        head += f"  {shortened(report.reason)}"
-    return "\n".join([head, *_lines(report.lines, "  ", coloured)])
-
-
-def shown_score(report: EvaluationReport) -> str:
-    """The score, or how much of it is missing."""
-    if report.score is not None:
-        return f"{report.score:.3g}"
-    if report.scored:
-        return f"reward {report.raw_score:.3g}, and no score, since nothing can be gained"
-    if not report.applies:
-        return "unscored, since no counted criterion applies"
-    return f"unscored, no answer to {report.asked - report.answered} of {report.asked} criteria"
-
-
-def _lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
-    for line in lines:
-        colour = "red" if line.error is not None else ""
-        if line.error is None and line.verdict is not None:
-            colour = "green" if line.passed else "yellow"
-        said = line.error or line.reason
-        mark = painted(f"{line.said or '–':<6} ", colour if coloured else "")
-        words = on_one_line(line.requirement or line.name)
-        yield f"{indent}{mark}{line.weight:+g}  {words}{f': {shortened(said)}' if said else ''}"
-        if line.requirement is None:
-            yield from _lines(line.lines, indent + "  ", coloured)
 
 
 def shown_size(criteria: Sequence[Criterion]) -> str:
@@ -125,132 +63,9 @@ def shown_dry_run(spent: Ledger) -> str:
     )
 
 
-class Section(NamedTuple):
-    """Rows of cells under the names of their columns; the first column names the row."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-
-def _cell(value: object) -> str:
-    """A number to three places, a count with its thousands apart, a dash for nothing, anything else in its words."""
-    if value is None:
-        return "–"
-    if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
-    return on_one_line(str(value))
-
-
-def laid_out(section: Section) -> str:
-    """A section as columns padded with spaces."""
-    table = [[_cell(cell) for cell in cells] for cells in (section.columns, *section.rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
-    return "\n".join([painted(lines[0], "bold"), *lines[1:]])
-
-
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
-
-
-def escaped(value: object) -> str:
-    """A value so that Markdown shows it as it is, on one line."""
-    return _SPECIAL.sub(r"\\\1", _cell(value))
-
-
-def markdown_table(section: Section) -> str:
-    """A section as a table of Markdown."""
-    head, *rows = (f"| {' | '.join(map(escaped, cells))} |" for cells in (section.columns, *section.rows))
-    return "\n".join([head, f"|{'---|' * len(section.columns)}", *rows])
-
-
 def point(estimate: Estimate) -> str:
     """A figure alone; a dash when there is none."""
     return "–" if estimate.value is None else f"{estimate.value:.2f}"
-
-
-def chance(p: float | None) -> str:
-    """A p-value as people write it."""
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-@dataclass(frozen=True)
-class Page:
-    """A title, tables under it, and sentences under those; and all of it as data."""
-
-    title: str
-    sections: Sequence[Section]
-    notes: Sequence[str]
-    data: Mapping[str, Any]
-
-    def text(self, layout: str) -> str:
-        """The page as `table`, `json` or `markdown`, without tables that have no rows."""
-        sections = [section for section in self.sections if section.rows]
-        if layout == "json":
-            return json_text(self.data)
-        if layout == "markdown":
-            parts = [f"## {escaped(self.title)}", *map(markdown_table, sections)]
-            notes = [f"- {escaped(note)}" for note in self.notes]
-        else:
-            parts = [painted(printable(self.title), "bold"), *map(laid_out, sections)]
-            notes = [printable(note) for note in self.notes]
-        return "\n\n".join([*parts, "\n".join(notes)] if notes else parts)
-
-
-def headline(summary: Summary) -> str:
-    """How many rollouts there are, and how many of them have no score.
-
-    >>> from assay.runs import Summary
-    >>> headline(Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False))
-    '4 rollouts of 2 examples, 1 unscored, not all that were wanted'
-    """
-    parts = counted(summary.rollouts, "rollout")
-    if summary.examples != summary.rollouts:
-        parts += f" of {counted(summary.examples, 'example')}"
-    if summary.unscored:
-        parts += f", {summary.unscored:,} unscored"
-    return parts if summary.complete else f"{parts}, not all that were wanted"
-
-
-def sections(summary: Summary) -> Iterator[Section]:
-    """What there is to tell, most pressing first."""
-    errors = [(where, *found) for where, kinds in summary.errors_by_criterion.items() for found in kinds.items()]
-    if errors:
-        yield Section(("errors", "kind", "rollouts"), errors)
-    means = {"score": summary.score, "reward": summary.reward}
-    means |= {f"tag {name}": found for name, found in summary.tags.items()}
-    if len(summary.tasks) > 1:
-        means |= {f"task {name}": found.score for name, found in summary.tasks.items()}
-    rows: list[tuple[object, ...]] = []
-    for name, found in means.items():
-        no_interval = found.low is None or found.high is None
-        bounds = "" if no_interval else f"{_cell(found.low)} to {_cell(found.high)}"
-        rows.append((name, found.mean, bounds, found.count))
-    yield Section(("", "mean", "95 %", "rollouts"), rows)
-    if summary.criteria:
-        yield _criteria(summary)
-    if max(summary.passes, default=1) > 1:
-        passes = [(f"{k}", rates.any, rates.all, rates.examples) for k, rates in summary.passes.items()]
-        yield Section(("k", "pass@k", "pass^k", "examples"), passes)
-
-
-def _criteria(summary: Summary) -> Section:
-    columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
-    rows = [
-        (
-            name,
-            "varies" if found.weight is None else f"{found.weight:+g}",
-            found.value.mean,
-            # Of a scale, what counts as met is somewhere in the middle of it.
-            *((None, None) if found.is_scale else (found.met, found.unmet)),
-            found.not_applicable,
-            found.errors,
-            ", ".join(f"{verdict} {count:,}" for verdict, count in found.verdicts.items()) if found.is_scale else "",
-        )
-        for name, found in summary.criteria.items()
-    ]
-    # A column in which nothing ever happened tells nothing.
-    kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
-    return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 RowText = Callable[["Row"], str]
@@ -267,6 +82,8 @@ def whole_row(row: Row) -> str:
     """A row with every criterion, its verdict and its reason."""
     if row.error is not None:
         return f"{on_one_line(row_name(row))}: {painted('nothing to score', 'red')}, {on_one_line(row.error)}"
+    from assay.report import shown_report
+
     return shown_report(row_name(row), row.report, coloured=True)
 
 
@@ -276,7 +93,7 @@ def brief_row(row: Row) -> str:
     said = f"  {lost}" if lost else ""
     if row.errors:
         said = painted("".join(f"  {on_one_line(f'{name}: {error}')}" for name, error in row.errors.items()), "red")
-    return f"{_cell(row.score):<6} {on_one_line(row_name(row))}{said}"
+    return f"{cell_text(row.score):<6} {on_one_line(row_name(row))}{said}"
 
 
 def _lost(row: Row) -> str:
@@ -294,6 +111,11 @@ def row_json(row: Row, judge: str | None) -> str:
     data |= {"metrics": row.report.metrics, "report": row.report.to_dict()}
     data |= {"model": row.model, "judge": judge, "spent": row.spent.to_dict(), "timing": dict(row.timing)}
     return json_text({**data, "fields": dict(row.fields)})
+
+
+def page_text(page: Page, layout: str) -> str:
+    """A page as `table`, `json` or `markdown`."""
+    return json_text(page.data) if layout == "json" else page.text(layout)
 
 
 def json_text(data: object) -> str:
@@ -356,12 +178,12 @@ class Table(Format):
     def end(self, summary: Summary) -> None:
         if self.sums_up and not self.told:
             self.told = True
-            head = f"{on_one_line(self.title)}: {painted(headline(summary), 'red' if summary.unscored else '')}"
+            head = f"{on_one_line(self.title)}: {painted(summary.headline, 'red' if summary.unscored else '')}"
             about = [on_one_line(self.about)] if self.about else []
             self._print("\n\n".join(["\n".join([head, *about]), *self._tables(summary)]))
 
     def _tables(self, summary: Summary) -> Iterator[str]:
-        yield from map(self.table, sections(summary))
+        yield from map(self.table, summary.sections())
         if summary.spent.calls or summary.spent.hits:
             yield shown_spending(summary.spent)
 
@@ -391,7 +213,7 @@ class Markdown(Table):
             self._print()
         if not self.told:
             self.told = True
-            self._print("\n\n".join([headline(summary), *self._tables(summary)]) + "\n")
+            self._print("\n\n".join([summary.headline, *self._tables(summary)]) + "\n")
 
 
 class JsonLines(Format):
@@ -490,6 +312,8 @@ class Junit(Format):
         self.seconds = 0.0
 
     def row(self, row: Row) -> None:
+        from assay.report import shown_report, shown_score
+
         found = None
         if row.score is None:
             found = JunitOutcome("error", "unscored", _errors(row) or shown_score(row.report))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from assay.cli.formats import painted, printable, shown_size
+from assay.cli.formats import shown_size
 from assay.cli.options import CommandOptions, RubricOptions, argument, declare, dollars, value_of
 from assay.cli.root import FINE, MISSED, USAGE
+from assay.display import painted, printable
 from assay.errors import AssayError
 from assay.wording import counted
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import options as cli
-from assay.cli.formats import Page, Section, shortened, shown_spending
+from assay.cli.formats import page_text, shown_spending
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
+from assay.display import Page, Section, shortened
 from assay.errors import TrustError
 from assay.wording import counted
 
@@ -80,7 +81,7 @@ def command(options: ProbeOptions) -> int:
                 )
 
     def show(_: None, spent: Ledger) -> int:
-        print(_page(reports, rubric.name or "rubric", options.show).text(options.layout))
+        print(page_text(_page(reports, rubric.name or "rubric", options.show), options.layout))
         say_budget(spent, kept, quiet=quiet)
         if len(reports) < len(graders) or not all(report.complete for report in reports.values()):
             say(f"stopped before all was asked{kept}", quiet=quiet)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay import display
 from assay.cli import formats
 from assay.cli.lint import command as lint
 from assay.cli.options import JudgingOptions, RubricArgument, argument, declare, filled_by, quiet_option, value_of
@@ -84,20 +85,20 @@ def _print_test(report: GoldenReport, name: str, form: str) -> None:
     right = len(results) - wrong - errors
     told = f"{counted(len(report.by_example()), 'golden example')}, {right:,} of "
     told += f"{counted(len(results), 'verdict')} as expected" + (f", {errors:,} without an answer" if errors else "")
-    parts = [f"{formats.printable(name)}: {formats.painted(told, 'green' if right == len(results) else 'red')}"]
+    parts = [f"{display.printable(name)}: {display.painted(told, 'green' if right == len(results) else 'red')}"]
     rows = [
         (
             result.example,
             result.criterion,
             result.expected,
             "no answer" if result.right is None else result.got,
-            formats.shortened(result.error or result.reason, _REASON),
+            display.shortened(result.error or result.reason, _REASON),
         )
         for result in results
         if not result.right
     ]
     if rows:
-        parts.append(formats.laid_out(formats.Section(("example", "criterion", "expected", "got", "why"), rows)))
+        parts.append(display.laid_out(display.Section(("example", "criterion", "expected", "got", "why"), rows)))
     if report.spent.calls or report.spent.hits:
         parts.append(formats.shown_spending(report.spent))
     print("\n\n".join(parts))

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Self, TypeVar, cast
@@ -17,10 +16,11 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 import click
 
 from assay.cache import default_place
-from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, on_one_line, row_name, shown_dry_run
+from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, row_name, shown_dry_run
 from assay.cli.options import DisplayOptions, JudgingOptions, OutputOptions, RunOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.concurrency import run_sync
+from assay.display import on_one_line
 from assay.errors import AssayError
 from assay.graders import Autograder
 from assay.models import Ledger, budget, dry_run
@@ -116,7 +116,7 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
         nonlocal last
         if progress.seconds - last >= EVERY:
             last = progress.seconds
-            print(_told(progress, noun), file=sys.stderr, flush=True)
+            print(progress.told(noun), file=sys.stderr, flush=True)
 
     if not sys.stderr.isatty():
         yield print_now_and_then
@@ -129,25 +129,8 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
     with rich.progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"0 {noun}", total=None)
         yield lambda progress: bar.update(
-            task, completed=progress.done, total=progress.total, description=_told(progress, noun)
+            task, completed=progress.done, total=progress.total, description=progress.told(noun)
         )
-
-
-def _told(progress: Progress, noun: str) -> str:
-    """How far it is, what went wrong, what it took, and how long it will be."""
-    of = "" if progress.total is None else f" of {progress.total:,}"
-    parts = [f"{progress.done:,}{of} {noun}"]
-    if progress.errors:
-        parts.append(counted(progress.errors, "error"))
-    if progress.hits:
-        parts.append(f"{progress.hits:,} from the cache")
-    if progress.calls:
-        parts += [counted(progress.calls, "call"), counted(progress.tokens, "token")]
-    if progress.cost:
-        parts.append(f"${progress.cost:.4f}{' at least' if progress.unpriced else ''}")
-    if progress.eta is not None and progress.total != progress.done:
-        parts.append(f"about {timedelta(seconds=round(progress.eta))} left")
-    return ", ".join(parts)
 
 
 def say(line: str, *, quiet: bool) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.formats import FOR_PEOPLE, brief_row, printable, whole_row
+from assay.cli.formats import FOR_PEOPLE, brief_row, whole_row
 from assay.cli.options import DisplayOptions, argument, count, declare, number, opened, value_of
 from assay.cli.root import FINE
+from assay.display import printable
 from assay.runs.stats import is_below
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.formats import Section, json_text, laid_out, printable, shown_spending
+from assay.cli.formats import json_text, shown_spending
 from assay.cli.options import JudgingOptions, count, declare, filled_by, positive, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED
+from assay.display import Section, laid_out, printable
 from assay.wording import counted
 
 if TYPE_CHECKING:

@@ -264,6 +264,12 @@ class Run:
         for example, of_it in samples.items():
             yield [self.row(example, sample) for sample in sorted(of_it)]
 
+    def __str__(self) -> str:
+        return self.summary().page(str(self.path)).text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().page(str(self.path)).text("html")
+
     def to_pandas(self) -> Any:
         """A pandas data frame, a row a rollout: score, reward, error, each criterion, and the columns of the data."""
         return frame(self.rows(), "pandas")

@@ -6,11 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from os import PathLike
 from typing import Any, TypeAlias, cast
 
 from assay.concurrency import side_by_side
 from assay.criterion import hash_of
+from assay.display import notebook_bar
 from assay.engine import Traits, logging_once
 from assay.errors import AssayError, RubricError
 from assay.graders.autograder import Autograder
@@ -26,7 +28,7 @@ from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
 from assay.runs.row import COLUMN, LARGEST_SAMPLE, Key, Row, Seen, own_rubric, short_log
 from assay.runs.spending import Spending
 from assay.runs.summary import Summary, Tally
-from assay.wording import described, short_repr
+from assay.wording import counted, described, short_repr
 
 MOST_KEPT = 1000  # rubrics that are kept ready; what is asked for again later is made again
 
@@ -64,6 +66,22 @@ class Progress:
     eta: float | None = None
     """Seconds that are left at this pace; None when that cannot be told."""
 
+    def told(self, noun: str) -> str:
+        """How far it is, what went wrong, what it took, and how long it will be."""
+        of = "" if self.total is None else f" of {self.total:,}"
+        parts = [f"{self.done:,}{of} {noun}"]
+        if self.errors:
+            parts.append(counted(self.errors, "error"))
+        if self.hits:
+            parts.append(f"{self.hits:,} from the cache")
+        if self.calls:
+            parts += [counted(self.calls, "call"), counted(self.tokens, "token")]
+        if self.cost:
+            parts.append(f"${self.cost:.4f}{' at least' if self.unpriced else ''}")
+        if self.eta is not None and self.total != self.done:
+            parts.append(f"about {timedelta(seconds=round(self.eta))} left")
+        return ", ".join(parts)
+
 
 OnProgress: TypeAlias = Callable[[Progress], object]
 OnRow: TypeAlias = Callable[[Row], object]
@@ -76,7 +94,7 @@ class Watch:
 
     def __init__(self, on_progress: OnProgress | None, total: int | None, ledger: Ledger) -> None:
         self.kept = self.errors = self.unscored = self.fresh = 0
-        self._tell = on_progress
+        self._tell = on_progress or _notebook_progress()
         self._total = total
         self.ledger = ledger
         self._began = time.monotonic()
@@ -105,6 +123,12 @@ class Watch:
         if self._tell is not None and (at_once or now - self._told >= EVERY_SECONDS):
             self._told = now
             self._tell(self.now())
+
+
+def _notebook_progress() -> OnProgress | None:
+    """A bar, where this runs in a notebook. `on_progress=` takes its place."""
+    bar = notebook_bar()
+    return None if bar is None else lambda progress: bar(progress.told("rollouts"), progress.done, progress.total)
 
 
 class Numbering:

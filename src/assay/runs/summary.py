@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,11 +14,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion, hash_of, slug
+from assay.display import Page, Section, cell_text
 from assay.report import CriterionReport, EvaluationReport, Lines, Score
 from assay.runs.folder import write_json
 from assay.runs.row import Row, own_rubric
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import NO_ESTIMATE, Mean, MeanEstimate, Passes, PassRates
+from assay.wording import counted
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,51 @@ class Summary:
         """The summary that `to_dict` was made from."""
         return _form().validate_python(data)
 
+    @property
+    def headline(self) -> str:
+        """How many rollouts there are, and how many of them have no score.
+
+        >>> Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False).headline
+        '4 rollouts of 2 examples, 1 unscored, not all that were wanted'
+        """
+        parts = counted(self.rollouts, "rollout")
+        if self.examples != self.rollouts:
+            parts += f" of {counted(self.examples, 'example')}"
+        if self.unscored:
+            parts += f", {self.unscored:,} unscored"
+        return parts if self.complete else f"{parts}, not all that were wanted"
+
+    def page(self, title: str = "") -> Page:
+        """The headline and the tables, to show or to print."""
+        return Page(f"{title}: {self.headline}" if title else self.headline, list(self.sections()), data=self.to_dict())
+
+    def __str__(self) -> str:
+        return self.page().text()
+
+    def _repr_html_(self) -> str:
+        return self.page().text("html")
+
+    def sections(self) -> Iterator[Section]:
+        """What there is to tell, most pressing first."""
+        errors = [(where, *found) for where, kinds in self.errors_by_criterion.items() for found in kinds.items()]
+        if errors:
+            yield Section(("errors", "kind", "rollouts"), errors)
+        means = {"score": self.score, "reward": self.reward}
+        means |= {f"tag {name}": found for name, found in self.tags.items()}
+        if len(self.tasks) > 1:
+            means |= {f"task {name}": found.score for name, found in self.tasks.items()}
+        rows: list[tuple[object, ...]] = []
+        for name, found in means.items():
+            no_interval = found.low is None or found.high is None
+            bounds = "" if no_interval else f"{cell_text(found.low)} to {cell_text(found.high)}"
+            rows.append((name, found.mean, bounds, found.count))
+        yield Section(("", "mean", "95 %", "rollouts"), rows)
+        if self.criteria:
+            yield _criteria(self)
+        if max(self.passes, default=1) > 1:
+            passes = [(f"{k}", rates.any, rates.all, rates.examples) for k, rates in self.passes.items()]
+            yield Section(("k", "pass@k", "pass^k", "examples"), passes)
+
     def save(self, path: Path, size: int) -> None:
         """Write it to a file, with how many bytes of rows it tells of."""
         write_json(path, {"of": size, **self.to_dict()})
@@ -116,6 +163,26 @@ class Summary:
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             # It can be worked out again from the rows, whatever happened to it.
             return None
+
+
+def _criteria(summary: Summary) -> Section:
+    columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
+    rows = [
+        (
+            name,
+            "varies" if found.weight is None else f"{found.weight:+g}",
+            found.value.mean,
+            # Of a scale, what counts as met is somewhere in the middle of it.
+            *((None, None) if found.is_scale else (found.met, found.unmet)),
+            found.not_applicable,
+            found.errors,
+            ", ".join(f"{verdict} {count:,}" for verdict, count in found.verdicts.items()) if found.is_scale else "",
+        )
+        for name, found in summary.criteria.items()
+    ]
+    # A column in which nothing ever happened tells nothing.
+    kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
+    return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 @cache

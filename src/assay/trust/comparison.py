@@ -7,10 +7,12 @@ from statistics import fmean
 from typing import Literal
 
 from assay.criterion import hash_of
+from assay.display import Page, Section, chance, shortened
 from assay.errors import TrustError
 from assay.runs import Run
 from assay.trust.estimate import DEFAULT_RESAMPLING, MEAN, Estimate, Record, Resampling, clustered_values, np, undefined
 from assay.trust.significance import holm, mcnemar, minimum_detectable_effect, sign_flip
+from assay.wording import counted
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,76 @@ class Comparison(Record):
     other_rubric: bool = False  # whether the rubrics differ, so that the scores are not by the same rule
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Criteria that only one run has, under `first` and `second`."""
+
+    def page(self, names: tuple[str, str] = ("first", "second"), flips: int = 10) -> Page:
+        """The differences, so many of the rollouts that changed, and what was left out, to show or to print."""
+        title = f"{names[1]} against {names[0]}: {counted(self.examples, 'example')} in both"
+        sections = [_difference_table(self, names), _flip_table(self, flips)]
+        return Page(title, sections, list(_notes(self, flips)), self.to_dict())
+
+    def __str__(self) -> str:
+        return self.page().text()
+
+    def _repr_html_(self) -> str:
+        return self.page().text("html")
+
+
+_REASON = 70  # characters of a reason that a table has room for; JSON has all of it
+
+
+def _difference_table(found: Comparison, names: tuple[str, str]) -> Section:
+    def three(value: float | None) -> str | None:
+        return None if value is None else f"{value:.3f}"
+
+    columns = ("", *names, "difference", "p", "better", "worse", "minimum detectable effect")
+    rows = [
+        (
+            each.name,
+            three(each.first),
+            three(each.second),
+            each.difference.to_digits(3),
+            chance(each.p),
+            each.better,
+            each.worse,
+            three(each.minimum_detectable_effect),
+        )
+        for each in (found.score, *found.criteria)
+    ]
+    return Section(columns, rows)
+
+
+def _flip_table(found: Comparison, most: int) -> Section:
+    rows: list[tuple[str, ...]] = []
+    for flip in found.flips[:most]:
+        name = f"{flip.example} #{flip.sample}" if flip.sample else flip.example
+        scores = " → ".join("–" if score is None else f"{score:.3g}" for score in (flip.before, flip.after))
+        turns = [
+            (change.criterion, f"{change.before} → {change.after}", shortened(change.reason_after, _REASON))
+            for change in flip.changes
+        ]
+        first, *rest = turns or [("", "", "")]
+        rows += [(name, scores, *first), *(("", "", *turn) for turn in rest)]
+    return Section(("flipped", "score", "criterion", "verdict", "why now"), rows)
+
+
+def _notes(found: Comparison, flips: int) -> Iterator[str]:
+    for side, number in (("first", found.only_first), ("second", found.only_second)):
+        if number:
+            yield f"{counted(number, 'example')} only in the {side} run"
+    if found.other_prompt:
+        yield f"{counted(found.other_prompt, 'example')} with the same name and another prompt: not compared"
+    if found.other_rubric:
+        yield "the rubrics differ, so the scores are not by the same rule"
+    for name in found.other_wording:
+        yield f"{name} is worded otherwise in the second run: not compared"
+    for side, names in found.missing.items():
+        if names:
+            yield f"only in the {side} run: {', '.join(names)}"
+    first, second = found.score.unanswered
+    if first or second:
+        yield f"unscored and left out: {first:,} rollouts of the first run, {second:,} of the second"
+    if len(found.flips) > flips:
+        yield f"{counted(len(found.flips), 'rollout')} came out otherwise, of which {flips} are shown"
 
 
 class _Column:
