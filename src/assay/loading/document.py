@@ -1,16 +1,13 @@
 """Read JSON, YAML and TOML texts into data, and know where in the text each value stands.
 
-One walk serves YAML and JSON: it puts the data together and, where that is asked for, notes the position of
-every value. Errors take their line from it, lint its findings, and `lint --fix` what it puts something else for.
-YAML is read by the rules of version 1.2, in one pass that no text can make recurse or run away: PyYAML's parser
-hands out events, and the data is put together here, since its loaders read `no` as false and `1e-6` as a text, let
-a key stand twice, and crash on deep nesting.
+YAML is read by the rules of version 1.2: PyYAML's parser hands out events, and the data is put together here, since its
+loaders read `no` as false and `1e-6` as a text, let a key stand twice, and crash on deep nesting.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -30,19 +27,13 @@ _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "t
 class Position(NamedTuple):
     """Where a value stands in a text. TOML tells the line alone."""
 
-    line: int
-    """The line of its key, or of itself in a list; from 1."""
-    start: int = 0
-    end: int = 0
-    """Its first character, and the one after its last."""
-    key_start: int | None = None
-    """Where its key begins; None for an entry of a list."""
-    in_brackets: bool = True
-    """Whether the mapping or list around it is written in brackets."""
-    style: str = ""
-    """The quotation mark, block sign or tag of a text; empty for a plain one."""
-    is_shared: bool = False
-    """Whether it is an alias, or has an anchor that other places repeat it by."""
+    line: int  # of its key, or of itself in a list; from 1
+    start: int = 0  # its first character
+    end: int = 0  # the character after its last
+    key_start: int | None = None  # where its key begins; None for an entry of a list
+    in_brackets: bool = True  # whether the mapping or list around it is written in brackets
+    style: str = ""  # the quotation mark, block sign or tag of a text; empty for a plain one
+    is_shared: bool = False  # whether it is an alias, or has an anchor that other places repeat it by
 
 
 @dataclass(frozen=True)
@@ -61,7 +52,7 @@ class Document:
         if self.format == "toml":
             return _toml_positions(self.text)
         pieces = _json_pieces if self.format == "json" else _yaml_pieces
-        return _Tree(pieces(self.text), {}).positions or {}
+        return _Reader(pieces(self.text)).positions
 
     def line(self, path: KeyPath) -> int | None:
         """The line of a path, or of as much of it as is there; None when nothing of it is."""
@@ -173,13 +164,13 @@ def _load_json(text: str) -> Any:
     except ValueError as error:
         raise DocumentError(str(error)) from None
     if repeated:
-        _Tree(_json_pieces(text))  # which raises, and knows the line
+        _Reader(_json_pieces(text))  # which raises, and knows the line
     return data
 
 
 def load_yaml(text: str) -> Any:
     """The data of a YAML text; raises `DocumentError`."""
-    return _Tree(_yaml_pieces(text)).root
+    return _Reader(_yaml_pieces(text)).root
 
 
 def _load_toml(text: str) -> Any:
@@ -307,109 +298,92 @@ def _refuse_tag(event: Any, line: int) -> None:
         raise DocumentError(f"the tag {event.tag!r:.80} is not read: drop it", line)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A list or mapping that is still being read."""
+class _Reader:
+    """Puts data together from pieces, notes where each value stands, and counts what aliases unfold to."""
 
-    held: Any
-    piece: _Piece
-    before: int  # values read before it began, for its size
-    path: KeyPath | None  # none where positions are not noted
-    key: _Piece | None = None  # the key whose value comes next
-    last: int = 0  # where its last value ends; a block ends there, whatever blank lines follow
-    merged: list[tuple[Any, int]] = field(default_factory=list[tuple[Any, int]])
-    """What stands under `<<`, and on which line."""
-
-
-class _Tree:
-    """Data put together from pieces, which counts what it comes to with every alias written out."""
-
-    def __init__(self, pieces: Iterator[_Piece], positions: dict[KeyPath, Position] | None = None) -> None:
-        self.root: Any = None
-        self.positions = positions
-        self._opened: list[_Open] = []
-        self._named: dict[str, tuple[Any, int]] = {}
+    def __init__(self, pieces: Iterator[_Piece]) -> None:
+        self.positions: dict[KeyPath, Position] = {}
+        self._pieces = pieces
+        self._opened: list[str | None] = []  # the anchors of what is still being read
+        self._named: dict[str, tuple[Any, int]] = {}  # the value of each anchor, and how many values it holds
         self._total = self._repeated = 0
-        for piece in pieces:
-            self._take(piece)
+        first = next(pieces, None)
+        self.root = None if first is None else self._read(first, ())[0]
+        next(pieces, None)  # a second document would be refused here
 
-    def _take(self, piece: _Piece) -> None:
-        kind = piece.kind
-        if kind == "end":
-            self._close(piece)
-            return
-        value, size = self._alias_value(piece) if kind == "alias" else (piece.value, 1)
-        if kind == "value" and piece.anchor:
-            self._named[piece.anchor] = (value, 1)
-        before = self._total
-        self._total += size
-        top = self._opened[-1] if self._opened else None
-        if top is not None and top.key is None and top.piece.kind == "mapping":
-            if isinstance(value, list | dict):
-                raise DocumentError("a key is a list or a mapping: give a word", piece.line)
-            if value in top.held:
-                raise DocumentError(f"the key {value!r:.80} stands twice in one mapping: drop one of them", piece.line)
-            top.key = piece if kind == "value" else piece._replace(value=value)
-            top.last = piece.end
-            return
-        path = self._put(top, value, piece)
-        if kind == "mapping" or kind == "list":
-            self._opened.append(_Open(value, piece, before, path, last=piece.end))
+    def _read(self, piece: _Piece, path: KeyPath) -> tuple[Any, int]:
+        """Return a value, and where it ends."""
+        if piece.kind == "alias":
+            return self._alias_value(piece), piece.end
+        before, value, end = self._total, piece.value, piece.end
+        self._total += 1
+        if piece.kind != "value":
+            self._opened.append(piece.anchor)
+            end = self._fill(value, piece, path)
+            self._opened.pop()
+        if piece.anchor:
+            self._named[piece.anchor] = (value, self._total - before)
+        return value, end
 
-    def _put(self, top: _Open | None, value: Any, piece: _Piece) -> KeyPath | None:
-        """Put a value where it belongs, note where it stands, and give its path where it was noted."""
-        if top is None:
-            self.root = value
-            return () if self.positions is not None else None
-        key = top.key
-        if key is None:
-            step = len(top.held)
-            top.held.append(value)
-        else:
-            step = key.text
-            # What stands under `<<` is merged into the mapping; quoted, it is a key like any other.
-            if key.text == "<<" and not key.style and key.kind == "value":
-                top.merged.append((value, piece.line))
+    def _fill(self, held: Any, around: _Piece, path: KeyPath) -> int:
+        """Read all that is in a list or mapping, and return where it ends."""
+        last, merged = around.end, list[tuple[Any, int]]()
+        for piece in self._pieces:
+            if piece.kind == "end":
+                for value, line in merged:
+                    for mapping in cast("list[Any]", value if isinstance(value, list) else [value]):
+                        if not isinstance(mapping, dict):
+                            raise DocumentError("<< takes a mapping, or a list of them", line)
+                        held.update({**mapping, **held})
+                # A block ends with its last value, whatever blank lines follow.
+                return piece.end if around.in_brackets else last
+            key, name, step = None, None, len(held)
+            if around.kind == "mapping":
+                key, step = piece, piece.text
+                name, last = self._read(piece, path)
+                if isinstance(name, list | dict):
+                    raise DocumentError("a key is a list or a mapping: give a word", key.line)
+                if name in held:
+                    said = f"the key {name!r:.80} stands twice in one mapping: drop one of them"
+                    raise DocumentError(said, key.line)
+                piece = next(self._pieces)
+            inner = (*path, step)
+            if len(inner) > MOST_DEPTH:
+                self._skip(piece)  # JSON alone may be so deep; its paths would fill the memory
+                continue
+            value, end = self._read(piece, inner)
+            last = max(last, end)
+            line, key_start = (piece.line, None) if key is None else (key.line, key.start)
+            is_shared = piece.kind == "alias" or bool(piece.anchor)
+            here = Position(line, piece.start, end, key_start, around.in_brackets, piece.style, is_shared)
+            self.positions.setdefault(inner, here)
+            if key is None:
+                held.append(value)
+            elif key.text == "<<" and not key.style and key.kind == "value":
+                # What stands under `<<` is merged into the mapping; quoted, it is a key like any other.
+                merged.append((value, piece.line))
             else:
-                top.held[key.value] = value
-        # Paths of JSON that is nested without end would fill the memory.
-        if self.positions is None or top.path is None or len(top.path) == MOST_DEPTH:
-            top.key = None
-            return None
-        path = (*top.path, step)
-        line, key_start = (piece.line, None) if key is None else (key.line, key.start)
-        shared = piece.kind == "alias" or bool(piece.anchor)
-        position = Position(line, piece.start, piece.end, key_start, top.piece.in_brackets, piece.style, shared)
-        self.positions.setdefault(path, position)
-        top.key, top.last = None, max(top.last, piece.end)
-        return path
+                held[name] = value
+        return last
 
-    def _close(self, piece: _Piece) -> None:
-        closed = self._opened.pop()
-        for value, line in closed.merged:
-            mappings = cast("list[Any]", value if isinstance(value, list) else [value])
-            for mapping in mappings:
-                if not isinstance(mapping, dict):
-                    raise DocumentError("<< takes a mapping, or a list of them", line)
-                closed.held.update({**mapping, **closed.held})
-        if closed.piece.anchor:
-            self._named[closed.piece.anchor] = (closed.held, self._total - closed.before)
-        if self.positions is not None and closed.path:  # the root has no position
-            end = piece.end if closed.piece.in_brackets else closed.last
-            self.positions[closed.path] = self.positions[closed.path]._replace(end=end)
-            self._opened[-1].last = max(self._opened[-1].last, end)
+    def _skip(self, piece: _Piece) -> None:
+        depth = int(piece.kind != "value")
+        while depth:
+            kind = next(self._pieces).kind
+            depth += (kind in ("mapping", "list")) - (kind == "end")
 
-    def _alias_value(self, piece: _Piece) -> tuple[Any, int]:
+    def _alias_value(self, piece: _Piece) -> Any:
         alias = piece.text
-        if alias in [opened.piece.anchor for opened in self._opened]:
+        if alias in self._opened:
             raise DocumentError(f"*{alias} stands inside what it names, without end", piece.line)
         if alias not in self._named:
             raise DocumentError(f"*{alias} names nothing above it", piece.line)
         value, size = self._named[alias]
+        self._total += size
         self._repeated += size
         if self._repeated > MOST_REPEATED:
             raise DocumentError(f"its aliases unfold to more than {MOST_REPEATED:,} values: write them out", piece.line)
-        return value, size
+        return value
 
 
 _TABLE = re.compile(r"\s*\[(\[)?\s*([^\[\]#]+?)\s*\]")
