@@ -113,8 +113,7 @@ class Aggregation:
     name: str
     total: Callable[[Sequence[Answer]], Totals]
     scale: Scale = "unit"
-    sums: bool = False
-    """Whether the total is Σ weight · value, so that a reward needs no report."""
+    sums: bool = False  # whether the total is Σ weight · value, so that a reward needs no report
     over_lines: Callable[[list[Any]], object] | None = None
     """A caller's own formula over the answered report lines; its result is reward and score."""
 
@@ -190,10 +189,8 @@ class Fallback:
     """
 
     policy: Policy = "raise"
-    rollouts: int = field(default=0, init=False)
-    """How many rollouts it has seen."""
-    unscored: int = field(default=0, init=False)
-    """How many of them had no score."""
+    rollouts: int = field(default=0, init=False)  # how many rollouts it has seen
+    unscored: int = field(default=0, init=False)  # how many of them had no score
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -201,7 +198,6 @@ class Fallback:
 
     @property
     def share(self) -> float:
-        """The unscored share of what it has seen."""
         return self.unscored / self.rollouts if self.rollouts else 0.0
 
     def fill(

@@ -49,12 +49,10 @@ CHUNK = 512  # rollouts checked between two breaths of the event loop
 class Traits(NamedTuple):
     """What has to be known of a rubric before rollouts are handed to it."""
 
-    waits: bool = False
-    """Whether a model, another process or a network is waited for, so that rollouts go side by side."""
+    waits: bool = False  # whether a model, another process or a network is waited for, so that rollouts go side by side
     takes_many: bool = False
     """Whether an async function answers for many rollouts at once; it is better off with a batch."""
-    asks: bool = False
-    """Whether a model answers anything, here or in a rubric inside."""
+    asks: bool = False  # whether a model answers anything, here or in a rubric inside
     compares: tuple[str, ...] = ()
     """The criteria that weigh the rollouts of a group against each other, here or in a rubric inside."""
 
@@ -79,7 +77,7 @@ class PlannedCriterion:
     def __init__(self, index: int, criterion: Criterion) -> None:
         self.index = index
         self.criterion = criterion
-        self.call: Call | None = None  # none when a model or a nested rubric answers
+        self.call: Call | None = None  # None when a model or a nested rubric answers
         self.reads_completion = criterion.judged
         """Whether it needs a completion that can be read. A rubric inside sees to that by itself."""
         if criterion.check is not None and not is_scorer(criterion.check):
@@ -155,8 +153,7 @@ class Plan:
         self.phases = [
             Phase.of(one for one in self.planned if depths[one.criterion.name] == depth)
             for depth in sorted(set(depths.values()))
-        ]
-        """A criterion with a `when` stands in a phase after the ones it depends on."""
+        ]  # a criterion with a `when` stands in a phase after the ones it depends on
 
 
 def _depths(criteria: Mapping[str, Criterion]) -> dict[str, int]:
@@ -239,16 +236,11 @@ def bound_to(owner: object, check: Any) -> Any:
 class Outcomes(NamedTuple):
     """The numbers that the rollouts of a batch earned, one of each a rollout."""
 
-    rewards: Sequence[float | None]
-    """None where a rollout is unscored: missing is never zero."""
-    partial: Sequence[float]
-    """The sum of weight × value over what was answered: the reward, where there is one."""
-    metrics: Sequence[dict[str, float]]
-    """The value of every answered criterion by name."""
-    errors: Sequence[dict[str, str]] | None = None
-    """What went wrong by name; None when nothing did."""
-    idle: Collection[int] = ()
-    """The places of rollouts to which no counted criterion applies."""
+    rewards: Sequence[float | None]  # None where a rollout is unscored: missing is never zero
+    partial: Sequence[float]  # the sum of weight × value over what was answered: the reward, where there is one
+    metrics: Sequence[dict[str, float]]  # the value of every answered criterion by name
+    errors: Sequence[dict[str, str]] | None = None  # what went wrong by name; None when nothing did
+    idle: Collection[int] = ()  # the places of rollouts to which no counted criterion applies
 
     @property
     def problems(self) -> Sequence[dict[str, str]] | None:
@@ -266,11 +258,9 @@ class BatchResult(Sequence[EvaluationReport]):
         self._reports = reports
 
     def report(self, place: int) -> EvaluationReport:
-        """The report on the rollout at this place."""
         return self._reports[place]
 
     def outcomes(self) -> Outcomes:
-        """The numbers of every rollout."""
         rows = [(r.scored, r.partial_reward, r.metrics, r.errors, r.applies) for r in self]
         errors = [row[3] for row in rows]
         return Outcomes(
@@ -605,7 +595,6 @@ class Engine(BatchResult):
         return [answer for [answer] in each]
 
     def _log_errors(self) -> None:
-        """One line in the log when a criterion has no answer somewhere."""
         logged = _LOGGED.get()
         for criterion, column in zip(self._plan.criteria, zip(*self._rows, strict=True), strict=True):
             errors = [a.error for a in column if isinstance(a, Score) and a.error is not None]
@@ -696,7 +685,6 @@ def _one_a_rollout(values: Any, size: int) -> list[Any]:
 
 
 def _score_of_report(report: EvaluationReport) -> Score:
-    """The score of a nested rubric's line."""
     lines = tuple(report.lines)
     if not report.applies and any(line.counted for line in lines):
         return Score.not_applicable("no counted criterion of it applies to this rollout")._replace(lines=lines)

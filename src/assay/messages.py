@@ -15,8 +15,7 @@ class ToolCall(NamedTuple):
     """One call of a tool that a model asked for."""
 
     name: str
-    arguments: str
-    """As the model wrote them: JSON text, which may be broken."""
+    arguments: str  # as the model wrote them: JSON text, which may be broken
     id: str = ""
 
 
@@ -51,7 +50,6 @@ def _field(message: object, name: str) -> Any:
 
 
 def role_of(message: object) -> str:
-    """The role of a message, or an empty text when it has none."""
     role = _field(message, "role")
     return role if isinstance(role, str) else ""
 
@@ -134,7 +132,6 @@ def _holds_text(content: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    """What a value that is no text is instead."""
     if value is None:
         return "null, and no text"
     kind = type(value)

@@ -53,8 +53,7 @@ class Score(NamedTuple):
         return self.verdict != NOT_APPLICABLE
 
 
-UNASKED = Score(error="RuntimeError: the question was never asked")
-"""Stands where an answer belongs until there is one."""
+UNASKED = Score(error="RuntimeError: the question was never asked")  # stands where an answer belongs until there is one
 
 
 class CriterionReport(BaseModel):
@@ -173,7 +172,6 @@ def _word(value: float | None, verdict: str | None, error: str | None) -> str:
 
 
 def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
-    """The report line of one answer; a bare number comes from a check."""
     value, verdict, error, score = _read(criterion, answer)
     return CriterionReport(
         name=criterion.name,

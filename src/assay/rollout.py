@@ -14,8 +14,7 @@ from assay.messages import completion_text, is_plain_chat, question_text, read_c
 from assay.types import Info, Messages
 from assay.wording import described
 
-ABSENT: Final[Any] = object()
-"""Stands where a rollout does not have a field, or a parameter no default."""
+ABSENT: Final[Any] = object()  # stands where a rollout does not have a field, or a parameter no default
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 """What scoring writes into a state; no check may name one as an argument."""
 SINGULAR: Final = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
@@ -93,10 +92,8 @@ class Batch:
 
     rows: Sequence[Mapping[str, Any]]
     states: Sequence[Mapping[str, Any]]
-    views: Sequence[str] | None = None
-    """What a judge reads of each rollout; None for the text of its completion."""
-    is_whole: bool = True
-    """False where these are some rows of many: a field that none of them has may be in others."""
+    views: Sequence[str] | None = None  # what a judge reads of each rollout; None for the text of its completion
+    is_whole: bool = True  # false where these are some rows of many: a field that none of them has may be in others
 
     @classmethod
     def of_rollouts(cls, rollouts: Sequence[Rollout | Mapping[str, Any]]) -> "Batch":
@@ -140,7 +137,6 @@ class Batch:
         return Batch(rows, states, None if self.views is None else [self.views[i] for i in places], self.is_whole)
 
     def rollouts(self) -> list[Rollout]:
-        """Every rollout as a value of its own."""
         return [_rollout(row, state) for row, state in zip(self.rows, self.states, strict=True)]
 
 
@@ -152,8 +148,7 @@ class Argument(NamedTuple):
 
     name: str
     field: str
-    default: Any
-    """ABSENT when the function has none."""
+    default: Any  # ABSENT when the function has none
     positional_only: bool
 
     def of(self, row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
@@ -314,7 +309,6 @@ class Call:
 
 
 def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:
-    """Say now what could never be supplied, or must not be."""
     for parameter in parameters:
         name = parameter.name
         if name in OUTPUTS:

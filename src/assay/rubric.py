@@ -367,8 +367,6 @@ def _calling(call: _Call) -> Generator[None]:
 
 
 def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method of a subclass, under way while it runs."""
-
     @wraps(method)
     async def noted(self: BaseRubric, *args: Any, **options: Any) -> Any:
         if _under_way(self) is not None:
@@ -469,7 +467,6 @@ class Rubric(BaseRubric, Loadable):
                 inner.inherit_parser(self.parser)
 
     def _default_parser(self) -> Parser:
-        """What is read with where no parser is given."""
         return Parser()
 
     @property
@@ -583,7 +580,6 @@ class Rubric(BaseRubric, Loadable):
         return criteria
 
     def _inside(self) -> Sequence[object]:
-        """The rubrics that this one asks."""
         return [c.check for c in self._plan.criteria if is_scorer(c.check)]
 
     # The names of the systems it grew from.
@@ -592,11 +588,9 @@ class Rubric(BaseRubric, Loadable):
         return [criterion.name for criterion in self.criteria]
 
     def get_reward_funcs(self) -> list[Any]:
-        """The same as `funcs`."""
         return self.funcs
 
     def get_reward_weights(self) -> list[float]:
-        """The same as `weights`."""
         return self.weights
 
     _get_reward_funcs, _get_reward_weights = get_reward_funcs, get_reward_weights
@@ -646,11 +640,9 @@ class RubricGroup(Rubric):
         self._first("reward function").add_reward_func(func, weight)
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
-        """Add a metric to the first rubric of the group."""
         self._first("metric").add_metric(func, weight)
 
     def add_class_object(self, name: str, obj: Any) -> None:
-        """Let the checks of the first rubric name `obj`."""
         self._first("class object").add_class_object(name, obj)
 
     @classmethod
@@ -661,13 +653,11 @@ class RubricGroup(Rubric):
         return cls(rubrics, **given | options)
 
     def to_dict(self) -> dict[str, Any]:
-        """The group as `from_dict` reads it back: its rubrics, each as it would write itself."""
         name = {"name": self.name} if self.name else {}
         return {**name, "rubrics": [child.to_dict() for child in self._children()]}
 
     @property
     def content_hash(self) -> str:
-        """A SHA-256 of its name and its rubrics in order."""
         return group_hash(self.name, [child.content_hash for child in self._children()])
 
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:

@@ -6,11 +6,9 @@ from typing import Any, Literal, Self, TypeAlias, cast
 Message: TypeAlias = Mapping[str, Any]
 """One chat message: `role`, `content` (text, parts or None), perhaps `tool_calls`."""
 
-Messages: TypeAlias = str | Sequence[Message]
-"""A plain text, or a chat."""
+Messages: TypeAlias = str | Sequence[Message]  # a plain text, or a chat
 
-Info: TypeAlias = dict[str, Any]
-"""Further data of one dataset row."""
+Info: TypeAlias = dict[str, Any]  # further data of one dataset row
 
 IndividualRewardFunc: TypeAlias = Callable[..., Any]
 """Scores one rollout; takes any of `prompt completion answer task state info`, columns, class objects."""
@@ -20,8 +18,7 @@ GroupRewardFunc: TypeAlias = Callable[..., Any]
 
 RewardFunc: TypeAlias = IndividualRewardFunc | GroupRewardFunc
 
-OnError: TypeAlias = Literal["record", "raise"]
-"""What a failure becomes: an error on its line, or the exception itself."""
+OnError: TypeAlias = Literal["record", "raise"]  # what a failure becomes: an error on its line, or the exception itself
 
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
 """What a `State` reads from its `input` row when it does not hold the field itself."""
@@ -85,5 +82,4 @@ class State(dict[str, Any]):
         return self
 
     def copy(self) -> "State":
-        """A State again, over the same input row."""
         return State(self)

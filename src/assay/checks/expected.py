@@ -89,7 +89,6 @@ _NO_ANSWER = Score(False, "the parser reads no answer in it")
 
 
 def read_answer(completion: Messages, parser: Parser | None) -> Any:
-    """The answer as the parser reads it; without a parser, the whole text."""
     return completion_text(completion) if parser is None else parser.parse_answer(completion)
 
 

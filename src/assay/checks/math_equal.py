@@ -64,7 +64,6 @@ class MathEqual(BuiltinCheck):
 
     @cached_property
     def options(self) -> MathOptions:
-        """The rules of comparison."""
         names = [field.name for field in fields(MathOptions)]
         return MathOptions(**{name: getattr(self, name) for name in names})
 

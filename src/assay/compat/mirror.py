@@ -24,8 +24,6 @@ def mirror(package: str, table: Table) -> None:
 
 
 class _Mirror(ModuleType):
-    """A module whose names are those of modules of ours."""
-
     def __init__(self, name: str, homes: Mapping[str, str]) -> None:
         super().__init__(name, f"`{name.removeprefix('assay.compat.')}`, as its programs import it.")
         self.__spec__ = ModuleSpec(name, None, is_package=True)

@@ -57,7 +57,6 @@ teardown = _marker("teardown", "Mark a method that frees what the environment ho
 
 
 async def awaited(value: Any) -> Any:
-    """The value, waited for when it is not there yet."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -84,8 +83,7 @@ class Environment(ABC):
     Its teardown hooks are called once: when a `with` block ends, by `close`, or else when the interpreter ends.
     """
 
-    keeps_text = False
-    """Whether an example whose prompt is a plain text is asked and answered in plain text."""
+    keeps_text = False  # whether an example whose prompt is a plain text is asked and answered in plain text
     _closed = False
     _awaits_exit = False
 
@@ -323,7 +321,6 @@ class Environment(ABC):
         await self._call_all(self._cleanups, "cleanup", state)
 
     def close(self) -> None:
-        """Call the teardown hooks, from synchronous code."""
         run_sync(self.aclose())
 
     async def aclose(self) -> None:

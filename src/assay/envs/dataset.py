@@ -27,10 +27,8 @@ class Asking:
 
     system_prompt: str | None = None
     few_shot: tuple[Message, ...] = ()
-    task: str = "default"
-    """What rows without a `task` are called."""
-    keeps_text: bool = False
-    """Whether a plain text under `prompt` stays one, if nothing goes before it."""
+    task: str = "default"  # what rows without a `task` are called
+    keeps_text: bool = False  # whether a plain text under `prompt` stays one, if nothing goes before it
 
     def examples(self, source: object, name: str) -> list[Example]:
         """The rows of a source, each ready to be asked. A wrong row is named in a `TableError`."""
@@ -111,7 +109,6 @@ def _message(message: object, where: str) -> Message:
 
 
 def copied(value: Any) -> Any:
-    """A copy of plain data, to be changed without a change to the original."""
     if type(value) is dict:
         fields = cast("dict[str, Any]", value).items()
         # Nearly all that is in it are texts, and a call for each costs more than the rest.
@@ -137,7 +134,6 @@ def first_of(examples: Sequence[Example], count: int, seed: int | None = None) -
 
 
 def in_turn(examples: Sequence[Example], count: int) -> list[Example]:
-    """So many of them, round and round if need be."""
     if count < 1:
         raise ValueError(f"n_samples is {count}: give 1 or more")
     return [examples[number % len(examples)] for number in range(count)] if examples else []

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE = 256  # rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer
 KEPT = ("is_truncated", "stop_condition", "tool_failures")
 """Fields of a state that are kept with every rollout that has them."""
-STAND_IN = "An answer of about this length stands for what the model would have written. " * 8
-"""What a dry run scores."""
+STAND_IN = "An answer of about this length stands for what the model would have written. " * 8  # what a dry run scores
 
 logger = logger_of("assay")
 
@@ -106,14 +105,10 @@ class RolloutJob:
     key: Key
     example: Example
     group: "ExampleGroup"
-    number: int
-    """Its place among all of them."""
-    state: State | None = None
-    """What the rollout left behind, once it is over."""
-    generated: Row | None = None
-    """What is known of it when it is over, before it is scored."""
-    row: Row | None = None
-    """What is kept of it, once it is scored."""
+    number: int  # its place among all of them
+    state: State | None = None  # what the rollout left behind, once it is over
+    generated: Row | None = None  # what is known of it when it is over, before it is scored
+    row: Row | None = None  # what is kept of it, once it is scored
 
 
 @dataclass(slots=True)
@@ -127,7 +122,6 @@ class ExampleGroup:
 
     @property
     def over(self) -> bool:
-        """Whether all of them can be scored."""
         return all(job.state is not None for job in self.jobs)
 
 
@@ -177,7 +171,6 @@ class Evaluator(Pipeline):
         self._over: list[ExampleGroup] = []  # groups that are to be scored next, together
 
     async def evaluate(self, jobs: Sequence[RolloutJob]) -> None:
-        """Do the jobs, and fill each in."""
         if self._rubric is not None:
             # What is wrong with the rubric, as when it has no judge, is said before it costs.
             await self._rubric.score([], autograder=self._grader)
@@ -264,7 +257,6 @@ class Evaluator(Pipeline):
         return self._by_group or group.jobs[0].example.get(COLUMN) is not None
 
     def _compares(self, group: ExampleGroup) -> bool:
-        """Whether the rollouts of a group are weighed against each other."""
         try:
             return bool(self._rubrics.of(group.jobs[0].example)[1].compares)
         except RubricError:
@@ -293,7 +285,6 @@ class Evaluator(Pipeline):
         _end(groups)
 
     async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
-        """A report each, which is written into the state too."""
         scored = [pending for pending in unit if pending.scorer is not None]
         states = [pending.state for pending in scored if pending.state is not None]
         found: Sequence[EvaluationReport] = ()
@@ -346,7 +337,6 @@ class Evaluator(Pipeline):
 
 
 def _end(groups: Iterable[ExampleGroup]) -> None:
-    """Let other groups begin."""
     for group in groups:
         if group.spending is not None:
             group.spending.end()

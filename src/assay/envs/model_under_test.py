@@ -118,7 +118,6 @@ def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
 
 
 def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
-    """What a model said, as a message of the chat."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool_calls:
         message["tool_calls"] = [

@@ -22,7 +22,6 @@ _TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|maximum.{0,20}(token
 
 
 def num_turns(state: Mapping[str, Any]) -> int:
-    """How often the model was asked."""
     return len(state["trajectory"])
 
 
@@ -53,17 +52,14 @@ class MultiTurnEnv(Environment):
 
     @stop(priority=100)
     def has_error(self, state: State) -> bool:
-        """Whether something went wrong."""
         return state.get("error") is not None
 
     @stop
     def max_turns_reached(self, state: State) -> bool:
-        """Whether the model has had all its turns."""
         return 0 < self.max_turns <= len(state["trajectory"])
 
     @stop
     def has_final_env_response(self, state: State) -> bool:
-        """Whether the environment has said its last words."""
         return state.get("final_env_response") is not None
 
     @stop
@@ -134,7 +130,6 @@ class MultiTurnEnv(Environment):
         return bool(own) or await self._stopped(state)
 
     def tools_of(self, state: State) -> tuple[Tool, ...]:
-        """What the model may call in this rollout."""
         return ()
 
     async def get_prompt_messages(self, state: State) -> list[Message]:
@@ -148,7 +143,6 @@ class MultiTurnEnv(Environment):
         return [*messages, *messages_of(response or [], "env_response")]
 
     def add_model_response(self, state: State, messages: list[Message], reply: Reply) -> None:
-        """Add a turn of the model to the trajectory."""
         is_truncated = reply.finish_reason == "length"
         step: dict[str, Any] = {
             "prompt": messages,
@@ -173,7 +167,6 @@ class MultiTurnEnv(Environment):
 
 
 def _said(state: State) -> list[Any]:
-    """The dialogue so far."""
     if not state["trajectory"]:
         return messages_of(state["prompt"], "the prompt")
     last = state["trajectory"][-1]
@@ -193,7 +186,6 @@ class SingleTurnEnv(MultiTurnEnv):
     keeps_text = True
 
     def __init__(self, dataset: Any = None, **given: Unpack[Given]) -> None:
-        """Everything as for `Environment`."""
         super().__init__(dataset, max_turns=1, **given)
 
     def _watch(self) -> None:
@@ -204,7 +196,6 @@ class SingleTurnEnv(MultiTurnEnv):
         return []
 
     def render_completion(self, state: State) -> None:
-        """As for every dialogue; in plain text where the question was."""
         super().render_completion(state)
         if isinstance(state["prompt"], str) and state["completion"]:
             state["completion"] = message_text(state["completion"][-1])

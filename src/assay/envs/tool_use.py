@@ -35,7 +35,6 @@ class Described(NamedTuple):
 
 
 def described_by(docstring: str | None) -> Described:
-    """What a docstring says."""
     text = inspect.cleandoc(docstring or "").strip()
     if "\n" not in text:
         return Described(text, {})
@@ -100,14 +99,12 @@ class CallableTool:
 
 
 def _unwrapped(function: Any) -> Any:
-    """The function that a partial one is made from."""
     while isinstance(function, partial):
         function = cast("partial[Any]", function).func
     return function
 
 
 def name_of(function: Any) -> str:
-    """What a tool is called."""
     function = _unwrapped(function)
     name = getattr(function, "__name__", None) or getattr(function, "name", None)
     name = name if isinstance(name, str) else type(function).__name__
@@ -217,11 +214,9 @@ class ToolEnv(MultiTurnEnv):
 
     @property
     def tools(self) -> list[Callable[..., Any]]:
-        """The functions; a copy."""
         return [tool.function for tool in self._tools.values()]
 
     def add_tool(self, tool: Callable[..., Any]) -> None:
-        """Let the model call one more function."""
         ready = CallableTool(tool)
         if ready.name in self._tools:
             raise ToolError(f"two tools are called {ready.name!r}: give each its own name")
@@ -235,17 +230,14 @@ class ToolEnv(MultiTurnEnv):
         self._offered = tuple(tool.declared for tool in self._tools.values())
 
     def tools_of(self, state: State) -> tuple[Tool, ...]:
-        """All tools, in every rollout."""
         return self._offered
 
     def setup_state(self, state: State) -> Any:
-        """Room for what goes wrong with tools."""
         state.setdefault("tool_failures", [])
         return state
 
     @stop
     def no_tools_called(self, state: State) -> bool:
-        """Whether the model has answered without calling a tool."""
         steps = state["trajectory"]
         return bool(steps) and not tool_calls(steps[-1]["completion"][-1])
 
@@ -281,7 +273,6 @@ class ToolEnv(MultiTurnEnv):
         return content
 
     def said_of(self, error: Exception) -> str:
-        """What the model is told when a tool raises."""
         return described(error)
 
     def _wrong(self, state: State, call: ToolCall, kind: str, message: str) -> str:
@@ -300,12 +291,10 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def total_tool_calls(completion: Any) -> int:
-    """How often the model called a tool."""
     return sum(_counted(completion).values())
 
 
 def tool_errors(state: Mapping[str, Any]) -> int:
-    """How many of its calls went wrong."""
     return len(state.get("tool_failures") or ())
 
 

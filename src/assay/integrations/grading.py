@@ -18,8 +18,7 @@ class Grades:
     """The reports on some rollouts, and the mean of their scores."""
 
     reports: Sequence[EvaluationReport]
-    score: MeanEstimate
-    """Over the scored rollouts; those of one prompt are no independent draws."""
+    score: MeanEstimate  # over the scored rollouts; those of one prompt are no independent draws
 
     @property
     def unscored(self) -> int:

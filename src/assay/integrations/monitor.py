@@ -36,8 +36,6 @@ class Alarms:
 
 
 class _Step(NamedTuple):
-    """What is remembered of one training step."""
-
     scored: list[tuple[int, float]]  # the length and the reward of each scored rollout
     groups: int  # how many have several rollouts
     flat: list[float]  # the reward of each group whose rewards are all equal

@@ -16,24 +16,20 @@ from assay.rubric import BaseRubric, Rubric
 Value: TypeAlias = Literal["reward", "score"]
 """What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1."""
 
-RubricSource: TypeAlias = BaseRubric | str | Path
-"""A rubric, here or behind a server, or the file it stands in."""
+RubricSource: TypeAlias = BaseRubric | str | Path  # a rubric, here or behind a server, or the file it stands in
 
 
 @dataclass(frozen=True)
 class Scored:
     """What a trainer is told about one rollout."""
 
-    reward: float | None
-    """None when it is unscored."""
+    reward: float | None  # None when it is unscored
     parts: Mapping[str, float | None]
     """The value of every criterion, always under the same names; None where there is no answer."""
-    error: str = ""
-    """Why it is unscored."""
+    error: str = ""  # why it is unscored
 
     @property
     def answered(self) -> dict[str, float]:
-        """The values of the criteria that have one."""
         return {name: part for name, part in self.parts.items() if part is not None}
 
 
@@ -44,8 +40,7 @@ class Step:
     source: RubricSource
     value: Value = "reward"
     timeout: float | None = None
-    scorer: Scorer | None = None
-    """What scores instead of the rubric, where rows bring rubrics of their own."""
+    scorer: Scorer | None = None  # what scores instead of the rubric, where rows bring rubrics of their own
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
@@ -56,7 +51,6 @@ class Step:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the criteria, each once."""
         return tuple(dict.fromkeys(self.rubric.get_reward_func_names()))
 
     @cached_property

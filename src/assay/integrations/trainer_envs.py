@@ -21,8 +21,6 @@ def as_skyrl_env(rubric: RubricSource, *, unscored: Policy = "raise", value: Val
     fallback = fallback_of(unscored, ("raise", "zero"), "SkyRL")
 
     class RubricEnv(base.BaseTextEnv):
-        """One question, one answer, one reward."""
-
         def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
             super().__init__()  # pyright: ignore[reportUnknownMemberType]
             self.extras = dict(extras or {})

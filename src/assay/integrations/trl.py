@@ -92,7 +92,6 @@ def as_trl_rewards(
 def _rows(
     prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any], columns: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """What TRL hands over by column, by row."""
     size = len(completions)
     listed: dict[str, Sequence[Any]] = {
         name: column

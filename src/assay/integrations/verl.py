@@ -15,8 +15,7 @@ from assay.integrations.step import RubricSource, Scored, Step, Value, paid
 
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
 
-OWN: Final = ("score", "unscored")
-"""The keys that are ours: what verl reads, and 1 where a rollout has no score."""
+OWN: Final = ("score", "unscored")  # the keys that are ours: what verl reads, and 1 where a rollout has no score
 
 
 async def compute_score(

@@ -14,8 +14,7 @@ from assay.loading.rubric_reader import CriterionEntry, RubricReader
 
 __all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options"]
 
-SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
-"""The JSON Schema of rubric files, for editors."""
+SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")  # the JSON Schema of rubric files, for editors
 
 _OUTER = ("weights", "autograder", "aggregation", "name")
 """Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
@@ -99,7 +98,6 @@ class Loadable:
         return text if _is_unicode(text) else json.dumps(data, indent=2, allow_nan=False)
 
     def to_yaml(self) -> str:
-        """The rubric as a YAML text."""
         return as_yaml(self.to_dict())
 
     @property
@@ -133,7 +131,6 @@ def inner_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def group_hash(name: str, hashes: Sequence[str]) -> str:
-    """The hash of a group, from those of its rubrics in order."""
     return hash_of({"format": "assay.group/1", "name": name, "rubrics": hashes})
 
 

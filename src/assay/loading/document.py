@@ -77,7 +77,6 @@ class Node:
         return isinstance(self.data, Mapping)
 
     def at(self, key: str | int) -> "Node":
-        """What stands under a key or at a place of a list."""
         return Node(self.data[key], self.document, (*self.path, key))
 
     def error(self, message: str, field: str = "") -> RubricFileError:
@@ -87,7 +86,6 @@ class Node:
 
 
 def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
-    """The data of a text in one of the formats `json`, `yaml` and `toml`."""
     name = path or f"<{format}>"
     document = Document(format, _decode(text, name), name)
     try:
@@ -169,7 +167,6 @@ def _load_json(text: str) -> Any:
 
 
 def load_yaml(text: str) -> Any:
-    """The data of a YAML text; raises `DocumentError`."""
     return _Reader(_yaml_pieces(text)).root
 
 
@@ -206,7 +203,6 @@ _JSON_KINDS: Final = {"{": "mapping", "[": "list", "}": "end", "]": "end"}
 
 
 def _json_pieces(text: str) -> Iterator[_Piece]:
-    """The pieces of a text that is known to be JSON."""
     line, counted = 1, 0
     for token in _JSON_TOKEN.finditer(text):
         sign, (start, end) = token[0], token.span()
@@ -312,7 +308,6 @@ class _Reader:
         next(pieces, None)  # a second document would be refused here
 
     def _read(self, piece: _Piece, path: KeyPath) -> tuple[Any, int]:
-        """Return a value, and where it ends."""
         if piece.kind == "alias":
             return self._alias_value(piece), piece.end
         before, value, end = self._total, piece.value, piece.end
@@ -426,7 +421,6 @@ def _table_path(header: re.Match[str], counts: dict[KeyPath, int]) -> KeyPath:
 
 
 def dump_yaml(data: object) -> str:
-    """Data as a YAML text, in the order it has."""
     yaml: Any = import_module("yaml")
     return yaml.dump(data, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100)
 

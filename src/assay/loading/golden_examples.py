@@ -10,8 +10,7 @@ from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.loading.document import Node
 from assay.wording import did_you_mean, short_repr
 
-Expected: TypeAlias = str | float
-"""A verdict on offer; or a number, of what code answers with one."""
+Expected: TypeAlias = str | float  # a verdict on offer; or a number, of what code answers with one
 
 _FIELDS: Final = ("prompt", "completion", "answer", "task", "info")
 _KEYS: Final = ("name", *_FIELDS, "expect")
@@ -22,13 +21,11 @@ class Golden:
     """A rollout, and the verdicts that its rubric should come to."""
 
     name: str
-    fields: Mapping[str, Any]
-    """The rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`."""
+    fields: Mapping[str, Any]  # the rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`
     expect: Mapping[str, Expected]
     """What the criteria should answer, by name; those that are left out may answer anything."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The example as a file holds it."""
         return {"name": self.name, **self.fields, "expect": dict(self.expect)}
 
 
@@ -52,7 +49,6 @@ def _error(node: Node, index: int, message: str, field: str = "") -> Exception:
 
 
 def _read(node: Node, index: int, criteria: Mapping[str, Criterion]) -> Golden:
-    """One example as it stands in a file."""
     given, error = node.data, partial(_error, node, index)
     if not node.is_mapping:
         raise error(f"expected a mapping, and this is {short_repr(given)}")
@@ -90,7 +86,6 @@ def _read(node: Node, index: int, criteria: Mapping[str, Criterion]) -> Golden:
 
 
 def _is_chat(value: object) -> bool:
-    """Whether this is a list of messages, as a rollout may have it."""
     messages = cast("list[object]", value) if isinstance(value, list) else []
     return bool(messages) and all(isinstance(message, Mapping) for message in messages)
 

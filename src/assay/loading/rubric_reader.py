@@ -21,8 +21,7 @@ MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each o
 REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 """A function that a file names, as `package.module:function`."""
 
-_HOLDERS: Final = ("criteria", "sections", "rubric")
-"""The keys that the criteria of a rubric stand under; one of them."""
+_HOLDERS: Final = ("criteria", "sections", "rubric")  # the keys that the criteria of a rubric stand under; one of them
 _RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "$schema")
 _GROUP_KEYS: Final = ("rubrics", "name", "description", "$schema")
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
@@ -39,7 +38,6 @@ class RubricReader:
     allow_code: bool = False
 
     def rubric(self, node: Node, *, inside: str = "", level: int = 0) -> Any:
-        """The rubric that stands at a node."""
         holder, options = self._open(node, level)
         golden: Node | None = options.pop("golden", None)
         entries = list(_entries(holder, level, inside))
@@ -106,10 +104,8 @@ class CriterionEntry:
     """One criterion as it stands in a file."""
 
     node: Node
-    label: str
-    """What an error about it begins with."""
-    tags: tuple[str, ...] = ()
-    """The titles of the sections it stands in."""
+    label: str  # what an error about it begins with
+    tags: tuple[str, ...] = ()  # the titles of the sections it stands in
 
     def criterion(self, nested: Callable[[Node, str], Scorer], *, allow_code: bool) -> Criterion:
         """The criterion. `nested` makes the rubric that stands under `rubric`."""
@@ -188,12 +184,10 @@ def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
 
 
 def is_group(node: Node) -> bool:
-    """Whether several rubrics stand at a node, and not one."""
     return node.is_mapping and "rubrics" in node.data
 
 
 def group_parts(node: Node) -> tuple[list[Node], dict[str, Any]]:
-    """The rubrics of a group, and its options."""
     if not is_group(node) or not isinstance(node.data["rubrics"], list):
         raise node.error("a group of rubrics is a mapping with a list of them under 'rubrics'")
     _refuse_unknown(node, _GROUP_KEYS)

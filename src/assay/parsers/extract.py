@@ -138,12 +138,8 @@ _FENCE_LINE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)([^\n]*+)(?:\n|\Z)", re.MULT
 
 
 class Fence(NamedTuple):
-    """One fenced block."""
-
-    language: str
-    """The first word after the opening fence, in lower case; empty when there is none."""
-    content: str
-    """What is inside, without its last line break and without the indent of the fence."""
+    language: str  # the first word after the opening fence, in lower case; empty when there is none
+    content: str  # what is inside, without its last line break and without the indent of the fence
 
 
 def fences(text: str) -> Iterator[Fence]:
@@ -184,8 +180,7 @@ _STEPS = {
     ("[", False): re.compile(rf"{_GAP}(?:(?P<close>\])|,{_GAP}{_ITEM})"),
     ("{", True): re.compile(rf"{_GAP}(?:(?P<close>\}})|{_MEMBER})"),
     ("{", False): re.compile(rf"{_GAP}(?:(?P<close>\}})|,{_GAP}{_MEMBER})"),
-}
-"""What may follow in an object or array, when it is still empty and when it is not."""
+}  # what may follow in an object or array, when it is still empty and when it is not
 
 
 def json_spans(text: str) -> list[tuple[int, int]]:

@@ -8,7 +8,6 @@ from assay.types import Messages
 
 
 def identity(value: Any) -> Any:
-    """The value itself."""
     return value
 
 
@@ -40,15 +39,12 @@ class Parser:
         return with_role(messages, "assistant")
 
     def get_user_messages(self, messages: Messages) -> list[Any]:
-        """What the user said, in order."""
         return with_role(messages, "user")
 
     def get_system_messages(self, messages: Messages) -> list[Any]:
-        """The system messages, in order."""
         return with_role(messages, "system")
 
     def get_tool_messages(self, messages: Messages) -> list[Any]:
-        """What tools replied, in order."""
         return with_role(messages, "tool")
 
     def format_score(self, completion: Messages | None) -> float:

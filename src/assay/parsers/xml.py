@@ -47,8 +47,7 @@ class XMLParser(Parser):
     ) -> None:
         super().__init__(extract_fn)
         self.fields = _checked(fields)  # the names of each field; the first is canonical
-        self.answer_field = answer_field
-        """Read by `parse_answer`; the canonical name stands for all names of its field."""
+        self.answer_field = answer_field  # read by `parse_answer`; the canonical name stands for all names of its field
         self._names = tuple(name for names in self.fields for name in names)
         by_name = {name: (name,) for name in self._names} | {names[0]: names for names in self.fields}
         self._answer_names = by_name.get(answer_field, ())
@@ -208,7 +207,6 @@ def last_span(text: str, tag: str) -> TagSpan | None:
 
 
 def every_span(text: str, tag: str) -> Iterator[TagSpan]:
-    """The fields of this name, in order."""
     opening, closing = f"<{tag}>", f"</{tag}>"
     position = 0
     while (start := text.find(opening, position)) >= 0:

@@ -30,8 +30,7 @@ from assay.wording import short_repr
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
 """Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no."""
 
-USUAL_MODEL = "gpt-4.1-nano"
-"""Asked of a client without a name of a model: what people who come from verifiers expect."""
+USUAL_MODEL = "gpt-4.1-nano"  # asked of a client without a name of a model: what people who come from verifiers expect
 
 KEPT = "judge_response"  # the field of a state in which replies are kept, by judge and prompt
 
@@ -155,7 +154,6 @@ class JudgeRubric(Rubric):
         return self._template.filled(values)
 
     def _values(self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]) -> dict[str, str]:
-        """What stands in each place of the template."""
         text = view_of(completion)[1]
         found = text if self._reads_replies else self.parser.parse_answer(completion)
         question = question_text(prompt)
@@ -169,7 +167,6 @@ class JudgeRubric(Rubric):
         }
 
     def _asked(self) -> tuple[Model, ...]:
-        """Who is asked: those that were named, or the configured default."""
         return self._models or (default_model(),)
 
     async def _reply(self, model: Model, words: str, state: object) -> str:
@@ -439,7 +436,6 @@ def _offered(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
 
 
 def _number(match: re.Match[str]) -> tuple[float, float | None, bool]:
-    """A number as it was written: alone, out of another, or in percent."""
     value, slash, words, percent = match.groups()
     return float(value), float(slash or words) if slash or words else None, percent is not None
 

@@ -103,7 +103,6 @@ class WorkerExecutor(ThreadPoolExecutor):
         self._timeout = timeout
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
-        """The future result of a call."""
         return super().submit(_in_worker, fn, args, kwargs, self._timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:

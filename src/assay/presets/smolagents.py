@@ -29,7 +29,6 @@ class SmolaToolRubric(ToolRubric):
         return completion if is_run(completion) else super()._read_completion(completion)
 
     def tool_uses(self, completion: Messages) -> list[ToolUse]:
-        """The calls of tools in a completion, in order, and how each went."""
         if not is_run(completion):
             return super().tool_uses(completion)
         uses: list[ToolUse] = []
@@ -98,7 +97,6 @@ def turns_read(run: object) -> tuple[int, int]:
 
 
 def names_called(code: str) -> list[str]:
-    """The names that are called somewhere in some code, each as often as it stands there."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -177,7 +175,6 @@ def _steps(run: object) -> Iterator[Any]:
 
 
 def _step(messages: Sequence[Any]) -> dict[str, Any]:
-    """The step that a few messages were written from, as far as they tell."""
     step: dict[str, Any] = {"step_number": 0}
     for message in messages:
         text = message_text(message)

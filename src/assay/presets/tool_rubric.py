@@ -29,12 +29,9 @@ Measure: TypeAlias = Literal["reward", "count", "attempt"]
 class ToolUse(NamedTuple):
     """One call of a tool."""
 
-    name: str
-    """Empty when the call cannot be read, so that it is not known which tool was meant."""
-    arguments: str
-    """As the model wrote them."""
-    succeeded: bool | None
-    """None when there was no reply."""
+    name: str  # empty when the call cannot be read, so that it is not known which tool was meant
+    arguments: str  # as the model wrote them
+    succeeded: bool | None  # None when there was no reply
 
 
 class ToolRubric(Rubric):

@@ -13,10 +13,8 @@ class Fault:
     kind: str
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
-    body: str | None = None
-    """The whole body, in place of a reply."""
-    text: str | None = None
-    """What the model says, in place of its answer."""
+    body: str | None = None  # the whole body, in place of a reply
+    text: str | None = None  # what the model says, in place of its answer
     finish_reason: str = "stop"
 
     @classmethod

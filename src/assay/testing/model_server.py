@@ -36,24 +36,17 @@ _ROUTES = (
     (re.compile(r"/model/(?P<model>[^/]+)/invoke"), message),
     (re.compile(r".+/publishers/anthropic/models/(?P<model>[^/]+):rawPredict"), message),
     (re.compile(r"(?:/v1(?:beta)?|.+/publishers/google)/models/(?P<model>[^/]+):generateContent"), generate_content),
-)
-"""The paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; of Gemini's own protocol."""
+)  # the paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; of Gemini's own protocol
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One call that came in."""
-
     system: str
     user: str
-    body: Mapping[str, Any]
-    """The request as it was sent."""
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    path: str
-    """Where it was posted, with the query."""
-    fault: Fault | None = None
-    """What went wrong with it on demand."""
+    body: Mapping[str, Any]  # the request as it was sent
+    headers: Mapping[str, str]  # names in lower case
+    path: str  # where it was posted, with the query
+    fault: Fault | None = None  # what went wrong with it on demand
 
 
 class ModelServer:
@@ -250,7 +243,6 @@ class ModelServer:
         return response
 
     async def _answer(self, asked: Asked, fault: Fault | None) -> tuple[str, list[ToolCall]]:
-        """A text, and calls of tools."""
         if fault is not None and fault.text is not None:
             return fault.text, []
         if self._dialogue is not None:
@@ -276,5 +268,4 @@ class ModelServer:
 
 
 def _count_tokens(text: str) -> int:
-    """About how many; never none."""
     return max(1, len(text) // CHARACTERS)

@@ -26,7 +26,6 @@ class Said:
 
 
 def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
-    """The system and the user prompt of a request of any kind."""
     instruction: Mapping[str, Any] = body.get("systemInstruction") or {}
     system, user = text_of(body.get("system") or instruction.get("parts")), ""
     told: list[Mapping[str, Any]] = body.get("messages") or body.get("contents") or []
@@ -40,7 +39,6 @@ def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
-    """As an OpenAI-compatible endpoint answers."""
     message: dict[str, Any] = {"role": "assistant", "content": said.text}
     finish = said.finish_reason
     if said.tool_calls:
@@ -82,7 +80,6 @@ def message(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def generate_content(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
-    """As Gemini's own endpoint answers."""
     candidate: dict[str, Any] = {
         "content": {"role": "model", "parts": [{"text": said.text}]},
         "finishReason": "MAX_TOKENS" if said.finish_reason == "length" else "STOP",

@@ -45,7 +45,6 @@ class Rubric(assay.Rubric):
 
     @property
     def rubric(self) -> list[assay.Criterion]:
-        """The criteria as they were given; a copy."""
         return list(self._given)
 
     async def grade(
@@ -80,17 +79,14 @@ class Rubric(assay.Rubric):
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The rubric that plain data describes."""
         return cls(cls.validate_and_create_criteria(data))
 
     @classmethod
     def from_json(cls, json_string: str) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The rubric in a JSON text."""
         return cls.from_dict(_parsed(json_string, ".json", "string"))
 
     @classmethod
     def from_yaml(cls, yaml_string: str) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The rubric in a YAML text."""
         return cls.from_dict(_parsed(yaml_string, ".yaml", "string"))
 
     @classmethod
@@ -143,19 +139,16 @@ def _suffix(path: Path, what: str) -> str:
 
 
 async def default_per_criterion_generate_fn(system_prompt: str, user_prompt: str, **kwargs: Any) -> PerCriterionOutput:
-    """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, PerCriterionOutput)
 
 
 async def default_oneshot_generate_fn(system_prompt: str, user_prompt: str, **kwargs: Any) -> OneShotOutput:
-    """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, OneShotOutput)
 
 
 async def default_rubric_as_judge_generate_fn(
     system_prompt: str, user_prompt: str, **kwargs: Any
 ) -> RubricAsJudgeOutput:
-    """Asks the configured default model, else one of the provider whose key is set."""
     return await _asked(system_prompt, user_prompt, RubricAsJudgeOutput)
 
 

@@ -33,7 +33,6 @@ class Environment(envs.Environment):
         return super().evaluate(client, model, **_translated(options))
 
     def generate(self, inputs: Any = None, client: Any = None, model: Any = None, **options: Any) -> envs.Evaluation:
-        """As ours, with the same."""
         return super().generate(inputs, client, model, **_translated(options))
 
     async def _carry_out(self, examples: Any, data: Any, client: Any, model: Any, options: Any) -> envs.Results:
@@ -73,8 +72,6 @@ class SingleTurnEnv(MultiTurnEnv, envs.SingleTurnEnv):
 
 
 class ToolEnv(MultiTurnEnv, envs.ToolEnv):
-    """Ours, with their keywords."""
-
     error_formatter: Callable[[Exception], str] | None = None
 
     def said_of(self, error: Exception) -> str:

@@ -54,7 +54,6 @@ def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int |
 
 
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `func` returns, awaited when that is needed."""
     result = func(*args, **kwargs)
     return await result if inspect.isawaitable(result) else result
 

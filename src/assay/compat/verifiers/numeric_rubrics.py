@@ -43,7 +43,6 @@ class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric):
 
 
 def warn_unscored(count: int, size: int) -> None:
-    """Say that some rewards are not what they seem."""
     logger.warning(
         "%d of %d rollouts are unscored, and get a number as their reward nevertheless, as in "
         "verifiers: leave out those with `errors`, or import Rubric from assay, where it is None",

@@ -12,8 +12,6 @@ RolloutOutput: TypeAlias = dict[str, Any]
 
 
 class RolloutTiming(TypedDict, total=False):
-    """Milliseconds by stage."""
-
     start_time: float
     generation_ms: float
     scoring_ms: float
@@ -21,8 +19,6 @@ class RolloutTiming(TypedDict, total=False):
 
 
 class RolloutInput(TypedDict, total=False):
-    """One dataset row."""
-
     prompt: Messages
     example_id: int
     task: str
@@ -31,15 +27,11 @@ class RolloutInput(TypedDict, total=False):
 
 
 class RolloutScore(TypedDict):
-    """A reward and the metrics behind it."""
-
     reward: float
     metrics: dict[str, Any]
 
 
 class RolloutScores(TypedDict):
-    """Rewards and metrics by column."""
-
     reward: list[float]
     metrics: dict[str, list[Any]]
 
