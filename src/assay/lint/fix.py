@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -88,7 +88,7 @@ def fix_rubric(
                 notes.append(answer)
             else:
                 changes[item.path] = changes[item.path]._replace(requirements=answer)
-    editor, made = _Editor(node), list[Change]()
+    editor, made, edits = _Editor(node), list[Change](), list[Edit]()
     waited_for = {name for item in items for name, _ in item.criterion.when}
     for change in changes.values():
         name = change.item.criterion.name
@@ -97,14 +97,13 @@ def fix_rubric(
         if not (change.requirements or change.choices):
             continue
         try:
-            editor.edits(change)
-        except EditError as error:
-            notes.append(f"{change.item.name}: {error}")
-        else:
+            edits += editor.edits(change)
             made.append(change)
+        except RubricError as error:
+            notes.append(f"{change.item.name}: {error}")
     after = editor.text
     if made:
-        mended = editor.apply(made)
+        mended = editor.apply(made, edits)
         rubric_at(mended, allow_code=allow_code)  # what is no rubric any more is not handed out
         after = mended.document.text
     changed = tuple(dict.fromkeys(change.item.name for change in made))
@@ -209,59 +208,55 @@ def _complaint(criterion: Criterion, requirements: Sequence[str], wrong: set[str
 
 # Criteria changed where they stand in a file.
 
-
-class EditError(RubricError):
-    """A change cannot be made in place; the message says why."""
+Edit: TypeAlias = tuple[int, int, str]
+"""Where a change begins and ends in a text, and what comes instead."""
 
 
 class _Editor:
-    """A file that is edited in place. An edit is what begins and ends where, and what comes instead."""
+    """A file that is edited in place, so that comments and quotation marks stay."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.text = node.document.text
-        self.is_json = node.document.format == "json"
         self.newline = "\r\n" if "\r\n" in self.text else "\n"
 
-    def apply(self, changes: Sequence[Change]) -> Node:
-        """The file with these changes made, read back. Raises `EditError` when it does not hold what it should."""
-        text, expected = self.text, deepcopy(self.node.data)
-        for start, end, instead in sorted((edit for change in changes for edit in self.edits(change)), reverse=True):
+    def apply(self, changes: Sequence[Change], edits: Sequence[Edit]) -> Node:
+        """The file with these changes made, read back. Raises `RubricError` when it does not hold what it should."""
+        text, expected, document = self.text, deepcopy(self.node.data), self.node.document
+        for start, end, instead in sorted(edits, reverse=True):
             text = text[:start] + instead + text[end:]
-        # From the last to the first: a split moves only what comes after it.
-        for change in sorted(changes, key=_order, reverse=True):
+        # From the last to the first: a split moves only what comes after it, and inner rubrics come after outer ones.
+        for change in reversed(changes):
             *around, index = change.item.path
             entries = reduce(getitem, around, expected)
             assert isinstance(index, int)
             entries[index : index + 1] = _parts(entries[index], change)
-        document = self.node.document
         mended = read_text(text, document.format, document.path)
         if mended.data != expected:
-            raise EditError("it is written in a way that cannot be edited in place: do it by hand")
+            raise RubricError("it is written in a way that cannot be edited in place: do it by hand")
         return mended
 
-    def edits(self, change: Change) -> list[tuple[int, int, str]]:
+    def edits(self, change: Change) -> list[Edit]:
+        """The edits of one criterion. Raises `RubricError` when it cannot be changed in place."""
         if change.name and len(change.requirements) > 1:
-            raise EditError(f"it asks two things, and the `when` of another asks for {change.name!r}: split it by hand")
+            raise RubricError(f"it asks two things, and the `when` of another asks for {change.name!r}: split it by hand")
         if self.node.document.format == "toml":
-            raise EditError("TOML is not edited in place: do it by hand")
+            raise RubricError("TOML is not edited in place: do it by hand")
         path = change.item.path
         entry: dict[str, Any] = reduce(getitem, path, self.node.data)
-        edits: list[tuple[int, int, str]] = []
+        edits: list[Edit] = []
         if change.choices:  # each goes with its quotation marks
             here = [self._position((*path, "choices", n)) for n in range(len(change.choices))]
-            written = [self.text[each.start : each.end] for each in here]
-            label_of = dict(zip(entry["choices"], written, strict=True))
-            for each, label in zip(here, change.choices, strict=True):
-                edits.append((each.start, each.end, label_of[label]))
+            written = {label: self.text[at.start : at.end] for label, at in zip(entry["choices"], here, strict=True)}
+            edits += [(at.start, at.end, written[label]) for at, label in zip(here, change.choices, strict=True)]
         if change.requirements:
             first, *others = _parts(entry, change)
             # The requirement in its place, fields that are new after it, and a new weight.
-            here = self._position((*path, "requirement"))
-            words = self._scalar(first["requirement"], here)
-            words += "".join(self._field(key, value, here) for key, value in first.items() if key not in entry)
+            at = self._position((*path, "requirement"))
+            words = self._scalar(first["requirement"], at)
+            words += "".join(self._field(key, value, at) for key, value in first.items() if key not in entry)
             # A block ends with its line.
-            edits.append((here.start, here.end, words + self.newline * (self.text[here.end - 1] == "\n")))
+            edits.append((at.start, at.end, words + self.newline * (self.text[at.end - 1] == "\n")))
             if "weight" in entry and first["weight"] != entry["weight"]:
                 weight = self._position((*path, "weight"))
                 edits.append((weight.start, weight.end, json.dumps(first["weight"])))
@@ -271,20 +266,23 @@ class _Editor:
 
     def _field(self, key: str, value: Any, beside: Position) -> str:
         if beside.key_start is None or beside.in_brackets:
-            name = f'"{key}"' if self.is_json else key
-            return f", {name}: {json.dumps(value, ensure_ascii=False)}"
+            name = f'"{key}"' if self.node.document.format == "json" else key
+            return f", {name}: {_quoted(value)}"
         return f"{self.newline}{' ' * self._column(beside.key_start)}{key}: {_yaml_scalar(value)}"
 
-    def _append(self, path: KeyPath, entries: Sequence[dict[str, Any]]) -> tuple[int, int, str]:
+    def _append(self, path: KeyPath, entries: Sequence[dict[str, Any]]) -> Edit:
         """Further entries of the list, after the one that stands there."""
         here = self._position(path)
         if here.in_brackets:
-            text = "".join(self._in_brackets(entry, here) for entry in entries)
-            return here.end, here.end, text
+            # On lines of their own where the entry before them is.
+            column = self._column(here.start)
+            stands_alone = column and not self.text[here.start - column : here.start].strip()
+            space = f"{self.newline}{' ' * column}" if stands_alone else " "
+            return here.end, here.end, "".join(f",{space}{_quoted(entry)}" for entry in entries)
         dash = self.text.rfind("-", 0, here.start)
         indent = self._column(dash)
         if self.text[dash - indent : dash].strip() or self.text[dash + 1 : here.start].strip():
-            raise EditError("its list is written in a way that cannot be edited: do it by hand")
+            raise RubricError("its list is written in a way that cannot be edited: do it by hand")
         rows = dump_yaml(entries).rstrip("\n").split("\n")
         block = self.newline.join(f"{' ' * indent}{row}" for row in rows)
         if self.text[here.end - 1] == "\n":
@@ -293,43 +291,35 @@ class _Editor:
         end = len(self.text) if end < 0 else end - (self.text[end - 1] == "\r")
         return end, end, f"{self.newline}{block}"
 
-    def _in_brackets(self, entry: dict[str, Any], beside: Position) -> str:
-        """An entry in brackets, on lines of its own where the one before it is."""
-        column = self._column(beside.start)
-        if self.text[beside.start - column : beside.start].strip() or not column:
-            return f", {json.dumps(entry, ensure_ascii=False)}"
-        indent = column if "\n" in self.text[beside.start : beside.end] else None
-        rows = json.dumps(entry, ensure_ascii=False, indent=indent).split("\n")
-        return "," + "".join(f"{self.newline}{' ' * column}{row}" for row in rows)
-
     def _position(self, path: KeyPath) -> Position:
         position = self.node.document.positions.get(path)
         if position is None or position.is_shared:
-            raise EditError("it is written with an anchor or an alias: do it by hand")
+            raise RubricError("it is written with an anchor or an alias: do it by hand")
         return position
 
     def _scalar(self, value: str, here: Position) -> str:
-        """A text as the one it replaces is written, where that can hold it."""
-        if self.is_json or here.style == '"':
-            return json.dumps(value, ensure_ascii=False)
+        """A text in the quotation marks of the one that it replaces."""
         if here.style == "'":
             return "'" + value.replace("'", "''") + "'"
-        return _yaml_scalar(value, in_brackets=here.in_brackets)
+        # JSON is YAML too, and needs no look at what brackets forbid.
+        is_quoted = here.style == '"' or here.in_brackets or self.node.document.format == "json"
+        return _quoted(value) if is_quoted else _yaml_scalar(value)
 
     def _column(self, place: int) -> int:
         return place - (self.text.rfind("\n", 0, place) + 1)
 
 
-def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _yaml_scalar(value: Any) -> str:
     """A value as YAML: without quotation marks where it is read back as it is."""
-    quoted = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, str) or "\n" in value:
-        return quoted
     try:
-        data = load_yaml(f"[{value}]\n" if in_brackets else f"key: {value} # \n")
+        is_plain = isinstance(value, str) and "\n" not in value and load_yaml(f"key: {value} # \n") == {"key": value}
     except RubricError:
-        return quoted
-    return value if data == ([value] if in_brackets else {"key": value}) else quoted
+        is_plain = False
+    return value if is_plain else _quoted(value)
 
 
 def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
@@ -349,8 +339,3 @@ def _parts(entry: Mapping[str, Any], change: Change) -> list[dict[str, Any]]:
             part["weight"] = round(float(entry.get("weight", 1.0)) / count, 6)
         parts.append(part)
     return parts
-
-
-def _order(change: Change) -> list[str]:
-    """Something to sort changes by: numbers by their size."""
-    return [f"{step:09}" if isinstance(step, int) else step for step in change.item.path]
