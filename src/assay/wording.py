@@ -47,8 +47,8 @@ def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
     advice = next((said.format(**first.get("ctx", {})) for kind, said in _ADVICE if first["type"].startswith(kind)), "")
     if first["type"] == "literal_error":
         advice = f"give {first.get('ctx', {})['expected']}"
-    verb = "holds" if isinstance(path[-1], int) else "is"
-    return name, f"{name} {verb} {short_repr(first['input'])}: {advice or first['msg']}"
+    verb = "holds" if path and isinstance(path[-1], int) else "is"
+    return name, f"{name or 'it'} {verb} {short_repr(first['input'])}: {advice or first['msg']}"
 
 
 def did_you_mean(word: object, words: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from assay import PerCriterionGrader, Rubric
 from assay.envs import SingleTurnEnv
 from assay.runs import Run, score_rows
-from assay.runs.row import whole_log
 from assay.testing import FakeModel
 
 RUBRIC = Rubric.from_dict([{"requirement": "Is polite"}, {"requirement": "Is short"}])
@@ -16,13 +15,9 @@ async def scored(folder, **options):
     return row
 
 
-async def test_every_exchange_is_kept_and_the_opening_once(tmp_path):
-    """Two questions about one text: the second is told by what is new in it."""
-    row = await scored(tmp_path / "run", judge_log=True)
-    first, second = row.judge_log
-    assert (second["like"], second["shared"]) == (0, 2)
-    assert len(second["messages"]) == len(first["messages"]) - 2
-    whole = whole_log(row.judge_log)
+async def test_every_call_is_kept_word_for_word(tmp_path):
+    """Two questions about one text, each with all of its messages."""
+    whole = (await scored(tmp_path / "run", judge_log=True)).judge_log
     assert [len(call["messages"]) for call in whole] == [3, 3]
     assert "please" in whole[1]["messages"][1]["content"]
     assert all("MET" in call["reply"] for call in whole)
@@ -34,7 +29,7 @@ async def test_nothing_is_kept_unless_asked_for(tmp_path):
     assert (await scored(tmp_path / "run")).judge_log == ()
 
 
-async def test_an_exchange_that_came_to_nothing_says_why(tmp_path):
+async def test_a_call_that_came_to_nothing_says_why(tmp_path):
     """There one wants to look."""
     grader = PerCriterionGrader(model=FakeModel("perhaps"))
     rows = [{"completion": "please"}]

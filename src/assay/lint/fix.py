@@ -239,7 +239,9 @@ class _Editor:
     def edits(self, change: Change) -> list[Edit]:
         """The edits of one criterion. Raises `RubricError` when it cannot be changed in place."""
         if change.name and len(change.requirements) > 1:
-            raise RubricError(f"it asks two things, and the `when` of another asks for {change.name!r}: split it by hand")
+            raise RubricError(
+                f"it asks two things, and the `when` of another asks for {change.name!r}: split it by hand"
+            )
         if self.node.document.format == "toml":
             raise RubricError("TOML is not edited in place: do it by hand")
         path = change.item.path

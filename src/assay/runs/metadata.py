@@ -5,13 +5,15 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import Parameter, signature
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from assay.criterion import BINARY, Criterion, hash_of, is_scorer, path_of
 from assay.engine import Traits
@@ -20,7 +22,7 @@ from assay.graders.autograder import Autograder, JudgeOptions
 from assay.redaction import redacted_settings
 from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import to_jsonable
-from assay.wording import short_repr
+from assay.wording import first_error, short_repr
 
 FORMAT = "assay.run/1"
 
@@ -28,14 +30,6 @@ _SAME = (
     "name", "weight", "requirement", "choices", "allow_na", "required", "cap", "pass_at", "tags", "report_only",
 )  # fmt: skip
 """What is known of a criterion as the criterion itself has it."""
-
-About = TypeVar("About")
-
-
-def _made(kind: type[About], data: Mapping[str, Any], **inner: Any) -> About:
-    """A record from what was saved of it. What a later version may have added is passed over."""
-    known = {each.name: data[each.name] for each in fields(cast("Any", kind)) if each.name in data}
-    return kind(**known | inner)
 
 
 def _not_here() -> None:
@@ -47,26 +41,20 @@ class CriterionAbout:
     """A criterion as a run remembers it: all that its lines are made of, and what it is known by."""
 
     name: str
-    hash: str
-    """Of all it says."""
-    question: str = ""
-    """The hash of only what decides the answer: not its weight, and not its name."""
+    hash: str  # of all it says
+    question: str = ""  # the hash of only what decides the answer: not its weight, and not its name
     weight: float = 1.0
-    requirement: str | None = None
-    """None when code answers."""
-    check: Any = None
-    """What answers by code: the name of a function, or a built-in check as a file has it."""
+    requirement: str | None = None  # None when code answers
+    check: Any = None  # what answers by code: the name of a function, or a built-in check as a file has it
     choices: tuple[str, ...] = BINARY
     allow_na: bool = False
     required: bool = False
     cap: float = 0.0
     pass_at: float = 1.0
-    when: bool = False
-    """Whether it is asked only where others came out so."""
+    when: bool = False  # whether it is asked only where others came out so
     tags: tuple[str, ...] = ()
     report_only: bool = False
-    inside: tuple["CriterionAbout", ...] = ()
-    """The criteria of the rubric that answers, where one does."""
+    inside: tuple["CriterionAbout", ...] = ()  # the criteria of the rubric that answers, where one does
 
     @classmethod
     def of(cls, criterion: Criterion) -> "CriterionAbout":
@@ -93,12 +81,6 @@ class CriterionAbout:
     def criterion(self) -> Criterion:
         """A criterion that makes the same report lines. What code answered cannot be asked again."""
         return Criterion(check=None if self.judged else _not_here, **{name: getattr(self, name) for name in _SAME})
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "CriterionAbout":
-        inside = tuple(map(cls.from_dict, data.get("inside", ())))
-        choices, tags = tuple(data.get("choices", BINARY)), tuple(data.get("tags", ()))
-        return _made(cls, data, choices=choices, tags=tags, inside=inside)
 
 
 @dataclass(frozen=True)
@@ -127,10 +109,6 @@ class RubricAbout:
             aggregation=str(getattr(aggregation, "name", "weighted")),
             source=source,
         )
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "RubricAbout":
-        return _made(cls, data, criteria=tuple(map(CriterionAbout.from_dict, data.get("criteria", ()))))
 
     def differences(self, other: "RubricAbout") -> Iterator[str]:
         """What is not the same in another rubric, in words."""
@@ -212,16 +190,17 @@ class RunAbout:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON, as run.json holds it."""
-        data: dict[str, Any] = {"format": FORMAT, **asdict(self)}
+        form = _form(RunAbout)
+        data: dict[str, Any] = {"format": FORMAT, **form.dump_python(self, mode="json")}
         if self.rubric is not None:
-            data["rubric"]["criteria"] = _without_usual(data["rubric"]["criteria"])
+            criteria = _form(tuple[CriterionAbout, ...])
+            data["rubric"]["criteria"] = criteria.dump_python(self.rubric.criteria, mode="json", exclude_defaults=True)
         return redacted_settings(data)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":
-        """What `to_dict` was made from."""
-        rubric = data.get("rubric")
-        return _made(cls, data, rubric=None if rubric is None else RubricAbout.from_dict(rubric))
+        """What `to_dict` was made from. What a later version may have added is passed over."""
+        return _form(RunAbout).validate_python(data)
 
     def save(self, folder: Folder) -> None:
         """Write it to a folder's run.json."""
@@ -238,8 +217,8 @@ class RunAbout:
             )
         try:
             return cls.from_dict(data)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise RunError(f"{folder.run_json} cannot be read ({error}): restore it") from error
+        except ValidationError as error:
+            raise RunError(f"{folder.run_json} cannot be read ({first_error(error)[1]}): restore it") from error
 
     @cached_property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -272,12 +251,9 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} was {short_repr(before)}, and is {short_repr(after)}"
 
 
-def _without_usual(criteria: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Criteria as plain data, without what is as usual."""
-    usual = {each.name: each.default for each in fields(CriterionAbout)}
-    return [
-        {n: v if n != "inside" else _without_usual(v) for n, v in data.items() if v != usual[n]} for data in criteria
-    ]
+@cache
+def _form(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:

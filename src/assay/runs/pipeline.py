@@ -25,7 +25,7 @@ from assay.runs.folder import RunRefused
 from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, to_jsonable
 from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
-from assay.runs.row import COLUMN, LARGEST_SAMPLE, Key, Row, Seen, own_rubric, short_log
+from assay.runs.row import COLUMN, LARGEST_SAMPLE, Key, Row, Seen, own_rubric
 from assay.runs.spending import Spending
 from assay.runs.summary import Summary, Tally
 from assay.wording import counted, described, short_repr
@@ -573,7 +573,7 @@ class Pipeline:
         count = sum(pending.scorer is not None for pending in to_save)
         shares = Spending.of(ledger).shares(count)
         seconds = round((time.perf_counter() - started) / max(1, count), 6)
-        log = short_log(calls)
+        log = tuple(call._asdict() for call in calls)
         rows: list[Row] = []
         for pending in to_save:
             row, state = pending.row, pending.state or {}

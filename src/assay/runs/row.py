@@ -3,29 +3,31 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from functools import cache
 from operator import attrgetter
-from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, Required, TypeAlias, cast
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
 from assay.aggregation import stakes
 from assay.criterion import Criterion
 from assay.errors import AssayError
-from assay.models.model import LoggedCall
 from assay.redaction import redacted
 from assay.report import CriterionReport, EvaluationReport, Lines, Score, line_of
 from assay.runs.folder import RunError, RunRefused
 from assay.runs.jsonable import as_ascii, as_text, to_jsonable
 from assay.runs.spending import NOTHING, Spending
-from assay.wording import first_error, short_repr
+from assay.wording import first_error
 
 Key: TypeAlias = tuple[str, int]
 """What a row goes by: the example, and which of its rollouts this is."""
 
 LARGEST_SAMPLE = 2**53 - 1
 """The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly."""
+
+Number: TypeAlias = bool | int | float
 
 COLUMN = "rubric"  # the column that holds a row's own rubric, as a rubric file would
 
@@ -141,19 +143,44 @@ _REST = ("gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", 
 _rest_of = attrgetter(*_REST)
 _LINE = attrgetter("name", "weight", "requirement", "choices", "required", "pass_at", "tags", "report_only")
 """What the line of a report takes from its criterion."""
-_LACKING: tuple[Any, ...] = (None, None, "", None, (), None)
-"""What the end of an answer stands for, where it is cut off."""
-
 _OPENING = re.compile(rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?')
 """How nearly every line begins: enough to know whose it is, and whether it is to be done again."""
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "fields": (dict,), "error": (str, NoneType), "spent": (dict, NoneType), "timing": (dict,),
-    "model": (str, NoneType), "judge_log": (list,), "altered": (list,), "errors": (dict,),
-    "answers": (list, NoneType), "report": (dict,), "row": (int, NoneType),
-    "score": (int, float, NoneType), "reward": (int, float, NoneType),
-}  # fmt: skip
-"""What may stand on a line besides its key."""
-_SPENDING = frozenset(each.name for each in fields(Spending))
+
+
+class SavedAnswer(NamedTuple):
+    """A `Score` as a line holds it, whose end is cut off where there is nothing to say."""
+
+    value: Number | None = None
+    verdict: str | None = None
+    reason: str = ""
+    error: str | None = None
+    lines: tuple[CriterionReport, ...] = ()
+    disagreement: Number | None = None
+
+
+class SavedRow(TypedDict, total=False):
+    """What stands on a line of rollouts.jsonl."""
+
+    example: Required[str]
+    sample: Required[Annotated[int, Field(ge=0, le=LARGEST_SAMPLE)]]
+    row: Annotated[int, Field(ge=0, le=LARGEST_SAMPLE)] | None
+    errors: dict[str, Any]
+    error: str | None
+    score: float | None
+    reward: float | None
+    answers: list[Any] | None
+    report: dict[str, Any]
+    spent: dict[str, int | float | None] | None
+    timing: dict[str, float]
+    model: str | None
+    judge_log: list[dict[str, Any]]
+    altered: list[str]
+    fields: dict[str, Any]
+
+
+@cache
+def _form(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 class RowForm:
@@ -214,16 +241,8 @@ class RowForm:
     def read(self, line: bytes, where: str) -> Row:
         """The row of a line. Raises `RunError`, which names the line, when it is none."""
         data = data_of(line, where)
-        spent: dict[str, Any] = data.get("spent") or {}
-        timing = data.get("timing", {})
-        for name, value in spent.items():
-            is_amount = type(value) in (int, float) or (name == "cost" and value is None)
-            if name not in _SPENDING or not is_amount:
-                raise _no_row(where, f"it spent {short_repr(value)} {short_repr(name)}")
-        for name, value in timing.items():
-            if type(value) not in (int, float):
-                raise _no_row(where, f"its timing of {short_repr(name)} is {short_repr(value)}")
         try:
+            spent = Spending(**data["spent"]) if data.get("spent") else NOTHING
             report = self.report(data) if data.get("error") is None else _NOTHING_SAID
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = first_error(error)[1] if isinstance(error, ValidationError) else str(error)
@@ -234,11 +253,11 @@ class RowForm:
             data.get("fields", {}),
             report,
             data.get("error"),
-            Spending(**spent) if spent else NOTHING,
-            timing,
+            spent,
+            data.get("timing", {}),
             data.get("model"),
             tuple(data.get("judge_log", ())),
-            tuple(map(str, data.get("altered", ()))),
+            tuple(data.get("altered", ())),
             data.get("row"),
         )
 
@@ -315,19 +334,8 @@ def _long(answer: Any) -> Any:
     """An answer as it was: a number, a mapping, or the score that `_short` was given."""
     if type(answer) in (float, int, bool, dict):
         return answer
-    if not isinstance(answer, list):
-        raise TypeError(f"an answer is {short_repr(answer)}")
-    short = cast("list[Any]", answer)
-    value, verdict, reason, error, lines, disagreement = [*short, *_LACKING[len(short) :]]
-    for number in (value, disagreement):
-        if number is not None and type(number) not in (float, int, bool):
-            raise TypeError(f"the value of an answer is {short_repr(number)}")
-    for text in (verdict, error):
-        if text is not None and type(text) is not str:
-            raise TypeError(f"an answer says {short_repr(text)}")
-    if type(reason) is not str or type(lines) not in (list, tuple):
-        raise TypeError(f"an answer has the reason {short_repr(reason)} and the votes {short_repr(lines)}")
-    return Score(value, reason, verdict, error, tuple(map(CriterionReport.model_validate, lines)), disagreement)
+    value, verdict, reason, error, lines, disagreement = _form(SavedAnswer).validate_python(answer)
+    return Score(value, reason, verdict, error, lines, disagreement)
 
 
 class Opening(NamedTuple):
@@ -343,21 +351,11 @@ class Opening(NamedTuple):
 def data_of(line: bytes, where: str) -> dict[str, Any]:
     """What stands on a line. Raises `RunError` when that is no row."""
     try:
-        data: object = json.loads(line)
+        return _form(SavedRow).validate_python(json.loads(line), strict=True)
+    except ValidationError as error:
+        raise _no_row(where, first_error(error)[1]) from None
     except (ValueError, RecursionError) as error:
         raise _no_row(where, str(error)) from None
-    if not isinstance(data, dict):
-        raise _no_row(where, "it is no JSON object")
-    found = cast("dict[str, Any]", data)
-    if type(found.get("example")) is not str or type(found.get("sample")) is not int:
-        raise _no_row(where, "it has no `example` (a text) and `sample` (a number)")
-    for name, kinds in _KINDS.items():
-        if name in found and type(found[name]) not in kinds:
-            raise _no_row(where, f"its {name} is {short_repr(found[name])}")
-    for name in ("sample", "row"):
-        if not 0 <= (found.get(name) or 0) <= LARGEST_SAMPLE:
-            raise _no_row(where, f"its {name} is {found[name]}")
-    return found
 
 
 def opening_of(line: bytes, where: str) -> Opening:
@@ -379,35 +377,3 @@ def _no_row(where: str, why: str) -> RunError:
         f"{where}: this line is no row of a run ({why}): mend it, or delete the line and resume, "
         "which does its rollout again"
     )
-
-
-def short_log(calls: Sequence[LoggedCall]) -> tuple[Mapping[str, Any], ...]:
-    """A judge log as plain data. Of a call that opens in the words of an earlier one, only the rest is told.
-
-    `like` is the number of that earlier call, and `shared` how many messages the two have in common.
-    """
-    told: list[Mapping[str, Any]] = []
-    for place, call in enumerate(calls):
-        known: dict[str, Any] = {"judge": call.judge, "question": call.question}
-        shared = 0
-        for like, earlier in enumerate(calls[:place]):
-            pairs = zip(earlier.messages, call.messages, strict=False)
-            differ = [number for number, (one, other) in enumerate(pairs) if one != other]
-            shared = differ[0] if differ else min(len(earlier.messages), len(call.messages))
-            if shared:
-                known |= {"like": like, "shared": shared}
-                break
-        known["messages"] = [dict(message) for message in call.messages[shared:]]
-        told.append({**known, "reply": call.reply, "source": call.source})
-    return tuple(told)
-
-
-def whole_log(told: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same with every message written out again."""
-    whole: list[dict[str, Any]] = []
-    for call in told:
-        known = {name: call[name] for name in call if name not in ("like", "shared")}
-        if "like" in call:
-            known["messages"] = [*whole[call["like"]]["messages"][: call["shared"]], *call["messages"]]
-        whole.append(known)
-    return whole

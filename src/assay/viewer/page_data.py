@@ -9,7 +9,6 @@ from assay.report import CriterionReport
 from assay.runs import Row, Summary
 from assay.runs.jsonable import encodable
 from assay.runs.metadata import CriterionAbout
-from assay.runs.row import whole_log
 from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
 from assay.trust.evidence import evidence_of
@@ -83,7 +82,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         ],
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
-        "judge_log": [{**call, "criterion": names.get(call["question"])} for call in whole_log(row.judge_log)],
+        "judge_log": [{**call, "criterion": names.get(call["question"])} for call in row.judge_log],
     }
 
 
