@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import krippendorff
 import numpy as np
 from harness import Check, Table, add_options, plain_table, save_results, say
-from sklearn.metrics import cohen_kappa_score, matthews_corrcoef
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, matthews_corrcoef
 
 from assay.trust import (
     Estimate,
@@ -35,10 +35,9 @@ from assay.trust import (
     cohen_kappa,
     corrected_mean,
     krippendorff_alpha,
-    matthews_correlation,
 )
 from assay.trust.agreement import consensus
-from assay.trust.coefficients import AnswerPair, Measures, measure
+from assay.trust.coefficients import MATTHEWS, AnswerPair, Measures, measure
 
 # What every part of `trust.py` gives back, and how a figure is held against another.
 
@@ -365,7 +364,10 @@ def _errors(rows: Sequence[dict[str, Any]]) -> tuple[list[Check], Table]:
     lines: list[tuple[str, ...]] = []
     for kind in kinds:
         free = [row[kind] == 1 for row in rows]
-        ours, theirs = value_of(matthews_correlation(whole, free)), matthews_corrcoef(whole, free)
+        ours, theirs = (
+            value_of(MATTHEWS.alone(confusion_matrix(whole, free).astype(float))),
+            matthews_corrcoef(whole, free),
+        )
         checks.append(same(f"FRANK {kind}: Matthews (scikit-learn)", (ours,), (float(theirs),), 6))
         lines.append((kind, f"{ours:.3f}", f"{value_of(cohen_kappa(whole, free)):.3f}"))
     title = f"FRANK, {len(rows):,} summaries: free of an error, and free of all"

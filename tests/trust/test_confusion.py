@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, f1_score, matthews_corrcoef, precision_score, recall_score
 
-from assay.trust import cohen_kappa, confusion_of, matthews_correlation
-from assay.trust.coefficients import ACCURACY, MACRO_F1, bias, precision, recall
+from assay.trust import cohen_kappa
+from assay.trust.coefficients import ACCURACY, MACRO_F1, MATTHEWS, bias, precision, recall
 
 
 def answers(table):
@@ -67,10 +67,17 @@ class TestKappa:
         assert cohen_kappa([], []).value is None
 
 
+def table_of(first, second, categories=(0, 1)):
+    return np.array(
+        [[sum(pair == (r, c) for pair in zip(first, second, strict=True)) for c in categories] for r in categories],
+        dtype=float,
+    )
+
+
 class TestMatthews:
     def test_the_usual_example(self):
         """6 of 8 cats and 3 of 4 dogs known: (6·3 - 1·2) / √(7·8·4·5) = 0.478."""
-        found = matthews_correlation(*answers([[3, 1], [2, 6]])).value
+        found = MATTHEWS.alone(np.array([[3.0, 1.0], [2.0, 6.0]])).value
         assert found == pytest.approx(16 / math.sqrt(7 * 8 * 4 * 5))
         assert round(found, 3) == 0.478
 
@@ -79,41 +86,38 @@ class TestMatthews:
         draw = random.Random(2)
         first = [draw.randrange(3) for _ in range(200)]
         second = [one if draw.random() < 0.6 else draw.randrange(3) for one in first]
-        found = matthews_correlation(first, second).value
+        found = MATTHEWS.alone(table_of(first, second, range(3))).value
         assert found == pytest.approx(matthews_corrcoef(first, second))
 
     def test_one_side_that_never_varies_has_no_correlation(self):
         """Scikit-learn says 0, which reads as "unrelated"."""
-        found = matthews_correlation([1, 0, 1], [1, 1, 1])
+        found = MATTHEWS.alone(table_of([1, 0, 1], [1, 1, 1]))
         assert (found.value, found.reason) == (None, "one side gives one verdict throughout, so nothing correlates")
 
 
 class TestShares:
-    def table(self, first, second):
-        return np.array(confusion_of(first, second, [0, 1]).counts, dtype=float)
-
     def test_precision_recall_and_f1_are_those_of_scikit_learn(self):
         """On random verdicts."""
         draw = random.Random(3)
         people = [int(draw.random() < 0.3) for _ in range(200)]
         judge = [one if draw.random() < 0.8 else 1 - one for one in people]
-        table = self.table(people, judge)
+        table = table_of(people, judge)
         assert precision(1, "MET").of(table) == pytest.approx(precision_score(people, judge))
         assert recall(1, "MET").of(table) == pytest.approx(recall_score(people, judge))
         assert MACRO_F1.of(table) == pytest.approx(f1_score(people, judge, average="macro"))
 
     def test_accuracy_and_bias_by_hand(self):
         """3 of 4 agree; the judge says MET twice, people once: a quarter too high."""
-        table = self.table([1, 0, 0, 0], [1, 1, 0, 0])
+        table = table_of([1, 0, 0, 0], [1, 1, 0, 0])
         assert ACCURACY.of(table) == 0.75
         assert bias([0.0, 1.0]).of(table) == 0.25
 
     def test_what_is_never_said_has_no_precision(self):
         """Not a number here; the estimate gives None and the reason."""
-        assert math.isnan(precision(1, "MET").of(self.table([1, 0], [0, 0])))
+        assert math.isnan(precision(1, "MET").of(table_of([1, 0], [0, 0])))
 
 
 def test_a_verdict_outside_the_categories_is_refused():
     """It would else be lost."""
     with pytest.raises(ValueError, match=r"\['PERHAPS'\] are not among"):
-        confusion_of(["MET"], ["PERHAPS"], ["UNMET", "MET"])
+        cohen_kappa(["MET"], ["PERHAPS"], categories=["UNMET", "MET"])

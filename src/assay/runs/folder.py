@@ -1,21 +1,17 @@
 """Folder names the files of a run, writes them whole, reads their lines, and locks them for one process."""
 
 import errno
+import fcntl
 import json
 import os
 import socket
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from assay.errors import AssayError
-
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
 
 
 class RunError(AssayError):
@@ -105,26 +101,18 @@ class Lock:
     def __init__(self, path: Path) -> None:
         """Raises `RunError`, which names the process, when another one holds it."""
         self._path = path
+        mine = {"pid": os.getpid(), "host": socket.gethostname()}
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise RunError(f"{path} cannot be opened ({error.strerror}): see to that") from None
         try:
-            self._by_system = self._locked()
-            mine = {"pid": os.getpid(), "host": socket.gethostname()}
-            holder = {} if self._by_system else _holder(path)
-            if (
-                holder.get("pid") is not None
-                and holder != mine
-                and (holder.get("host") != mine["host"] or is_held(path))
-            ):
-                raise self._held(or_else=f", or delete {path} if it is gone")
+            self._take(mine)
             self._write(json.dumps(mine))
-        except OSError as error:
+        except BaseException as error:
             os.close(self._file)
-            raise RunError(f"{path} cannot be written ({error.strerror}): see to that") from None
-        except BaseException:
-            os.close(self._file)
+            if isinstance(error, OSError):
+                raise RunError(f"{path} cannot be locked ({error.strerror}): see to that") from None
             raise
         self._is_open = True
         _OPEN.add(self)
@@ -133,8 +121,7 @@ class Lock:
         """Let go."""
         if self._is_open:
             self._write("")
-            if fcntl is not None and self._by_system:
-                # Also for a child that was forked this very moment.
+            with suppress(OSError):  # also for a child that was forked this very moment
                 fcntl.flock(self._file, fcntl.LOCK_UN)
             self.forget()
 
@@ -144,19 +131,18 @@ class Lock:
             self._is_open = False
             os.close(self._file)
 
-    def _locked(self) -> bool:
-        """Whether the system locked it; False where it cannot."""
-        if fcntl is None:
-            return False
+    def _take(self, mine: Mapping[str, Any]) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise self._held() from None
         except OSError as error:
-            if error.errno in _UNSUPPORTED:
-                return False
-            raise RunError(f"{self._path} cannot be locked ({error.strerror})") from None
-        return True
+            if error.errno not in _UNSUPPORTED:
+                raise
+            holder = _holder(self._path)
+            is_here = holder.get("host") == mine["host"]
+            if holder.get("pid") is not None and holder != mine and (not is_here or is_held(self._path)):
+                raise self._held(or_else=f", or delete {self._path} if it is gone") from None
 
     def _held(self, or_else: str = "") -> RunError:
         holder = _holder(self._path)
@@ -197,8 +183,7 @@ def is_held(path: Path) -> bool:
 
 _OPEN: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [lock.forget() for lock in list(_OPEN)])
+os.register_at_fork(after_in_child=lambda: [lock.forget() for lock in list(_OPEN)])
 
 
 _BLOCK = 1 << 16

@@ -2,8 +2,8 @@
 
 agreement     a judge against people, beside people against each other; coefficients, what it is measured by
 labels        what people said, put beside the judge's answers; questions, what was asked
-bias          a score with the judge's bias taken out; drift, whether the judge moved
-comparison    two runs held against each other, example by example
+bias          a score with the judge's bias taken out
+comparison    two runs example by example: what changed, and whether the judge drifted
 evidence      quotations of a judge, found in what it judged, or not
 golden_run    a rubric's golden examples, and what it says of them
 

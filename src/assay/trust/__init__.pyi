@@ -9,13 +9,14 @@ from assay.trust.bias import correct as correct
 from assay.trust.bias import corrected_mean as corrected_mean
 from assay.trust.coefficients import Measures as Measures
 from assay.trust.coefficients import cohen_kappa as cohen_kappa
-from assay.trust.coefficients import confusion_of as confusion_of
 from assay.trust.coefficients import krippendorff_alpha as krippendorff_alpha
-from assay.trust.coefficients import matthews_correlation as matthews_correlation
 from assay.trust.comparison import Comparison as Comparison
+from assay.trust.comparison import Drift as Drift
 from assay.trust.comparison import compare as compare
-from assay.trust.drift import Drift as Drift
-from assay.trust.drift import drift_between as drift_between
+from assay.trust.comparison import drift_between as drift_between
+from assay.trust.comparison import holm as holm
+from assay.trust.comparison import mcnemar as mcnemar
+from assay.trust.comparison import sign_flip as sign_flip
 from assay.trust.estimate import Estimate as Estimate
 from assay.trust.estimate import Resampling as Resampling
 from assay.trust.estimate import wilson as wilson
@@ -30,6 +31,3 @@ from assay.trust.labels import Question as Question
 from assay.trust.labels import join as join
 from assay.trust.labels import questions_of as questions_of
 from assay.trust.labels import read_labels as read_labels
-from assay.trust.significance import holm as holm
-from assay.trust.significance import mcnemar as mcnemar
-from assay.trust.significance import sign_flip as sign_flip

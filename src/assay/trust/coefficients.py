@@ -4,7 +4,6 @@ Every coefficient is worked out from a table of counts, or from sums, that add u
 can be resampled, and one figure be had for thousands of resamples at once.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -70,26 +69,6 @@ class Confusion(Record):
         lines += [(c, *map(str, row)) for c, row in zip(self.categories, self.counts, strict=True)]
         width = max(len(cell) for line in lines for cell in line)
         return "\n".join("  ".join(cell.rjust(width) for cell in line) for line in lines)
-
-
-def confusion_of(
-    people: Iterable[Hashable], judge: Iterable[Hashable], categories: Sequence[Any] | None = None
-) -> Confusion:
-    """The table of two sequences of verdicts about the same things.
-
-    >>> print(confusion_of(["MET", "MET", "UNMET"], ["MET", "UNMET", "UNMET"]))
-             MET  UNMET
-      MET      1      1
-    UNMET      0      1
-    """
-    pairs = Counter(zip(people, judge, strict=True))
-    seen = {verdict for pair in pairs for verdict in pair}
-    listed = list(categories) if categories is not None else sorted(seen, key=str)
-    strays = seen.difference(listed)
-    if strays:
-        raise ValueError(f"{sorted(strays, key=str)} are not among the categories {listed}")
-    rows = tuple(tuple(pairs[row, column] for column in listed) for row in listed)
-    return Confusion(tuple(map(str, listed)), rows)
 
 
 @dataclass(frozen=True)
@@ -277,21 +256,17 @@ def cohen_kappa(
     >>> cohen_kappa([1, 1], [1, 1]).reason
     'all verdicts are the same, and chance alone would agree as well'
     """
-    table = confusion_of(first, second, categories)
-    return _alone(kappa(len(table.categories), weights), table)
-
-
-def matthews_correlation(first: Iterable[Hashable], second: Iterable[Hashable]) -> Estimate:
-    """Matthews' correlation of two raters, without an interval.
-
-    >>> round(matthews_correlation([1, 1, 0, 0], [1, 0, 0, 0]).value, 3)
-    0.577
-    """
-    return _alone(MATTHEWS, confusion_of(first, second))
-
-
-def _alone(statistic: Statistic, table: Confusion) -> Estimate:
-    return statistic.alone(np.asarray(table.counts, dtype=np.float64)) if table.categories else _NO_PAIRS
+    pairs = list(zip(first, second, strict=True))
+    if not pairs:
+        return _NO_PAIRS
+    seen = {verdict for pair in pairs for verdict in pair}
+    places = {verdict: place for place, verdict in enumerate(categories or sorted(seen, key=_order))}
+    strays = sorted(seen.difference(places), key=str)
+    if strays:
+        raise ValueError(f"{strays} are not among the categories {list(places)}")
+    table = np.zeros((len(places), len(places)))
+    np.add.at(table, ([places[one] for one, _ in pairs], [places[other] for _, other in pairs]), 1.0)
+    return kappa(len(places), weights).alone(table)
 
 
 # Krippendorff's alpha, for any number of raters and with gaps: Krippendorff (2011), "Computing Krippendorff's
@@ -309,7 +284,7 @@ def krippendorff_alpha(
     >>> krippendorff_alpha([["a", "a"], ["b", "b"], ["a", "b", None], ["a"]]).value
     0.4444444444444444
     """
-    answered = [[answer for answer in unit if answer is not None] for unit in units]
+    answered = ([answer for answer in unit if answer is not None] for unit in units)
     paired = [unit for unit in answered if len(unit) > 1]
     if not paired:
         return undefined("nothing was answered twice")

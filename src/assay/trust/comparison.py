@@ -1,17 +1,34 @@
-"""Compare two runs on the same examples, example by example."""
+"""Compare two runs on the same examples: their scores and criteria, and whether the judge has drifted in between."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from assay.criterion import hash_of
 from assay.display import Page, Section, chance, shortened
 from assay.errors import TrustError
 from assay.runs import Run
-from assay.trust.estimate import DEFAULT_RESAMPLING, MEAN, Estimate, Record, Resampling, clustered_values, np, undefined
-from assay.trust.significance import holm, mcnemar, minimum_detectable_effect, sign_flip
+from assay.trust.agreement import consensus
+from assay.trust.estimate import (
+    DEFAULT_RESAMPLING,
+    FEW,
+    MEAN,
+    SHARE,
+    Array,
+    Estimate,
+    Record,
+    Resampling,
+    clustered_values,
+    np,
+    pieces,
+    special,
+    t_quantile,
+    undefined,
+)  # fmt: skip
+from assay.trust.labels import Answer, Label, Question, TwoAnswers, join, pair_runs, same_questions
 from assay.wording import counted
 
 
@@ -280,3 +297,190 @@ def _flips(first: Run, second: Run, names: Container[str], examples: Container[s
         )
         if changes or before.score != after.score:
             yield Flip(*before.key, before.score, after.score, changes)
+
+
+# Whether the judge has moved, on rollouts that are the same in both runs.
+
+
+@dataclass(frozen=True)
+class CriterionDrift(Record):
+    """One criterion: how much the judge's answers moved, and whether that could be chance."""
+
+    name: str
+    before: float
+    after: float  # the mean of its answers in each run
+    change: Estimate
+    p: float  # after Holm, over the criteria
+    rollouts: int
+    unanswered: int = 0  # rollouts without an answer in one of the runs
+    accuracy: tuple[Estimate, Estimate] | None = None
+    """The share that agrees with people, before and after; None without labels."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a judge has moved since an earlier run."""
+
+    criteria: tuple[CriterionDrift, ...]
+    rollouts: int  # rollouts that both runs have, with the same completion
+    changed: int  # rollouts with another completion, which say nothing about the judge
+    only_one: int  # rollouts that one run alone has
+    alpha: float = 0.05
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The criteria whose answers moved beyond chance."""
+        return tuple(criterion.name for criterion in self.criteria if criterion.p < self.alpha)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        counts = {name: getattr(self, name) for name in ("rollouts", "changed", "only_one")}
+        criteria = [criterion.to_dict() for criterion in self.criteria]
+        return {**counts, "moved": list(self.moved), "criteria": criteria}
+
+
+def drift_between(
+    before: Run,
+    after: Run,
+    labels: Sequence[Label] = (),
+    *,
+    skip_unknown: bool = False,
+    any_wording: bool = False,
+    resampling: Resampling = DEFAULT_RESAMPLING,
+) -> Drift:
+    """Whether the judge answers otherwise in the second run, where the rollouts are the same.
+
+    With labels it says too whether it agrees more or less with people. Raises `TrustError` when no rollout is
+    the same in both runs, or no criterion.
+    """
+    questions = same_questions(before, after)
+    paired = pair_runs(before, after, questions)
+    if not paired.rollouts:
+        raise TrustError(
+            "no rollout is the same in both runs, so nothing tells the judge from what it judged: "
+            "judge the saved rollouts of one run again"
+        )
+    relevant = [label for label in labels if label.criterion in questions]
+    people: dict[tuple[str, int, str], Answer] = {}
+    if relevant:
+        known = {"skip_unknown": skip_unknown, "any_wording": any_wording}
+        for item in join(after.rows(), questions, relevant, **known).items:
+            agreed = consensus(list(item.people.values()))
+            if agreed is not None:
+                people[item.example, item.sample, item.criterion] = agreed
+    by_name: dict[str, list[TwoAnswers]] = {}
+    for twice in paired.answers:
+        by_name.setdefault(twice.criterion, []).append(twice)
+    found = [_drift(questions[name], pairs, people, resampling) for name, pairs in by_name.items()]
+    criteria = [drift for drift in found if drift is not None]
+    values = holm([drift.p for drift in criteria])
+    adjusted = (replace(drift, p=p) for drift, p in zip(criteria, values, strict=True))
+    return Drift(tuple(adjusted), paired.rollouts, paired.changed, paired.only_one)
+
+
+def _drift(
+    question: Question, pairs: Sequence[TwoAnswers], people: Mapping[tuple[str, int, str], Answer], how: Resampling
+) -> CriterionDrift | None:
+    """How one criterion drifted; None when no rollout has two answers that are worth something."""
+    both = ((twice, twice.before, twice.after) for twice in pairs)
+    given = [(twice, was, now) for twice, was, now in both if was is not None and now is not None]
+    worths = [(twice.example, question.worth(was), question.worth(now)) for twice, was, now in given]
+    # `N/A` is worth nothing that could rise or fall.
+    valued = [each for each in worths if None not in each]
+    if not valued:
+        return None
+    examples = [example for example, _, _ in valued]
+    before, after = (np.array([each[side] for each in valued], dtype=np.float64) for side in (1, 2))
+    changes = clustered_values(after - before, examples, how)
+    told = [(twice.example, was, now, people[twice[:3]]) for twice, was, now in given if twice[:3] in people]
+    accuracy = None
+    if told:
+        labelled = [example for example, *_ in told]
+        was = clustered_values([was == said for _, was, _, said in told], labelled, how)
+        now = clustered_values([now == said for _, _, now, said in told], labelled, how)
+        accuracy = was.estimate(SHARE), now.estimate(SHARE)
+    return CriterionDrift(
+        question.name,
+        float(before.mean()),
+        float(after.mean()),
+        changes.estimate(MEAN),
+        sign_flip(changes.sums[:, 0], seed=how.seed),
+        rollouts=len(valued),
+        unanswered=len(pairs) - len(given),
+        accuracy=accuracy,
+    )
+
+
+# Whether a difference could be chance, and which would show.
+
+PERMUTATIONS = 10_000
+_ENUMERABLE = 14  # differences whose signs are flipped in every possible way; of more, a sample is taken
+
+
+def mcnemar(better: int, worse: int) -> float:
+    """The exact two-sided p-value of McNemar's test, from the examples that changed.
+
+    >>> round(mcnemar(9, 1), 4)
+    0.0215
+    """
+    return min(1.0, 2 * float(special.bdtr(min(better, worse), better + worse, 0.5)))
+
+
+def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
+    """The two-sided p-value of the paired permutation test on the mean of these differences.
+
+    If the two runs were the same, each difference could as well have the other sign.
+
+    >>> sign_flip([0.2, 0.3, 0.1, 0.4])
+    0.125
+    """
+    given = np.asarray(differences, dtype=np.float64)
+    given = given[given != 0]
+    found = abs(float(given.sum()))
+    # Sums of the same numbers in another order may differ in the last digit.
+    edge = found - 1e-9 * max(1.0, found)
+    if not len(given):
+        return 1.0
+    if len(given) <= _ENUMERABLE:
+        signs = np.array(list(product((-1.0, 1.0), repeat=len(given))))
+        return float((np.abs(signs @ given) >= edge).mean())
+    generator = np.random.default_rng(seed)
+    sizes, counts = np.unique(np.abs(given), return_counts=True)
+    if len(sizes) <= FEW:
+        # Of so many differences of one size, how many keep their sign is binomial.
+        kept = generator.binomial(counts, 0.5, size=(PERMUTATIONS, len(sizes)))
+        sums = (2.0 * kept - counts) @ sizes
+    else:
+        shapes = ((size, len(given)) for size in pieces(PERMUTATIONS, len(given)))
+        sums = np.concatenate([(2.0 * generator.integers(2, size=shape) - 1) @ given for shape in shapes])
+    return (int((np.abs(sums) >= edge).sum()) + 1) / (PERMUTATIONS + 1)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P-values adjusted for how many there are (Holm 1979), in the same order.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [0.0] * len(values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def minimum_detectable_effect(
+    differences: Sequence[float] | Array, *, tests: int = 1, power: float = 0.8, level: float = 0.95
+) -> float | None:
+    """The smallest mean difference that data like these would show, in `power` of the cases.
+
+    `tests` is how many differences are tested together. None when all are the same, or when they are too
+    few for any difference to be beyond chance: five examples that all rise have a p-value of 0.06.
+    """
+    given = np.asarray(differences, dtype=np.float64)
+    chance, free = (1 - level) / tests, len(given) - 1
+    if len(given) < 2 or 2.0**-free > chance or float(given.std(ddof=1)) == 0:
+        return None
+    error = float(given.std(ddof=1)) / len(given) ** 0.5
+    return (t_quantile(1 - chance / 2, free) + t_quantile(power, free)) * error
