@@ -57,7 +57,6 @@ UNDECIDED = [
     (r"e^{2\ln\pi}", r"\pi^2", "equal"),
     (r"2^{\log_4 9}", "3", "equal"),
     (r"\sinh(\ln 2)", r"\frac{3}{4}", "equal"),
-    ("x^3 = 8", "x = 2", "different"),
 ]
 """Both sides can be read, and algebra finds neither a difference nor a proof."""
 
@@ -75,6 +74,27 @@ def test_without_the_last_tier_what_is_not_proven_is_no_yes(gold, answer, status
     verdict = verify(gold, answer, options=MathOptions(symbolic=False))
     assert (verdict.status, verdict.tier) == ("different", "algebra")
     assert verdict.reason.startswith("not proven equal: ")
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("x^3 = 8", "x = 2"), ("n \\equiv 2 \\pmod 3", "n \\equiv 1 \\pmod 3"), ("7", "\\neq 7"), (r"f'(x)", "f(x)"), ("7", "7'"),
+     (r"\frac{dy}{dx}", r"\frac{dx}{dy}"), (r"\{1,2,\ldots,n\}", r"\{1,3,5,\ldots\}"), ("3!!", "720")],
+)  # fmt: skip
+def test_the_last_tier_is_asked_about_expressions_alone(gold: str, answer: str):
+    """Of relations, lists, dots, primes and words math-verify may read a part, and say yes to that part."""
+    verdict = verify(gold, answer)
+    assert not verdict
+    assert verdict.tier != "symbolic"
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [(r"2-1/2^{20230}", r"2+1/2^{20230}"), (r"\pi+10^{-1000}", r"\pi"), (r"\sqrt2", r"\sqrt2+10^{-900}")],
+)
+def test_numbers_that_differ_beyond_any_float_are_different(gold: str, answer: str):
+    """Constants are compared exactly, in the last tier too, which math-verify rounds to 15 places."""
+    assert verify(gold, answer).status == "different"
 
 
 @pytest.mark.parametrize(

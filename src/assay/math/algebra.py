@@ -10,9 +10,9 @@ from flint import fmpq
 
 from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unwrapped, without_markup
 from assay.math.equality import compare
-from assay.math.grammar import TOO_DEEP, UnreadableError, parsed
+from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
 from assay.math.normalization import settled, shortened
-from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Quantity, Words
+from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Quantity, Words, is_value
 from assay.math.units import AMBIGUOUS
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
 from assay.math.words import FUNCTIONS, GREEK, NO_LABELS, PHRASES, SPELLED, VERDICTS
@@ -52,7 +52,11 @@ class ParsedAnswer:
     problem: str = ""
     is_too_large: bool = False
     is_ambiguous: bool = False
-    source: str = ""  # the text as it came
+
+    @cached_property
+    def is_expression(self) -> bool:
+        """Whether math-verify may be asked about it: one expression, and no relation, list, logic or words."""
+        return is_expression(self.text) if self.tree is None else is_value(self.tree)
 
     @cached_property
     def others(self) -> tuple[Node, ...]:
@@ -84,9 +88,10 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
         verdict = settled(one.text, two.text, options)
         if verdict is not None:
             return verdict
+    is_asked = options.symbolic and one.is_expression and two.is_expression
     if one.tree is None or two.tree is None:
-        if options.symbolic:
-            return Open(gold, two.source, one.tree is not None)
+        if is_asked:
+            return Open(one.text, two.text, one.tree is not None)
         if one.tree is None:
             return MathVerdict("gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra")
         return MathVerdict("answer_unparsable", f"the answer: {two.problem}", "algebra")
@@ -95,9 +100,9 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
         return MathVerdict("equal" if finding.equal else "different", finding.reason, "algebra")
     if finding.reason.startswith("too large"):
         return MathVerdict("too_large", finding.reason, "algebra")
-    if not options.symbolic:
+    if not is_asked:
         return MathVerdict("different", f"not proven equal: {finding.reason}", "algebra")
-    return Open(gold, two.source, True)
+    return Open(one.text, two.text, True)
 
 
 def _found(answer: str) -> ParsedAnswer | None:
@@ -151,17 +156,17 @@ def read(answer: str) -> ParsedAnswer:
     if depth_of(text) > DEEPEST:
         return ParsedAnswer(text, None, f"brackets nest more than {DEEPEST} deep", True)
     if _CLOCK.fullmatch(text):
-        return ParsedAnswer(text, Words(re.sub(r"[\s.]", "", text.casefold())), source=answer)
+        return ParsedAnswer(text, Words(re.sub(r"[\s.]", "", text.casefold())))
     words = _as_words(text)
     if words is not None:
-        return ParsedAnswer(text, words, source=answer)
+        return ParsedAnswer(text, words)
     text = _with_words_marked(text)
     try:
         tree, is_ambiguous = parsed(text)
     except UnreadableError as error:
         is_deep = str(error) == TOO_DEEP
-        return ParsedAnswer(text, None, str(error), is_too_large=is_deep, source=answer)
-    return ParsedAnswer(text, tree, is_ambiguous=is_ambiguous, source=answer)
+        return ParsedAnswer(text, None, str(error), is_too_large=is_deep)
+    return ParsedAnswer(text, tree, is_ambiguous=is_ambiguous)
 
 
 def _mended(text: str) -> str:

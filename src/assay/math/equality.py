@@ -1,7 +1,7 @@
 """Compare two trees by their kinds: numbers, lists, sets, equations, matrices, words."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 from flint import fmpq
 
@@ -21,6 +21,7 @@ from assay.math.tree import (
     Words,
     children,
     is_assignment,
+    is_equation,
     renamed,
     rewritten,
     symbols_of,
@@ -32,6 +33,8 @@ from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, u
 def compare(gold: Node, answer: Node, options: MathOptions) -> Equality:
     if gold == answer:
         return SAME
+    if is_equation(answer) and not is_equation(gold) and _is_false(answer, options):
+        return different("the answer is an equation that does not hold")
     gold, answer = rewritten(gold, answer, options)
     if gold == answer:
         return SAME
@@ -54,6 +57,12 @@ def compare(gold: Node, answer: Node, options: MathOptions) -> Equality:
     if isinstance(gold, Relation) or isinstance(answer, Relation):
         return compare_relations(gold, answer)
     return compare_quantities(gold, answer, options)
+
+
+def _is_false(equation: Relation, options: MathOptions) -> bool:
+    """Whether two sides of a chain are different numbers: `8 = 7`."""
+    values = [side for side in equation.sides if not symbols_of(side) and not isinstance(side, Words | Listing)]
+    return any(compare_quantities(side, values[-1], options).equal is False for side in values[:-1])
 
 
 def _compare_words(gold: Node, answer: Node) -> Equality:
@@ -137,10 +146,19 @@ def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Co
         return different("one interval has its ends, the other has not")
     if len(one) == 2 and kinds == {"square", "bare"} and not (_has_labels(gold) or _has_labels(answer)):
         return undecided("an interval or a list")
-    # A tuple keeps its order, unless the gold, or a set, has none.
-    gold_has_none = "set" in kinds or kinds == {"bare"} or (kind == "bare" and not _has_labels(gold))
-    if options.ordered_tuples and not gold_has_none and not kinds.isdisjoint(("round", "square")):
+    # The gold's kind decides: a tuple has an order, and so have values under different names.
+    if options.ordered_tuples and kind in ("round", "square") and "set" in kinds:
+        return different("a set has no order, and the gold has one")
+    is_named = _has_labels(gold) and not _has_labels(answer)
+    if is_named or (options.ordered_tuples and kind in ("round", "square")):
         return all_of(list(map(compare, one, two)), as_what="lists")
+    if (
+        _has_labels(gold)
+        and _has_labels(answer)
+        and "or" in (gold.joined, answer.joined)
+        and gold.joined != answer.joined
+    ):
+        return different("one holds for all its parts, the other for one of them")
     return _compare_unordered(one, two, compare)
 
 
@@ -148,7 +166,7 @@ def _kind(node: Node) -> str:
     return node.kind if isinstance(node, Listing) else ""
 
 
-def _has_labels(node: Node) -> bool:
+def _has_labels(node: Node) -> TypeGuard[Listing]:
     """Whether a list gives different names to its parts: `a = 1, b = 2`."""
     if not isinstance(node, Listing):
         return False
@@ -188,6 +206,8 @@ def _compare_repeated(one: Sequence[Node], two: Sequence[Node], compare: Compare
 
 
 def _compare_ratios(gold: Node, answer: Node, compare: Compare) -> Equality:
+    if any(isinstance(side, Listing) and side.kind != "ratio" for side in (gold, answer)):
+        return different("only one is a ratio")
     one, two = _terms(gold), _terms(answer)
     if len(one) != len(two):
         return different(f"ratios of {len(one)} and {len(two)} parts")
@@ -212,6 +232,9 @@ def compare_grids(gold: Node, answer: Node, compare: Compare) -> Equality:
         return undecided("a matrix against something else")
     if _shape(gold) != _shape(answer) and isinstance(gold, Grid) and isinstance(answer, Grid):
         return different(f"matrices of {_shape(gold)} and {_shape(answer)} cells")
+    grid, other = (gold, answer) if isinstance(gold, Grid) else (answer, gold)
+    if isinstance(other, Listing) and 1 not in _shape(grid):
+        return different("a matrix of several rows and columns is no tuple")
     if len(one) != len(two):
         return different(f"{len(one)} and {len(two)} cells")
     return all_of(list(map(compare, one, two)), as_what="matrices")

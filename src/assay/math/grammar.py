@@ -139,6 +139,7 @@ SET_OPERATIONS: Final = {
 TIMES: Final = frozenset({"*", r"\cdot", r"\times", r"\ast"})
 DIVIDED: Final = frozenset({"/", r"\div"})
 SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
+_LOGIC: Final = frozenset({r"\lor", r"\land", r"\vee", r"\wedge"})
 _STARTS: Final = frozenset("({|")
 _ORDINALS: Final = tuple(
     node for ending in ORDINALS for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
@@ -156,10 +157,14 @@ _DECORATIONS: Final = frozenset(
     {r"\vec", r"\hat", r"\bar", r"\tilde", r"\overrightarrow", r"\widehat", r"\dot", r"\mathcal",
      r"\mathfrak", r"\mathscr", r"\underline", r"\overline", r"\widetilde"}
 )  # fmt: skip
+_VECTORS: Final = frozenset({r"\vec", r"\overrightarrow", r"\mathbf", r"\boldsymbol", r"\bm"})
+"""Commands that make a letter a vector; `×` between vectors is no product of numbers."""
 _FONTS: Final = frozenset({r"\mathrm", r"\mathbf", r"\mathit", r"\mathsf", r"\boldsymbol", r"\bm", r"\mathnormal"})
 _GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array"})
 _TWO: Final = Number(fmpq(2))
-_DIFFERENTIALS: Final = (Symbol("d"), Symbol("partial"), Power(Symbol("d"), _TWO))
+_DIFFERENTIALS: Final = tuple(
+    each for d in map(Symbol, ("d", "partial")) for each in (d, Power(d, _TWO), Power(d, Number(fmpq(3))))
+)
 _BY_LENGTH: Final = sorted((f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True)
 _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
 
@@ -185,6 +190,42 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Nod
     if levels_of(tree) > DEEPEST_TREE:
         raise UnreadableError(TOO_DEEP)
     return tree, grammar.is_ambiguous
+
+
+_ASKED: Final = (
+    {r"\sum", r"\prod", r"\int", r"\lim", r"\frac", r"\sqrt", r"\binom", r"\operatorname", r"\lfloor", r"\rfloor", r"\lceil",
+     r"\rceil", r"\lvert", r"\rvert", r"\infty", r"\pi", r"\mathrm", r"\limits", *"+-*/^_(){}[]|!"}
+    | TIMES | DIVIDED | {f"\\{name}" for name in FUNCTIONS.keys() | GREEK if name not in ("partial", "nabla")}
+)  # fmt: skip
+_BOUND: Final = re.compile(
+    r"(\\(?:sum|prod)\s*_\s*\{\s*[a-zA-Z]\s*)=|(\\lim\s*_\s*\{\s*[a-zA-Z]\s*)\\(?:to|rightarrow)(?![a-zA-Z])"
+)
+_OPERATOR: Final = re.compile(r"\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
+_DERIVATIVE: Final = re.compile(r"\bd\s*[a-zA-Z]?\s*(?:/|\}\s*\{)\s*d\s*[a-zA-Z]")
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is one expression of operators that math-verify is known to read: sums, integrals, limits.
+
+    Of anything else it may read a part alone, and its verdict is on that part: `\\neq 7` is 7 to it.
+    """
+    text = _OPERATOR.sub(" ", _BOUND.sub(lambda match: match[1] or match[2], text))
+    if _DERIVATIVE.search(text) or "!!" in text:
+        return False
+    try:
+        tokens = tokens_of(text)[:-1]
+    except UnreadableError:
+        return False
+    for token in tokens:
+        if (
+            token.kind == "word"
+            and len(token.value) > 3
+            and token.value not in FUNCTIONS.keys() | GREEK | CONSTANTS.keys()
+        ):
+            return False
+        if token.kind == "text" or (token.kind in ("command", "sign") and token.value not in _ASKED):
+            return False
+    return bool(tokens)
 
 
 class Grammar:
@@ -238,16 +279,20 @@ class Grammar:
         items = [self.statement()]
         groups: list[list[Node]] = [items]
         joined = ","
+        is_logic = False
         while (connective := self.connective()) is not None:
             joined = connective if connective not in (",", ";") else joined
             if self.token.kind == "end" or self.token.value in (")", "]", r"\}"):
                 break
+            is_logic = is_logic or self.before.value in _LOGIC
             if connective == ";":
                 groups.append([])
             groups[-1].append(self.statement())
         if len(groups) > 1 and len({len(group) for group in groups}) == 1 and len(items) > 1:
             return Listing("bare", tuple(Listing("round", tuple(group)) for group in groups))
         items = [item for group in groups for item in group]
+        if is_logic and not all(isinstance(item, Relation) for item in items):
+            raise UnreadableError("logic that joins no relations")
         return items[0] if len(items) == 1 else Listing("bare", tuple(items), joined)  # pyright: ignore[reportArgumentType]
 
     def connective(self) -> str | None:
@@ -313,11 +358,13 @@ class Grammar:
         while True:
             operator = self.token.value
             if operator in TIMES and self.token.kind != "word":
+                if operator == r"\times" and any(token.value in _VECTORS for token in self.tokens):
+                    raise UnreadableError("a cross product")
                 self.advance()
                 left = _times(left, self.signed_run())
             elif operator in DIVIDED:
                 self.advance()
-                left = Quotient(left, self.divisor())
+                left = _quotient(left, self.divisor())
                 if self.loose and self.starts_factor():
                     left = _times(left, self.side_by_side())
             elif self.starts_unit():
@@ -373,8 +420,10 @@ class Grammar:
                 self.advance()
                 node = self.raised(node)
             elif token.value == "!" and self.peek(1).value != "=":
+                again = self.before.value == "!" and not token.spaced
                 self.advance()
-                node = Apply("factorial", (node,))
+                # `5!!` is 5·3·1 and no factorial of a factorial; nothing is concluded of it.
+                node = Apply("double factorial" if again else "factorial", (node,))
             elif token.value in ("%", r"\%") or (token.kind == "text" and token.value.strip().lower() in PERCENT):
                 self.advance()
                 node = Percent(node)
@@ -684,10 +733,7 @@ class Grammar:
         return self.function(FUNCTIONS[function])
 
     def fraction(self) -> Node:
-        top = self.digit_or_group()
-        if top in _DIFFERENTIALS:
-            raise UnreadableError("a derivative")
-        return Quotient(top, self.digit_or_group())
+        return _quotient(self.digit_or_group(), self.digit_or_group())
 
     def root(self) -> Node:
         index: Node = _TWO
@@ -807,7 +853,7 @@ class Grammar:
             if self.token.value == "/":
                 self.advance()
                 top = factors[0] if len(factors) == 1 else Product(tuple(factors))
-                factors = [Quotient(top, self.power())]
+                factors = [_quotient(top, self.power())]
             elif self.starts_factor() and not self.starts_function() and self.token.value not in "([{|":
                 factors.append(self.power())
             else:
@@ -827,6 +873,25 @@ def _exact_part(sides: list[Node], operators: list[str]) -> Node:
         else:
             sides, operators = sides[: place + 1], operators[:place]
     return Relation(tuple(sides), tuple(operators)) if operators else sides[0]
+
+
+def _quotient(top: Node, bottom: Node) -> Node:
+    """A fraction; `dy/dx` is none but one name, whatever its letters are."""
+    match top, bottom:
+        case (Product((Symbol("d" | "partial" as sign), Symbol(of))), Product((Symbol(same), Symbol(by)))) if (
+            sign == same
+        ):
+            return Symbol(f"{sign}{of}/{sign}{by}")
+        case (
+            Product((Power(Symbol("d" | "partial" as sign), Number(order)), Symbol(of))),
+            Product((Symbol(same), Power(Symbol(by), Number(times)))),
+        ) if sign == same and order == times:
+            return Symbol(f"{sign}{order}{of}/{sign}{by}{order}")
+        case _:
+            starts = [side.factors[0] if isinstance(side, Product) else side for side in (top, bottom)]
+    if all(start in _DIFFERENTIALS for start in starts):
+        raise UnreadableError("a derivative")
+    return Quotient(top, bottom)
 
 
 def _times(left: Node, right: Node) -> Node:

@@ -43,14 +43,16 @@ def compare_relations(gold: Node, answer: Node) -> Equality:
         return _compare_solved(gold, answer)
     if len(gold.operators) != len(answer.operators):
         return undecided("chains of different lengths")
-    for turned in (False, True):
+    # Only `=` and the orders may be turned round or multiplied; x ∈ A and p → q hold between these two sides.
+    are_orders = all(operator in _TURNED for operator in gold.operators)
+    for turned in (False, True)[: 1 + are_orders]:
         candidate = answer
         if turned:
             operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
             candidate = Relation(tuple(reversed(answer.sides)), operators)
         if candidate.operators != gold.operators:
             continue
-        if len(gold.operators) == 1:
+        if len(gold.operators) == 1 and are_orders:
             found = _same_line(gold, candidate)
             if found.equal:
                 return found

@@ -11,12 +11,15 @@ from typing import Any
 from antlr4.atn.PredictionMode import PredictionMode
 from latex2sympy2_extended import latex2sympy2
 from math_verify import LatexExtractionConfig, parse, verify
-from sympy import Basic, Expr
+from sympy import Basic, Expr, Float, Integer, Product, Rational, Sum, binomial, factorial
 
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
 _FullParser: Any = latex2sympy2.PSParser
 _RELATIVE = 1e-6
+_DIGITS = 30  # to which two values are compared
+_POINTS = (Rational(137, 128), Rational(59, 97), Rational(307, 211))
+_WHOLE_POINTS = (Integer(5), Integer(8), Integer(11))  # for sums and factorials, which fractions make no sense in
 _NO_LIMIT: Any = None  # the pool ends what takes too long
 
 
@@ -52,21 +55,42 @@ def compare(gold: str, answer: str, rounding: int) -> dict[str, bool]:
     one, two = parsed(gold), parsed(answer)
     equal = bool(verify(list(one), list(two), float_rounding=rounding, timeout_seconds=None))
     return {
-        "equal": equal and not _are_far_apart(one, two),
+        "equal": equal and _is_confirmed(one, two),
         "gold": any(not isinstance(thing, str) for thing in one),
         "answer": any(not isinstance(thing, str) for thing in two),
     }
 
 
-def _are_far_apart(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
-    """Whether both are numbers that differ, however small they are: math-verify rounds to 15 places."""
+def _is_confirmed(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
+    """Whether both are expressions whose values agree at points of ours: math-verify rounds numbers to 15 places,
+    and takes for equal what only reads alike.
+    """
     if not (one and two and isinstance(one[0], Expr) and isinstance(two[0], Expr)):
         return False
-    try:
-        first, second = complex(one[0].evalf(20)), complex(two[0].evalf(20))  # pyright: ignore
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return abs(first) < _RELATIVE and abs(first - second) > _RELATIVE * max(abs(first), abs(second))
+    first, second = one[0].doit(), two[0].doit()
+    is_decimal = first.has(Float) or second.has(Float)
+    names = sorted(first.free_symbols | second.free_symbols, key=str)
+    confirmed = False
+    whole = (Sum, Product, factorial, binomial)
+    for point in _WHOLE_POINTS if first.has(*whole) or second.has(*whole) else _POINTS:
+        values: Any = {name: point + place for place, name in enumerate(names)}
+        left, right = first.subs(values), second.subs(values)
+        if not is_decimal and (left - right).is_Rational:
+            if left != right and left - right != 0:
+                return False
+            confirmed = True
+            continue
+        try:
+            left, right = (
+                complex(side.evalf(_DIGITS)) if is_decimal else side.evalf(_DIGITS) for side in (left, right)
+            )
+            size, apart = max(abs(left), abs(right)), abs(left - right)
+            if apart > (_RELATIVE if is_decimal else Rational(1, 10 ** (_DIGITS - 8))) * size:
+                return False
+            confirmed = True
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return confirmed
 
 
 def warm() -> None:

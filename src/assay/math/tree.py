@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final, Literal, TypeAlias, TypeGuard
 
 from flint import fmpq
@@ -193,11 +194,20 @@ def symbols_of(node: Node) -> set[str]:
     return set[str]().union(*map(symbols_of, children(node)))
 
 
+def is_value(node: Node) -> bool:
+    """Whether a tree is one number or expression, of functions that are known by their values."""
+    if isinstance(node, Apply) and (node.function.endswith("()") or node.function == "double factorial"):
+        return False
+    kinds = Number | Symbol | Constant | Sum | Product | Quotient | Power | Apply | Percent
+    return isinstance(node, kinds) and all(map(is_value, children(node)))
+
+
 def holds(node: Node, leaf: Node) -> bool:
     """Whether a node equal to this one is somewhere in the tree."""
     return node == leaf or any(holds(child, leaf) for child in children(node))
 
 
+_MOST_SIGNS: Final = 4
 _PARAMETERS: Final = frozenset("knmlt")
 _INEQUALITIES: Final = frozenset({"<", ">", "<=", ">=", "!=", "in"})
 
@@ -210,7 +220,7 @@ def rewritten(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Nod
         answer = _with_names_of(gold, answer)
     gold, answer = both_signs(spread(gold)), both_signs(spread(answer))
     # `x = 3` is 3 where the other side gives no name; math-verify's rule.
-    if options.assignments and is_equation(answer) and not is_equation(gold) and not is_inequality(gold):
+    if options.assignments and _says_value(answer) and not is_equation(gold) and not is_inequality(gold):
         return gold, answer.sides[-1]
     if options.assignments and is_assignment(gold) and not is_equation(answer) and not is_inequality(answer):
         return gold.sides[-1], answer
@@ -236,12 +246,12 @@ def _with_one_case(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
     """`x = kπ` against `nπ`: the letter for any whole number is free in a family of solutions."""
-    if not (isinstance(gold, Relation) or isinstance(answer, Relation)):
+    sides = [side.sides if is_assignment(side) else ((), side) for side in (gold, answer)]
+    if not any(side[0] for side in sides):
         return gold, answer
-    only_gold = symbols_of(gold) - symbols_of(answer)
-    only_answer = symbols_of(answer) - symbols_of(gold)
-    if isinstance(gold, Relation) and isinstance(gold.sides[0], Symbol):
-        only_gold -= {gold.sides[0].name} - symbols_of(answer)
+    names = [symbols_of(side[0]) if side[0] else set[str]() for side in sides]
+    only_gold = symbols_of(gold) - symbols_of(answer) - names[0]
+    only_answer = symbols_of(answer) - symbols_of(gold) - names[1]
     if len(only_gold) != 1 or len(only_answer) != 1 or not only_gold | only_answer <= _PARAMETERS:
         return gold, answer
     (new,), (old,) = only_gold, only_answer
@@ -280,12 +290,30 @@ def both_signs(node: Node) -> Node:
     if isinstance(node, Listing) and node.kind in ("bare", "set"):
         found: list[Node] = []
         for item in node.items:
-            both = both_signs(item)
-            found += both.items if both is not item and isinstance(both, Listing) else (both,)
+            both = both_signs(item) if _has_sign(item) else item
+            found += both.items if both is not item and isinstance(both, Listing) and both.kind == "bare" else (both,)
         return Listing(node.kind, tuple(found), node.joined)
     if not _has_sign(node):
         return node
+    # In `± a ± b` each sign is free; `±` and `∓` go together, and so do the signs in the parts of a tuple.
+    signs = _signs_of(node)
+    if 1 < len(signs) <= _MOST_SIGNS and all(signs) and not isinstance(node, Listing):
+        return Listing("bare", tuple(_with_every_sign(node)), "or")
     return Listing("bare", (_signed(node, upper=True), _signed(node, upper=False)), "or")
+
+
+def _signs_of(node: Node) -> list[bool]:
+    """Of every ± in the tree whether it is no ∓."""
+    own = [node.upper] if isinstance(node, PlusMinus) else []
+    return own + [sign for child in children(node) for sign in _signs_of(child)]
+
+
+def _with_every_sign(node: Node) -> list[Node]:
+    found = [rebuilt(node, parts) for parts in product(*map(_with_every_sign, children(node)))]
+    if not isinstance(node, PlusMinus):
+        return found
+    values = [each.value for each in found if isinstance(each, PlusMinus)]
+    return values + [negated(value) for value in values]
 
 
 def _has_sign(node: Node) -> bool:
@@ -301,6 +329,30 @@ def _signed(node: Node, *, upper: bool) -> Node:
 
 def is_equation(node: Node) -> TypeGuard[Relation]:
     return isinstance(node, Relation) and all(operator == "=" for operator in node.operators)
+
+
+def _says_value(node: Node) -> TypeGuard[Relation]:
+    """Whether an equation says what something is, and is none to be solved: `A = 5`, `3 + 4 = 7`, `sin x = 1/2` and
+    `x² + y² = 25` do, `2x + 3 = 7` does not.
+    """
+    if not is_equation(node):
+        return False
+    left = node.sides[0]
+    is_function = isinstance(left, Apply) and left.function != "root"
+    return not symbols_of(left) or _only_names(left) or is_function or (len(symbols_of(left)) > 1 and _is_form(left))
+
+
+def _is_form(node: Node) -> bool:
+    """Whether an expression has no numbers but exponents, signs and the 1 of a reciprocal."""
+    match node:
+        case Number(value):
+            return abs(value) == 1
+        case Power(base, Number()):
+            return _is_form(base)
+        case Sum(terms):
+            return not any(isinstance(term, Number) for term in terms) and all(map(_is_form, terms))
+        case _:
+            return all(map(_is_form, children(node)))
 
 
 def is_inequality(node: Node) -> bool:
