@@ -47,10 +47,15 @@ class Session:
             environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
             done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=60)
             self.code = done.returncode
-            return (done.stdout + done.stderr).replace(self.model, MODEL)
+            return self.as_shown(done.stdout + done.stderr)
         self.code = main(shlex.split(line)[1:])
         said = self.capsys.readouterr()
-        return (said.out + said.err).replace(self.model, MODEL)
+        return self.as_shown(said.out + said.err)
+
+    def as_shown(self, printed: str) -> str:
+        """With the addresses of the page in place of the server's."""
+        openai = f"{self.model.partition('#')[0]}#gpt-5-mini"
+        return printed.replace(self.model, MODEL).replace(openai, "openai/gpt-5-mini")
 
 
 def answer(system: str, user: str) -> Any:
