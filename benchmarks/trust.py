@@ -30,7 +30,6 @@ from assay.trust import (
     Joined,
     LabelledItem,
     Question,
-    Resampling,
     agreement_of,
     cohen_kappa,
     corrected_mean,
@@ -46,7 +45,6 @@ Found = tuple[list[Check], list[Table]]
 FIRST = ("1", "2")
 """Which response is better; the order says nothing."""
 PREFERENCE = Question("preference", FIRST)
-FEW = Resampling(resamples=500)
 
 
 def value_of(estimate: Estimate) -> float:
@@ -218,7 +216,7 @@ def _accuracy(rows: Sequence[Recorded]) -> Measures:
         for row in rows
     ]  # fmt: skip
     joined = Joined(tuple(items), {"preference": PREFERENCE})
-    return agreement_of(joined, resampling=FEW).overall.judge
+    return agreement_of(joined).overall.judge
 
 
 def _swapped(rows: Sequence[Recorded]) -> Measures:
@@ -227,7 +225,7 @@ def _swapped(rows: Sequence[Recorded]) -> Measures:
     for row in rows:
         both[row.subset, row.item][row.swapped] = row.winner
     pairs = [AnswerPair(f"{key}", said[False], said[True]) for key, said in both.items() if all(said.values())]
-    return measure(pairs, FIRST, symmetric=True, resampling=FEW)
+    return measure(pairs, FIRST, symmetric=True)
 
 
 def juries(folder: Path, quick: bool) -> Found:
@@ -271,7 +269,7 @@ def _jury(rows: Sequence[Recorded], member: Callable[[Recorded], str]) -> tuple[
         )
         for key, said in votes.items()
     ]  # fmt: skip
-    found = agreement_of(Joined(tuple(items), {"preference": PREFERENCE}), resampling=FEW)
+    found = agreement_of(Joined(tuple(items), {"preference": PREFERENCE}))
     alone = {name: value_of(each.accuracy) for name, each in found.members.items()}
     jury, mean = found.overall.judge.accuracy, fmean(alone.values())
     best = max(alone, key=alone.__getitem__)

@@ -42,7 +42,7 @@ async def test_rows_are_scored_and_saved_in_order(tmp_path):
     assert [(row.example, row.score) for row in run.rows()] == [("0", 1.0), ("1", 0.0), ("2", 1.0)]
     assert [row.fields for row in run.rows()] == rows
     assert run.summary() == summary == run.work_out()
-    assert run.rubric().content_hash == PARIS.content_hash
+    assert Rubric.from_dict(run.about.rubric.source).content_hash == PARIS.content_hash
 
 
 async def test_without_a_folder_only_the_watcher_sees_rows():
@@ -417,7 +417,7 @@ async def test_something_else_with_a_score_is_a_rubric_too(tmp_path):
     run = Run.open(tmp_path)
     assert [row.score for row in run.rows()] == [0.5, 0.5]
     assert [line.name for row in run.rows() for line in row.report.lines] == ["check_1", "check_1"]
-    assert run.rubric() is None
+    assert run.about.rubric.source is None
 
 
 async def test_a_group_of_rubrics_is_saved_and_made_again(tmp_path):
@@ -427,7 +427,7 @@ async def test_a_group_of_rubrics_is_saved_and_made_again(tmp_path):
     await score_rows(group, rows, folder=tmp_path)
     run = Run.open(tmp_path)
     assert [row.report for row in run.rows()] == await group.score(rows)
-    assert run.rubric().content_hash == group.content_hash
+    assert RubricGroup.from_dict(run.about.rubric.source).content_hash == group.content_hash
 
 
 async def test_a_completion_that_is_null_is_an_error_and_not_an_empty_text(tmp_path):

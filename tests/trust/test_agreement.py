@@ -8,17 +8,7 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from assay import Panel, PerCriterionGrader, Rubric, Score
 from assay.testing import FakeModel
-from assay.trust import (
-    Joined,
-    Label,
-    LabelledItem,
-    Question,
-    Resampling,
-    TrustError,
-    agree,
-    agreement_of,
-    krippendorff_alpha,
-)
+from assay.trust import Joined, Label, LabelledItem, Question, TrustError, agree, agreement_of, krippendorff_alpha
 from assay.trust.agreement import consensus
 
 POLITE = {"polite": Question("polite")}
@@ -193,7 +183,7 @@ def test_the_interval_covers_what_the_judge_really_does():
             for name in questions
         ]
         joined = Joined(tuple(rows), questions)
-        found = agreement_of(joined, resampling=Resampling(400)).overall.judge.accuracy
+        found = agreement_of(joined).overall.judge.accuracy
         inside += found.low <= 0.9 <= found.high
     assert inside >= 36
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap, norm, t
 
-from assay.trust.estimate import MEAN, SHARE, Clustered, Resampling
+from assay.trust.estimate import MEAN, SHARE, Clustered
 
 
 def sums_of(values):
@@ -14,7 +14,7 @@ def sums_of(values):
 def test_the_interval_is_that_of_scipy():
     """Bias-corrected and accelerated, on a skewed sample, for ends moved out as Student's t is."""
     values = np.random.default_rng(5).exponential(size=30)
-    found = Clustered(sums_of(values), Resampling(resamples=40_000)).estimate(MEAN)
+    found = Clustered(sums_of(values), resamples=40_000).estimate(MEAN)
     reach = t.ppf(0.975, 29) * (30 / 29) ** 0.5
     theirs = bootstrap(
         (values,),
@@ -39,7 +39,7 @@ def test_repeated_answers_do_not_make_the_interval_shorter():
 def test_the_same_seed_gives_the_same_interval():
     """And another seed nearly the same."""
     values = np.random.default_rng(1).normal(size=40)
-    first, again, other = (Clustered(sums_of(values), Resampling(seed=seed)).estimate(MEAN) for seed in (3, 3, 4))
+    first, again, other = (Clustered(sums_of(values), seed=seed).estimate(MEAN) for seed in (3, 3, 4))
     assert first == again
     assert first.low == pytest.approx(other.low, abs=0.05)
 
@@ -89,7 +89,7 @@ def test_a_figure_that_many_resamples_lack_has_no_interval():
 
 def test_many_examples_are_resampled_in_pieces():
     """The pieces join to as many resamples as were asked for."""
-    clustered = Clustered(np.ones((50_000, 2)), Resampling(resamples=200))
+    clustered = Clustered(np.ones((50_000, 2)), resamples=200)
     assert clustered.drawn.shape == (200, 2)
     assert (clustered.drawn == 50_000).all()
 
@@ -98,6 +98,6 @@ def test_drawing_equal_examples_together_changes_nothing():
     """300 yes and 100 no: as few kinds, and as many by a trace that makes all of them differ."""
     values = np.array([1.0] * 300 + [0.0] * 100)
     traced = values + np.arange(400) * 1e-9
-    together = Clustered(sums_of(values), Resampling(resamples=8000)).estimate(MEAN)
-    apart = Clustered(sums_of(traced), Resampling(resamples=8000)).estimate(MEAN)
+    together = Clustered(sums_of(values), resamples=8000).estimate(MEAN)
+    apart = Clustered(sums_of(traced), resamples=8000).estimate(MEAN)
     assert (together.low, together.high) == pytest.approx((apart.low, apart.high), abs=0.004)

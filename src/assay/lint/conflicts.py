@@ -151,10 +151,7 @@ def unreachable(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
 
 
 def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
-    """Why no response can meet its conditions; empty when one can.
-
-    What must hold for the criteria it depends on to be asked at all must hold too.
-    """
+    """Why no response can meet its conditions, and those of the criteria that it depends on; empty when one can."""
     left: dict[str, frozenset[str]] = {}  # the verdicts that each may still have
     waiting, seen = list(criterion.when), set(criterion.when)
     while waiting:

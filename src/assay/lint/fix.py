@@ -208,8 +208,7 @@ def _complaint(criterion: Criterion, requirements: Sequence[str], wrong: set[str
 
 # Criteria changed where they stand in a file.
 
-Edit: TypeAlias = tuple[int, int, str]
-"""Where a change begins and ends in a text, and what comes instead."""
+Edit: TypeAlias = tuple[int, int, str]  # where a change begins and ends in a text, and what comes instead
 
 
 class _Editor:

@@ -69,10 +69,7 @@ def columns_of(rows: Iterable[Row]) -> RunColumns:
 
 
 def findings_of_run(run: "str | PathLike[str] | Run", asked: Sequence[PlacedCriterion]) -> Iterator[Finding]:
-    """What the verdicts of a run tell about these criteria.
-
-    Criteria that the run does not have, or had in other words, are left out.
-    """
+    """What the verdicts of a run tell about these criteria, without those that it had in other words, or not at all."""
     opened = run if isinstance(run, Run) else Run.open(run)
     about = opened.about.rubric
     known = {} if about is None else {each.name: each.question for each in about.criteria}

@@ -209,10 +209,7 @@ def whole_lines(path: Path) -> int:
 
 
 def numbered_lines(path: Path, end: int, *, start: int = 0, number: int = 0) -> Iterator[tuple[str, int, bytes]]:
-    """The lines up to a byte: `file:line` for errors, the byte where each begins, and itself.
-
-    `start` is where to begin, after so many lines as `number` says.
-    """
+    """The lines between two bytes, from line `number` on: `file:line` for errors, where each begins, and itself."""
     if end <= start:
         return
     with path.open("rb") as file:

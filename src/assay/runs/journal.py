@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from assay.models.budgets import Ledger
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
@@ -19,9 +19,6 @@ from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
 from assay.runs.spending import NOTHING, Spending, SpendingLog, larger, spent_by
 from assay.runs.summary import Summary, Tally, summarize
-
-if TYPE_CHECKING:
-    from assay.rubric import Rubric
 
 SYNC_SECONDS = 1.0  # how long a written row may wait for the disk; a power cut can take that much, a kill nothing
 
@@ -331,19 +328,6 @@ class Run:
         """What the dearest rollout that was scored has cost, in dollars; None when none had a cost."""
         costs = (row.spent.cost for row in self.rows() if row.scored)
         return max((cost for cost in costs if cost), default=None)
-
-    def rubric(self, *, allow_code: bool = False, **options: Any) -> "Rubric | None":
-        """The rubric, made again from what was saved; None when it had checks that no file can name.
-
-        `allow_code=True` lets it name functions of yours, as it does for a rubric file.
-        """
-        from assay.rubric import Rubric, RubricGroup
-
-        source = None if self.about.rubric is None else self.about.rubric.source
-        if source is None:
-            return None
-        kind = RubricGroup if "rubrics" in source else Rubric
-        return kind.from_dict(source, allow_code=allow_code, **options)
 
     def _look_further(self) -> None:
         """Note where each row stands, from where the last look ended."""

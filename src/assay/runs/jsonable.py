@@ -20,8 +20,7 @@ _UNHOLDABLE = (TypeError, ValueError, RecursionError)
 _compact = partial(json.JSONEncoder, allow_nan=False, check_circular=False, separators=(",", ":"))
 as_text = _compact(ensure_ascii=False).encode
 """A value as compact JSON. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
-as_ascii = _compact().encode
-"""As `as_text`, with every other character by its number."""
+as_ascii = _compact().encode  # as `as_text`, with every other character by its number
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -46,11 +45,7 @@ def as_utf_8(value: object) -> bytes:
 
 
 def holdable(fields: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """The fields as JSON, and the names of those that had to be altered for it.
-
-    >>> holdable({"a": [1, 2], "b": float("nan"), "c": b"x"})
-    ('{"a":[1,2],"b":"NaN","c":"b\\'x\\'"}', ('b', 'c'))
-    """
+    """The fields as JSON, and the names of those that had to be altered for it."""
     try:
         return as_text(fields), ()
     except _UNHOLDABLE:

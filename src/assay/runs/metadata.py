@@ -91,8 +91,7 @@ class RubricAbout:
     hash: str
     criteria: tuple[CriterionAbout, ...] = ()
     aggregation: str = "weighted"
-    source: Mapping[str, Any] | None = None
-    """As a rubric file holds it; None when it has checks that no file can name."""
+    source: Mapping[str, Any] | None = None  # as a rubric file holds it; None when it has checks that no file can name
 
     @classmethod
     def of(cls, rubric: Any) -> "RubricAbout":
@@ -257,10 +256,7 @@ def _form(kind: Any) -> TypeAdapter[Any]:
 
 
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
-    """Who answers what a rubric asks of models; None when it asks nothing, or has no judge.
-
-    A grader given for the call goes before the rubric's own.
-    """
+    """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
     if grader is not None:
         return judge_name(grader) if rubric is None or Traits.of(rubric).asks else None
     return ", ".join(dict.fromkeys(map(judge_name, _graders(rubric)))) or None
@@ -338,10 +334,7 @@ _END = 1 << 20
 
 
 def data_about(source: object) -> dict[str, Any]:
-    """Where rows come from: a file with its size and a fingerprint, a list with its length.
-
-    The fingerprint is of the first and the last megabyte and the size.
-    """
+    """Where rows come from: a file with its size and a fingerprint of its ends, a list with its length."""
     if isinstance(source, str | PathLike):
         path = Path(cast("str", source))
         if str(path) == "-" or not path.is_file():

@@ -368,17 +368,12 @@ _NO_REPORT = EvaluationReport()
 class Pending:
     """A row that is to be scored, and what scores it."""
 
-    row: Row
-    """All that is known of it; `error` says why there is nothing to score."""
-    scorer: Any = None
-    """None where nothing is to be scored."""
+    row: Row  # all that is known of it; `error` says why there is nothing to score
+    scorer: Any = None  # None where nothing is to be scored
     plan: Traits = _NO_TRAITS
-    is_done: bool = False
-    """Whether it is saved already, and only there for others to be compared with."""
-    state: dict[str, Any] | None = None
-    """What is scored, and written to; None for a copy of the row's fields."""
-    columns: Sequence[str] = ()
-    """Fields of the state that are saved too, as scoring leaves them."""
+    is_done: bool = False  # whether it is saved already, and only there for others to be compared with
+    state: dict[str, Any] | None = None  # what is scored, and written to; None for a copy of the row's fields
+    columns: Sequence[str] = ()  # fields of the state that are saved too, as scoring leaves them
 
 
 class Feed:

@@ -21,8 +21,7 @@ from assay.runs.jsonable import as_ascii, as_text, to_jsonable
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import first_error
 
-Key: TypeAlias = tuple[str, int]
-"""What a row goes by: the example, and which of its rollouts this is."""
+Key: TypeAlias = tuple[str, int]  # what a row goes by: the example, and which of its rollouts this is
 
 LARGEST_SAMPLE = 2**53 - 1
 """The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly."""
@@ -188,16 +187,6 @@ class RowForm:
 
     An answer is a number; or `[value, verdict, reason, error, lines, disagreement]` as far as there is
     something to say; or a mapping, for a line that is no answer to the criterion in its place.
-
-    >>> from assay import Rubric
-    >>> from assay.concurrency import run_sync
-    >>> rubric = Rubric([lambda: True, lambda: 0.5])
-    >>> form = RowForm(rubric.criteria)
-    >>> [report] = run_sync(rubric.score([{}]))
-    >>> form.short(report)
-    {'score': 0.75, 'reward': 1.5, 'answers': [True, 0.5]}
-    >>> form.report(form.short(report)) == report
-    True
     """
 
     def __init__(self, criteria: Sequence[Criterion]) -> None:
@@ -342,10 +331,8 @@ class Opening(NamedTuple):
     """What the opening of a line tells."""
 
     key: Key
-    number: int | None
-    """The place of the row in the data; None when that is not known."""
-    has_errors: bool
-    """Whether anything on it went wrong, so that it is done again on resuming."""
+    number: int | None  # the place of the row in the data; None when that is not known
+    has_errors: bool  # whether anything on it went wrong, so that it is done again on resuming
 
 
 def data_of(line: bytes, where: str) -> dict[str, Any]:

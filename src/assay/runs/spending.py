@@ -109,10 +109,7 @@ class SpendingLog:
 
 
 def spent_by(path: Path) -> Spending:
-    """What all sittings of a run have spent, as their log says; nothing where there is none.
-
-    While a run is in shards, each attempt at one has a log of its own among the parts.
-    """
+    """What all sittings of a run have spent, as their logs say: one for the run, and one an attempt at a shard."""
     total = NOTHING
     for log in (path, *path.parent.glob("parts/*.spending")):
         try:

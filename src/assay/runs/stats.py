@@ -20,13 +20,10 @@ class Spread:
     """How far values are apart, between the examples that they are of."""
 
     mean: float
-    squares: float
-    """Σ_g (S_g − n_g·m)²."""
-    count: float
-    """Values."""
+    squares: float  # Σ_g (S_g − n_g·m)²
+    count: float  # values
     examples: int
-    is_share: bool
-    """Whether every value is 0 or 1."""
+    is_share: bool  # whether every value is 0 or 1
 
     def bounds(self, z: float = Z, t: float | None = None) -> Bounds:
         """The ends of the interval; of 95 %, unless other points of the two distributions are given."""
@@ -50,11 +47,7 @@ class Spread:
 
 
 def wilson_bounds(share: float, count: float, z: float = Z) -> tuple[float, float]:
-    """Wilson's interval for a share of so many independent tries.
-
-    >>> tuple(round(bound, 4) for bound in wilson_bounds(0.5, 10))
-    (0.2366, 0.7634)
-    """
+    """Wilson's interval for a share of so many independent tries."""
     weight = z * z / count
     middle = share + weight / 2
     reach = z * math.sqrt(share * (1 - share) / count + weight / (4 * count))
@@ -198,10 +191,8 @@ class Mean:
 class PassRates:
     """Both rates for one k, over the examples that have at least k scored rollouts."""
 
-    any: float
-    """pass@k: that at least one of k rollouts succeeds; 1 − C(n−c, k)/C(n, k), on average."""
-    all: float
-    """pass^k: that all k do; C(c, k)/C(n, k), on average."""
+    any: float  # pass@k: that at least one of k rollouts succeeds; 1 − C(n−c, k)/C(n, k), on average
+    all: float  # pass^k: that all k do; C(c, k)/C(n, k), on average
     examples: int
 
 
@@ -263,8 +254,7 @@ class Failure(NamedTuple):
     """Why scores fail."""
 
     reason: str
-    is_missed: bool
-    """Whether a threshold was missed; False when something has no score, so that none can be compared."""
+    is_missed: bool  # whether a threshold was missed; False when something has no score, so that none can be compared
 
 
 def is_below(score: float, least: float) -> bool:
@@ -273,12 +263,7 @@ def is_below(score: float, least: float) -> bool:
 
 
 def threshold_of(value: Any) -> float:
-    """A threshold, from a number or the text of one.
-
-    >>> threshold_of("80")
-    Traceback (most recent call last):
-    ValueError: '80' is no threshold: give a score between 0 and 1, as in 0.8
-    """
+    """A threshold, from a number or the text of one. Raises `ValueError` outside of 0 and 1."""
     try:
         found = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -300,12 +285,9 @@ class Thresholds:
     'the mean score is 0.4 over 9 rollouts, which is below 0.5'
     """
 
-    fail_under: float | None = None
-    """For the mean score."""
-    fail_interval_under: float | None = None
-    """For the lower end of the 95 % interval of the mean score."""
-    fail_rollout_under: float | None = None
-    """For the score of every rollout."""
+    fail_under: float | None = None  # for the mean score
+    fail_interval_under: float | None = None  # for the lower end of the 95 % interval of the mean score
+    fail_rollout_under: float | None = None  # for the score of every rollout
 
     def __post_init__(self) -> None:
         for value in (self.fail_under, self.fail_interval_under, self.fail_rollout_under):

@@ -27,16 +27,13 @@ from assay.wording import counted
 class CriterionSummary:
     """How the answers to one criterion came out."""
 
-    weight: float | None
-    """None when rows weigh it differently."""
-    value: MeanEstimate
-    """The mean of its values, over the rollouts where it has one."""
+    weight: float | None  # None when rows weigh it differently
+    value: MeanEstimate  # the mean of its values, over the rollouts where it has one
     met: int = 0
     unmet: int = 0
     not_applicable: int = 0
     errors: int = 0
-    unneeded: int = 0
-    """Not asked, since the result was decided without it."""
+    unneeded: int = 0  # not asked, since the result was decided without it
     verdicts: Mapping[str, int] = field(default_factory=dict[Any, Any])
     """How often a model gave each verdict, from worst to best; empty where code answers."""
 
@@ -197,14 +194,8 @@ _TELLING = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
 
 
 def title_of(name: str, requirement: str | None) -> str:
-    """What a criterion of a row's own rubric goes by among those of all rows.
-
-    A name that was derived from a requirement may be cut off, and then stands for many. The requirement
-    itself stands for one.
-
-    >>> title_of("is_polite", "Is polite."), title_of("x_5", "x > 5")
-    ('is_polite', 'x > 5')
-    """
+    """What a criterion of a row's own rubric goes by among those of all rows: its name, or its requirement."""
+    # A name that was derived from a requirement may be cut off, and then stands for many: `x_5` for `x > 5`.
     if requirement is None or not name.startswith(slug(requirement)):
         return name
     whole = "_".join(re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold()))
@@ -222,8 +213,7 @@ _COUNTS = ("met", "unmet", "not_applicable", "errors", "unneeded")
 class CriterionTally:
     """The answers to one criterion, counted."""
 
-    weight: float | None
-    """None when rows weigh it differently."""
+    weight: float | None  # None when rows weigh it differently
     values: Mean = field(default_factory=Mean)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
@@ -276,10 +266,7 @@ class CriterionTally:
 
 
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
-    """What the lines of a report go by in a summary; `is_own` when the row brought its rubric.
-
-    They are numbered where several rubrics of a group have the same: `length`, `length_2`.
-    """
+    """What the lines of a report go by: numbered where a group has a name twice; `is_own` for a row's own rubric."""
     names = [title_of(line.name, line.requirement) if is_own else line.name for line in lines]
     if len(set(names)) == len(names):
         return names

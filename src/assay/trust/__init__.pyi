@@ -18,7 +18,6 @@ from assay.trust.comparison import holm as holm
 from assay.trust.comparison import mcnemar as mcnemar
 from assay.trust.comparison import sign_flip as sign_flip
 from assay.trust.estimate import Estimate as Estimate
-from assay.trust.estimate import Resampling as Resampling
 from assay.trust.estimate import wilson as wilson
 from assay.trust.evidence import evidence_of as evidence_of
 from assay.trust.golden_run import GoldenReport as GoldenReport

@@ -13,7 +13,7 @@ from assay.report import Lines, Score
 from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
-from assay.trust.estimate import DEFAULT_RESAMPLING, Record, Resampling
+from assay.trust.estimate import Record
 from assay.trust.labels import (
     ORDERS,
     SAMPLE,
@@ -92,7 +92,6 @@ def agree(
     reference: Reference = "each",
     skip_unknown: bool = False,
     any_wording: bool = False,
-    resampling: Resampling = DEFAULT_RESAMPLING,
 ) -> Agreement:
     """How far the judge of a run agrees with people, on every criterion and overall.
 
@@ -117,16 +116,10 @@ def agree(
             )
         for twice in paired.answers:
             repeats.add_answers(twice.example, twice.criterion, (twice.before, twice.after))
-    return agreement_of(joined, reference=reference, repeats=repeats, resampling=resampling)
+    return agreement_of(joined, reference=reference, repeats=repeats)
 
 
-def agreement_of(
-    joined: Joined,
-    *,
-    reference: Reference = "each",
-    repeats: "Repeats | None" = None,
-    resampling: Resampling = DEFAULT_RESAMPLING,
-) -> Agreement:
+def agreement_of(joined: Joined, *, reference: Reference = "each", repeats: "Repeats | None" = None) -> Agreement:
     """The same for labels that are put beside the judge's answers already.
 
     >>> from assay.trust import Joined, LabelledItem, Question
@@ -140,19 +133,17 @@ def agreement_of(
     for item in joined.items:
         by_name.setdefault(item.criterion, []).append(item)
     asked = [question for name, question in joined.questions.items() if name in by_name]
-    overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference, resampling)
+    overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference)
     chosen = [item for item in joined.items if joined.questions[item.criterion].choices]
     members = dict.fromkeys(name for item in chosen for name in item.members)
     return Agreement(
         overall=overall.criterion("overall", chosen),
-        criteria=tuple(
-            _Measuring(q.choices, True, reference, resampling).criterion(q.name, by_name[q.name]) for q in asked
-        ),
+        criteria=tuple(_Measuring(q.choices, True, reference).criterion(q.name, by_name[q.name]) for q in asked),
         raters=tuple(overall.rater(name, chosen) for name in sorted({rater for i in chosen for rater in i.people})),
         reference=reference,
         members={name: overall.measured(overall.pairs(chosen, lambda i, n=name: i.members.get(n))) for name in members},
-        swap=repeats.swap(resampling) if repeats else None,
-        retest=repeats.retest(resampling) if repeats else None,
+        swap=repeats.swap() if repeats else None,
+        retest=repeats.retest() if repeats else None,
         errors=dict(Counter(item.error for item in joined.items if item.error).most_common()),
         other_wording=joined.other_wording,
         skipped=joined.skipped,
@@ -161,12 +152,11 @@ def agreement_of(
 
 @dataclass(frozen=True)
 class _Measuring:
-    """How answers are compared: on which scale, with whom, and with which intervals."""
+    """How answers are compared: on which scale, and with whom."""
 
     choices: tuple[str, ...]
     ranked: bool
     reference: Reference
-    resampling: Resampling
 
     def criterion(self, name: str, items: Sequence[LabelledItem]) -> CriterionAgreement:
         people = [list(item.people.values()) for item in items]
@@ -216,9 +206,7 @@ class _Measuring:
     def measured(self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None) -> Measures:
         # Against a majority the seats differ; of two raters either may take the judge's.
         symmetric = units is not None and self.reference == "each"
-        return measure(
-            list(pairs), self.choices, ranked=self.ranked, units=units, symmetric=symmetric, resampling=self.resampling
-        )
+        return measure(list(pairs), self.choices, ranked=self.ranked, units=units, symmetric=symmetric)
 
 
 def consensus(answers: Sequence[Answer]) -> Answer | None:
@@ -280,11 +268,11 @@ class Repeats:
         if len(given) > 1:
             self._again.setdefault(criterion, Counter())[example, given] += 1
 
-    def swap(self, resampling: Resampling) -> Consistency | None:
+    def swap(self) -> Consistency | None:
         """Agreement between the two orders; None when nothing was asked in both."""
-        return self._consistency(self._swaps, None, self._unanswered["swap"], resampling)
+        return self._consistency(self._swaps, None, self._unanswered["swap"])
 
-    def retest(self, resampling: Resampling) -> Consistency | None:
+    def retest(self) -> Consistency | None:
         """Agreement between repeated answers; None when nothing was asked twice."""
         pairs: dict[str, Counter[tuple[str, Answer, Answer]]] = {}
         for name, counts in self._again.items():
@@ -293,14 +281,13 @@ class Repeats:
                 for two in combinations(answers, 2):
                     pairs[name][example, *two] += times
         units = {name: [AnswerUnit(*key, n) for key, n in counts.items()] for name, counts in self._again.items()}
-        return self._consistency(pairs, units, self._unanswered["retest"], resampling)
+        return self._consistency(pairs, units, self._unanswered["retest"])
 
     def _consistency(
         self,
         pairs: Mapping[str, Counter[tuple[str, Answer, Answer]]],
         units: Mapping[str, list[AnswerUnit]] | None,
         unanswered: int,
-        resampling: Resampling,
     ) -> Consistency | None:
         if not pairs:
             return None
@@ -313,7 +300,6 @@ class Repeats:
                 ranked=ranked,
                 units=None if units is None else [unit for name in names for unit in units[name]],
                 symmetric=True,
-                resampling=resampling,
             )
 
         chosen = [name for name in pairs if self.questions[name].choices]

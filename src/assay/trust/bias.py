@@ -90,9 +90,7 @@ class Correction(Record):
         return (*(() if self.score is None else (self.score,)), *self.criteria)
 
 
-def correct(
-    run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, any_wording: bool = False, level: float = LEVEL
-) -> Correction:
+def correct(run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, any_wording: bool = False) -> Correction:
     """Correct the score of a run and the rate of every criterion that people labelled.
 
     The labelled rollouts have to be drawn at random from the run. Where several people labelled, the mean of their
@@ -131,10 +129,8 @@ def correct(
     elif all(value is None for value in scores.people):
         no_score = "no rollout is labelled on every criterion that the score needs"
     return Correction(
-        score=None if no_score else scores.corrected("score", level, unit=is_unit),
-        criteria=tuple(
-            column.corrected(name, level, unit=bool(questions[name].choices)) for name, column in columns.items()
-        ),
+        score=None if no_score else scores.corrected("score", unit=is_unit),
+        criteria=tuple(each.corrected(name, unit=bool(questions[name].choices)) for name, each in columns.items()),
         no_score=no_score,
         other_wording=joined.other_wording,
         skipped=joined.skipped,
@@ -166,9 +162,8 @@ class _Column:
         elif label is None or worth is not None:
             self.add(row.example, values[name], worth)
 
-    def corrected(self, name: str, level: float, *, unit: bool) -> Corrected:
-        lists = self.judge, self.people, self.examples
-        return corrected_mean(name, *lists, unit=unit, unanswered=self.unanswered, level=level)
+    def corrected(self, name: str, *, unit: bool) -> Corrected:
+        return corrected_mean(name, self.judge, self.people, self.examples, unit=unit, unanswered=self.unanswered)
 
 
 def _adds_up(run: Run, row: Row) -> bool:
@@ -211,7 +206,6 @@ def corrected_mean(
     *,
     unit: bool = False,
     unanswered: int = 0,
-    level: float = LEVEL,
 ) -> Corrected:
     """The mean of the judge's answers, corrected by the labels that people gave to some of them.
 
@@ -236,20 +230,20 @@ def corrected_mean(
     is_binary, labelled = observed.is_binary, observed.labelled
     bounds = (0.0, 1.0) if unit or is_binary else (-math.inf, math.inf)
     known: dict[str, Any] = {
-        "judge": mean_of(observed.judge, observed.examples, level).within(*bounds),
-        "people": mean_of(observed.people[labelled], observed.examples[labelled], level).within(*bounds),
+        "judge": mean_of(observed.judge, observed.examples).within(*bounds),
+        "people": mean_of(observed.people[labelled], observed.examples[labelled]).within(*bounds),
         "rollouts": len(observed.judge),
         "labels": observed.labels,
         "unanswered": unanswered,
     }
     if is_binary:
-        known |= {"sensitivity": sensitivity(observed, level), "specificity": specificity(observed, level)}
+        known |= {"sensitivity": sensitivity(observed), "specificity": specificity(observed)}
     refusal = _refusal(observed)
     if refusal:
         return Corrected(name, refusal=refusal, **known)
-    found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed, level).within(*bounds)}
+    found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed).within(*bounds)}
     if is_binary:
-        found["rogan_gladen"] = clustered_rogan_gladen(observed, level)
+        found["rogan_gladen"] = clustered_rogan_gladen(observed)
     more_labels, left_at_most = label_budget(observed)
     return Corrected(
         name, corrected=found, more_labels=more_labels, left_at_most=left_at_most, warning=_warning(observed), **known
@@ -345,10 +339,7 @@ class Observed:
 
 
 class ErrorRates(NamedTuple):
-    """How often the judge says yes, and how often where people say yes or no.
-
-    Where people are split, a label counts in part as yes and in part as no.
-    """
+    """How often the judge says yes, and how often where people do, or not: a label that is split counts in part."""
 
     positives: float
     rollouts: float
@@ -365,14 +356,14 @@ class ErrorRates(NamedTuple):
         return cls(*(float(each.sum()) for each in sums), apart=False)
 
 
-def sensitivity(observed: Observed, level: float = LEVEL) -> Estimate:
+def sensitivity(observed: Observed) -> Estimate:
     """Of what people call met, the share that the judge calls met."""
-    return _yes_share(observed, observed.people, level)
+    return _yes_share(observed, observed.people)
 
 
-def specificity(observed: Observed, level: float = LEVEL) -> Estimate:
+def specificity(observed: Observed) -> Estimate:
     """Of what people call unmet, the share that the judge calls unmet."""
-    alarms = _yes_share(observed, 1 - observed.people, level)
+    alarms = _yes_share(observed, 1 - observed.people)
     ends = (None if end is None else 1 - end for end in (alarms.value, alarms.high, alarms.low))
     return Estimate(*ends, reason=alarms.reason)
 
@@ -384,7 +375,7 @@ def beats_chance(observed: Observed) -> bool:
     return low is not None and low > 0
 
 
-def _yes_share(observed: Observed, weights: Array, level: float) -> Estimate:
+def _yes_share(observed: Observed, weights: Array, level: float = LEVEL) -> Estimate:
     """The share of labelled rollouts that the judge says yes to, each with its weight."""
     labelled = observed.labelled
     examples, weight = observed.examples[labelled], weights[labelled]
@@ -392,13 +383,13 @@ def _yes_share(observed: Observed, weights: Array, level: float) -> Estimate:
     return clustered_wilson(list(zip(yes.tolist(), sums_by_example(weight, examples).tolist(), strict=True)), level)
 
 
-def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0, level: float = LEVEL) -> Estimate:
+def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0) -> Estimate:
     """The rate that people would give. `effect` is what clusters do to its variance."""
     share = rates.positives / rates.rollouts
     hits, alarms = rates.hits / rates.people_yes, rates.false_alarms / rates.people_no
     value = min(max((share - alarms) / (hits - alarms), 0.0), 1.0)
     # From here on as if a few more answers had been given.
-    z = normal_quantile((1 + level) / 2)
+    z = normal_quantile((1 + LEVEL) / 2)
     rollouts, yes, no = rates.rollouts + z * z, rates.people_yes + 2, rates.people_no + 2
     share = (rates.positives + z * z / 2) / rollouts
     hits, alarms = (rates.hits + 1) / yes, (rates.false_alarms + 1) / no
@@ -418,10 +409,10 @@ def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0, level: float = LEVEL
     return Estimate(value, min(low, value), max(high, value))
 
 
-def clustered_rogan_gladen(observed: Observed, level: float = LEVEL) -> Estimate:
+def clustered_rogan_gladen(observed: Observed) -> Estimate:
     """The rate that people would give, with rollouts of one example kept together."""
     rates = ErrorRates.of(observed)
-    rate = rogan_gladen(rates, level=level).value or 0.0
+    rate = rogan_gladen(rates).value or 0.0
     share = rates.positives / rates.rollouts
     hits, alarms = rates.hits / rates.people_yes, rates.false_alarms / rates.people_no
     yes = np.where(observed.labelled, observed.people, 0.0)
@@ -432,7 +423,7 @@ def clustered_rogan_gladen(observed: Observed, level: float = LEVEL) -> Estimate
         - rate * yes * (observed.judge - hits) / rates.people_yes
         - (1 - rate) * no * (observed.judge - alarms) / rates.people_no
     )
-    return rogan_gladen(rates, effect=design_effect(influence, observed.examples), level=level)
+    return rogan_gladen(rates, effect=design_effect(influence, observed.examples))
 
 
 class _Moments(NamedTuple):
@@ -446,7 +437,7 @@ class _Moments(NamedTuple):
     joint: float
 
 
-def prediction_powered(observed: Observed, level: float = LEVEL) -> Estimate:
+def prediction_powered(observed: Observed) -> Estimate:
     """The mean that people would give to all rollouts, labelled or not."""
     labelled = observed.labelled
     others = observed.judge[~labelled]
@@ -465,7 +456,7 @@ def prediction_powered(observed: Observed, level: float = LEVEL) -> Estimate:
     gaps = np.where(labelled, gaps - gaps[labelled].mean(), 0.0) / observed.labels
     influence = np.where(labelled, gaps, tuning * (observed.judge - others_mean) / max(1, len(others)))
     variance *= design_effect(influence, observed.examples)
-    half = t_quantile((1 + level) / 2, max(1, observed.labelled_examples - 2)) * variance**0.5
+    half = t_quantile((1 + LEVEL) / 2, max(1, observed.labelled_examples - 2)) * variance**0.5
     found = Estimate(value, min(centre - half, value), max(centre + half, value))
     return found.within(0.0, 1.0) if observed.is_binary else found
 

@@ -10,13 +10,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
 from assay.trust.estimate import (
-    DEFAULT_RESAMPLING,
     MEAN,
     Array,
     Clustered,
     Estimate,
     Record,
-    Resampling,
     Statistic,
     example_numbers,
     np,
@@ -108,7 +106,6 @@ def measure(
     ranked: bool = True,
     units: Sequence[AnswerUnit] | None = None,
     symmetric: bool = False,
-    resampling: Resampling = DEFAULT_RESAMPLING,
 ) -> Measures:
     """All figures of these pairs. Without `choices` the answers are numbers.
 
@@ -118,7 +115,7 @@ def measure(
     if not pairs:
         return Measures()
     if not choices:
-        return _number_measures(pairs, units, resampling)
+        return _number_measures(pairs, units)
     said = {answer for pair in pairs for answer in (pair.people, pair.judge)}
     categories = [*choices, *([NOT_APPLICABLE] if NOT_APPLICABLE in said else [])]
     places: dict[Answer, int] = {category: place for place, category in enumerate(categories)}
@@ -130,17 +127,17 @@ def measure(
 
     def coincident(size: int) -> Clustered:
         if units is None:
-            return Clustered(both_ways[:, :size, :size], resampling)
+            return Clustered(both_ways[:, :size, :size])
         listed = [[places.get(answer, size) for answer in unit.answers] for unit in units]
         known = [[place for place in unit if place < size] for unit in listed]
         found = [unit.times * coincidences(each, size) for unit, each in zip(units, known, strict=True)]
-        return Clustered(_summed(units, found), resampling)
+        return Clustered(_summed(units, found))
 
-    whole, size = Clustered(tables, resampling), len(choices)
+    whole, size = Clustered(tables), len(choices)
     if ranked:
         # In figures that need an order `N/A` has no place, but for the shares of the best choice.
-        seats = Clustered(both_ways if symmetric else tables, resampling)
-        ordered, paired = Clustered(tables[:, :size, :size], resampling), coincident(size)
+        seats = Clustered(both_ways if symmetric else tables)
+        ordered, paired = Clustered(tables[:, :size, :size]), coincident(size)
         worths = [rank / (size - 1) for rank in range(size)]
         by_rank = {
             "precision": seats.estimate(precision(size - 1, choices[-1])),
@@ -171,13 +168,13 @@ def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[
     return sums_by_example(np.stack(parts), example_numbers([each.example for each in given]))
 
 
-def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None, how: Resampling) -> Measures:
+def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None) -> Measures:
     taken = units or [AnswerUnit(p.example, (p.people, p.judge), p.times) for p in pairs]
     sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in taken]
     gaps = [pair.times * np.array([float(pair.judge) - float(pair.people), 1.0]) for pair in pairs]
-    differences = Clustered(_summed(pairs, gaps), how)
+    differences = Clustered(_summed(pairs, gaps))
     named: dict[str, Any] = dict.fromkeys(Measures().figures(), _NUMBERS)
-    named["interval_alpha"] = Clustered(_summed(taken, sums), how).estimate(NUMBER_ALPHA)
+    named["interval_alpha"] = Clustered(_summed(taken, sums)).estimate(NUMBER_ALPHA)
     named["bias"] = differences.estimate(MEAN)
     return Measures(pairs=sum(pair.times for pair in pairs), examples=len(differences.sums), **named)
 

@@ -13,14 +13,12 @@ from assay.errors import TrustError
 from assay.runs import Run
 from assay.trust.agreement import consensus
 from assay.trust.estimate import (
-    DEFAULT_RESAMPLING,
     FEW,
     MEAN,
     SHARE,
     Array,
     Estimate,
     Record,
-    Resampling,
     clustered_values,
     np,
     pieces,
@@ -205,7 +203,7 @@ def _columns(run: Run, names: Iterable[str]) -> tuple[_Column, dict[str, _Column
     return score, criteria, prompts
 
 
-def compare(first: Run, second: Run, *, resampling: Resampling = DEFAULT_RESAMPLING) -> Comparison:
+def compare(first: Run, second: Run) -> Comparison:
     """Hold two runs against each other. Raises `TrustError` when they have no example in common."""
     # The criteria of each run, with the hash of what decides their answers.
     asked, asked_second = (
@@ -228,12 +226,12 @@ def compare(first: Run, second: Run, *, resampling: Resampling = DEFAULT_RESAMPL
             f"the runs have no example in common (the first has {next(iter(prompts))!r}, the second "
             f"{next(iter(other_prompts))!r}): compare runs on the same data"
         )
-    differences = [_difference(name, criteria[name], others[name], paired, resampling, len(same)) for name in same]
+    differences = [_difference(name, criteria[name], others[name], paired, len(same)) for name in same]
     tested = [difference for difference in differences if difference.p is not None]
     adjusted = dict(zip((each.name for each in tested), holm([each.p or 0.0 for each in tested]), strict=True))
     flips = _flips(first, second, same, set(paired))
     return Comparison(
-        score=_difference("score", score, other_score, paired, resampling),
+        score=_difference("score", score, other_score, paired),
         criteria=tuple(replace(each, p=adjusted.get(each.name)) for each in differences),
         flips=tuple(sorted(flips, key=lambda flip: -abs(flip.difference))),
         examples=len(paired),
@@ -250,9 +248,7 @@ def compare(first: Run, second: Run, *, resampling: Resampling = DEFAULT_RESAMPL
     )
 
 
-def _difference(
-    name: str, one: _Column, other: _Column, paired: Sequence[str], how: Resampling, tests: int = 1
-) -> Difference:
+def _difference(name: str, one: _Column, other: _Column, paired: Sequence[str], tests: int = 1) -> Difference:
     both = [example for example in paired if example in one.values and example in other.values]
     unanswered = (one.unanswered, other.unanswered)
     if not both:
@@ -268,13 +264,13 @@ def _difference(
         name,
         float(first.mean()),
         float(second.mean()),
-        clustered_values(gaps, both, how).estimate(MEAN),
-        p=mcnemar(better, worse) if plain else sign_flip(gaps, seed=how.seed),
+        clustered_values(gaps, both).estimate(MEAN),
+        p=mcnemar(better, worse) if plain else sign_flip(gaps),
         test="mcnemar" if plain else "sign_flip",
         examples=len(both),
         better=better,
         worse=worse,
-        minimum_detectable_effect=minimum_detectable_effect(gaps, tests=tests, level=how.level),
+        minimum_detectable_effect=minimum_detectable_effect(gaps, tests=tests),
         unanswered=unanswered,
     )
 
@@ -340,13 +336,7 @@ class Drift:
 
 
 def drift_between(
-    before: Run,
-    after: Run,
-    labels: Sequence[Label] = (),
-    *,
-    skip_unknown: bool = False,
-    any_wording: bool = False,
-    resampling: Resampling = DEFAULT_RESAMPLING,
+    before: Run, after: Run, labels: Sequence[Label] = (), *, skip_unknown: bool = False, any_wording: bool = False
 ) -> Drift:
     """Whether the judge answers otherwise in the second run, where the rollouts are the same.
 
@@ -371,7 +361,7 @@ def drift_between(
     by_name: dict[str, list[TwoAnswers]] = {}
     for twice in paired.answers:
         by_name.setdefault(twice.criterion, []).append(twice)
-    found = [_drift(questions[name], pairs, people, resampling) for name, pairs in by_name.items()]
+    found = [_drift(questions[name], pairs, people) for name, pairs in by_name.items()]
     criteria = [drift for drift in found if drift is not None]
     values = holm([drift.p for drift in criteria])
     adjusted = (replace(drift, p=p) for drift, p in zip(criteria, values, strict=True))
@@ -379,7 +369,7 @@ def drift_between(
 
 
 def _drift(
-    question: Question, pairs: Sequence[TwoAnswers], people: Mapping[tuple[str, int, str], Answer], how: Resampling
+    question: Question, pairs: Sequence[TwoAnswers], people: Mapping[tuple[str, int, str], Answer]
 ) -> CriterionDrift | None:
     """How one criterion drifted; None when no rollout has two answers that are worth something."""
     both = ((twice, twice.before, twice.after) for twice in pairs)
@@ -391,20 +381,20 @@ def _drift(
         return None
     examples = [example for example, _, _ in valued]
     before, after = (np.array([each[side] for each in valued], dtype=np.float64) for side in (1, 2))
-    changes = clustered_values(after - before, examples, how)
+    changes = clustered_values(after - before, examples)
     told = [(twice.example, was, now, people[twice[:3]]) for twice, was, now in given if twice[:3] in people]
     accuracy = None
     if told:
         labelled = [example for example, *_ in told]
-        was = clustered_values([was == said for _, was, _, said in told], labelled, how)
-        now = clustered_values([now == said for _, _, now, said in told], labelled, how)
+        was = clustered_values([was == said for _, was, _, said in told], labelled)
+        now = clustered_values([now == said for _, _, now, said in told], labelled)
         accuracy = was.estimate(SHARE), now.estimate(SHARE)
     return CriterionDrift(
         question.name,
         float(before.mean()),
         float(after.mean()),
         changes.estimate(MEAN),
-        sign_flip(changes.sums[:, 0], seed=how.seed),
+        sign_flip(changes.sums[:, 0]),
         rollouts=len(valued),
         unanswered=len(pairs) - len(given),
         accuracy=accuracy,

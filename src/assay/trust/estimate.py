@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from assay.errors import MissingExtraError
 from assay.runs.stats import Spread, wilson_bounds
@@ -60,11 +60,7 @@ class Estimate:
         return self.to_digits(2)
 
     def to_digits(self, digits: int) -> str:
-        """The figure with its interval, to so many digits after the point; a dash when there is none.
-
-        >>> Estimate(0.52, 0.31, 0.7).to_digits(1), Estimate(0.52).to_digits(3), Estimate().to_digits(3)
-        ('0.5 [0.3, 0.7]', '0.520', '–')
-        """
+        """The figure with its interval, to so many digits after the point; a dash when there is none."""
         if self.value is None:
             return "–"
         shown = f"{self.value:.{digits}f}"
@@ -143,10 +139,7 @@ def _spread_estimate(spread: Spread, level: float) -> Estimate:
 
 
 def difference_of(first: Estimate, second: Estimate) -> Estimate:
-    """The first share less the second, from separate trials.
-
-    The interval is Newcombe's, which joins those of the two and stays within -1 and 1.
-    """
+    """The first share less the second, from separate trials, with Newcombe's interval."""
     one, one_low, one_high = first.value, first.low, first.high
     other, other_low, other_high = second.value, second.low, second.high
     if one is None or other is None:
@@ -175,10 +168,7 @@ def ratio(above: Array, below: Array, least: float = 0.0) -> Array:
 
 
 def design_effect(influence: Array, examples: Array) -> float:
-    """How much larger the variance is than if all rollouts were independent; at least 1.
-
-    `influence` is what each rollout adds to the estimate.
-    """
+    """How much larger the variance is than of independent rollouts, from what each adds to the estimate; at least 1."""
     alone = float((influence**2).sum())
     if alone <= 0:
         return 1.0
@@ -200,17 +190,6 @@ def example_numbers(examples: Sequence[str]) -> list[int]:
 
 
 # Other figures, by resampling whole examples.
-
-
-class Resampling(NamedTuple):
-    """How intervals are made."""
-
-    resamples: int = 5000
-    level: float = LEVEL
-    seed: int = 0
-
-
-DEFAULT_RESAMPLING = Resampling()
 
 
 @dataclass(frozen=True)
@@ -241,7 +220,8 @@ class Clustered:
     """The sums of each example. Resampling draws whole examples, with all answers about them."""
 
     sums: Array  # one row an example; whatever the figures need, summed over the example's answers
-    resampling: Resampling = DEFAULT_RESAMPLING
+    resamples: int = 5000
+    seed: int = 0
 
     @cached_property
     def total(self) -> Array:
@@ -266,15 +246,15 @@ class Clustered:
 
     def _counts(self, times: Array) -> Iterator[Array]:
         """How often each of the distinct rows is in each resample, some resamples at a time."""
-        generator = np.random.default_rng(self.resampling.seed)
+        generator = np.random.default_rng(self.seed)
         examples, kinds = len(self.sums), len(times)
         if kinds <= FEW:
-            counts = generator.multinomial(examples, times / times.sum(), size=self.resampling.resamples)
+            counts = generator.multinomial(examples, times / times.sum(), size=self.resamples)
             yield counts.astype(np.float64)
             return
         # Many kinds are drawn example by example: a multinomial of them is slow.
         kind_of = np.repeat(np.arange(kinds), times.astype(np.intp))
-        for size in pieces(self.resampling.resamples, examples):
+        for size in pieces(self.resamples, examples):
             picks = kind_of[generator.integers(examples, size=(size, examples))]
             picks += np.arange(size)[:, None] * kinds
             counts = np.bincount(picks.ravel(), minlength=size * kinds)
@@ -288,7 +268,7 @@ class Clustered:
             return found
         if statistic.parts is not None:
             counted, of = statistic.parts(self.sums)
-            return clustered_wilson(list(zip(counted.tolist(), of.tolist(), strict=True)), self.resampling.level)
+            return clustered_wilson(list(zip(counted.tolist(), of.tolist(), strict=True)))
         if len(self.sums) < 2:
             return Estimate(value, reason=_ALONE)
         drawn = statistic.of(self.drawn)
@@ -314,7 +294,7 @@ class Clustered:
         rows, times = self.distinct
         skew = _acceleration(statistic.of(self.total - rows), times)
         count = len(self.sums)
-        reach = t_quantile((1 + self.resampling.level) / 2, count - 1) * (count / (count - 1)) ** 0.5
+        reach = t_quantile((1 + LEVEL) / 2, count - 1) * (count / (count - 1)) ** 0.5
         ends: list[float] = []
         for z in (-reach, reach):
             stretch = 1 - skew * (bias + z)
@@ -334,10 +314,10 @@ def _acceleration(without_one: Array, times: Array) -> float:
     return float((weights * gaps**3).sum()) / (6 * spread) if spread > 0 else 0.0
 
 
-def clustered_values(values: Sequence[float] | Array, examples: Sequence[str], resampling: Resampling) -> Clustered:
+def clustered_values(values: Sequence[float] | Array, examples: Sequence[str]) -> Clustered:
     """What `MEAN` and `SHARE` need: the sum of each example's values, and how many they are."""
     counted = np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
-    return Clustered(sums_by_example(counted, example_numbers(examples)), resampling)
+    return Clustered(sums_by_example(counted, example_numbers(examples)))
 
 
 def pieces(draws: int, width: int) -> Iterator[int]:

@@ -44,12 +44,7 @@ class Question:
         return guideline is None or not self.guidelines or guideline in self.guidelines
 
     def answer(self, given: object) -> Answer:
-        """The answer that was meant: a choice however it is spelled, or the number that it is worth.
-
-        >>> question = Question("polite")
-        >>> question.answer(" met "), question.answer(True), question.answer("0"), question.answer("n/a")
-        ('MET', 'MET', 'UNMET', 'N/A')
-        """
+        """The answer that was meant: a choice however it is spelled, or the number that it is worth."""
         # A whole number of a CSV is 1.0 and means the choice `1`.
         whole = isinstance(given, float) and given.is_integer()
         text = str(int(given) if whole and isinstance(given, float) else given).strip().casefold()
@@ -252,11 +247,7 @@ class Label:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Label":
-        """The label that a row of a file stands for.
-
-        >>> Label.of({"example": 7, "criterion": "polite", "verdict": "MET"}).key
-        ('7', 0, 'polite', 'human')
-        """
+        """The label that a row of a file stands for. Raises `LabelError` when it is none."""
         # However fields are spelled; our own name goes before another.
         spelled = {str(name).strip().casefold(): value for name, value in row.items()}
         fields = {ours: spelled[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in spelled} | spelled
