@@ -3,6 +3,7 @@
 import pytest
 from flint import fmpq
 
+from assay.math import MathOptions, verify
 from assay.math.balls import NotAlgebraicError, TooLargeError, UndefinedError, ball, bits_to_prove_zero
 from assay.math.exact import proves_equal
 from assay.math.grammar import UnreadableError, parsed
@@ -36,6 +37,24 @@ def tree(text: str) -> Node:
         (r"\frac{x^3-1}{x-1}", "x^2+x+1"),
         ("|3-x|", "|x-3|"),
         ("xy^2", "x*y*y"),
+        (r"\arctan\frac12", r"\frac\pi2-\arctan 2"),
+        (r"\arctan 1+\arctan 2+\arctan 3", r"\pi"),
+        (r"\arcsin\frac35", r"\arctan\frac34"),
+        (r"\arcsin x", r"\frac\pi2-\arccos x"),
+        (r"\arctan(-x)", r"-\arctan x"),
+        (r"\operatorname{arcsec} 3", r"\arccos\frac13"),
+        (r"\operatorname{arccot} 3", r"\frac\pi2-\arctan 3"),
+        (r"\cos(\arcsin\frac35)", r"\frac45"),
+        (r"\sin(2\arctan\frac12)", r"\frac45"),
+        (r"e^{\ln 5}", "5"),
+        (r"e^{x\ln 2}", "2^x"),
+        (r"2^{\log_4 9}", "3"),
+        ("i^{2023}", "-i"),
+        ("|3+4i|", "5"),
+        ("x^{300}", "x^{299}x"),
+        (r"\ln\frac{1}{\sqrt2+1}", r"\ln(\sqrt2-1)"),
+        (r"\sin\frac{x}{\sqrt2}", r"\sin\frac{\sqrt2x}{2}"),
+        (r"\sin\frac{x}{1+\sqrt2+\sqrt3}", r"\sin\frac{x(2+\sqrt2-\sqrt6)}{4}"),
     ],
 )
 def test_an_identity_is_proven(one: str, two: str):
@@ -44,7 +63,21 @@ def test_an_identity_is_proven(one: str, two: str):
 
 
 @pytest.mark.parametrize(
-    ("one", "two"), [("x", "y"), (r"\sqrt{x^2}", "-x"), (r"\sqrt2", r"\sqrt3"), ("(xy)^2", "xy^2"), (r"\frac1x", "x")]
+    ("one", "two"),
+    [
+        ("x", "y"),
+        (r"\sqrt{x^2}", "-x"),
+        (r"\sqrt2", r"\sqrt3"),
+        ("(xy)^2", "xy^2"),
+        (r"\frac1x", "x"),
+        (r"\arctan 2", r"\pi+\arctan 2"),
+        (r"\arctan 2+\arctan 3", r"-\frac{\pi}{4}"),
+        (r"\arctan x", r"\frac\pi2-\arctan\frac1x"),
+        (r"\ln(\sqrt2-1)", r"\ln(\sqrt2+1)"),
+        (r"e^{\ln 5}", "6"),
+        ("|3+4i|", "7"),
+        ("|e^{ix}|", "2"),
+    ],
 )
 def test_nothing_false_is_proven(one: str, two: str):
     """What is not equal is not proven equal."""
@@ -63,6 +96,11 @@ def test_signs_assumed_are_told():
         (r"\sqrt{3+2\sqrt2}", r"1+\sqrt2"),
         (r"\sqrt[3]{2+\sqrt5}+\sqrt[3]{2-\sqrt5}", "1"),
         (r"\cos\frac{\pi}{5}", r"\frac{1+\sqrt5}{4}"),
+        (r"\cos\frac{2\pi}{7}+\cos\frac{4\pi}{7}+\cos\frac{6\pi}{7}", r"-\frac12"),
+        (r"\sin 10^\circ\sin 50^\circ\sin 70^\circ", r"\frac18"),
+        (r"\tan^2 20^\circ+\tan^2 40^\circ+\tan^2 80^\circ", "33"),
+        ("+".join(rf"\cos\frac{{{2 * k}\pi}}{{17}}" for k in range(1, 9)), r"-\frac12"),
+        (r"\cos(\frac{\pi}{3}+\frac{\pi}{7})", r"\sin\frac{\pi}{42}"),
     ],
 )
 def test_an_algebraic_number_near_enough_to_zero_is_zero(one: str, two: str):
@@ -70,6 +108,32 @@ def test_an_algebraic_number_near_enough_to_zero_is_zero(one: str, two: str):
     bits = bits_to_prove_zero(tree(one), tree(two))
     difference = ball(tree(one), {}, bits + 128) - ball(tree(two), {}, bits + 128)
     assert abs(difference) < fmpq(1, 2**bits)
+
+
+NEAR = [
+    (r"\sqrt{10^{40}+1}", "10^{20}"),
+    (r"\frac{1}{\sqrt{10^{40}+1}-10^{20}}", r"2\cdot 10^{20}"),
+    (r"\sqrt[3]{10^{45}+1}", "10^{15}"),
+    ("(10^{45}+1)^{1/3}", "10^{15}"),
+    (r"\frac{100}{(10^{45}+1)^{-1/3}}\%", "10^{15}"),
+    (r"(1+\sqrt2)^{60}", "92585104325562912980002"),
+    (r"(\sqrt2-1)^{-60}", "92585104325562912980002"),
+    ("*".join([r"(1+\sqrt2)"] * 60), "92585104325562912980002"),
+    (r"i(1+\sqrt2)^{60}", "92585104325562912980002i"),
+    (r"(\cot\frac{\pi}{8})^{60}", "92585104325562912980002"),
+    (r"(2\cos\frac{\pi}{5})^{90}", "6440026026380244498"),
+    (r"(2\sin 54^\circ)^{90}", "6440026026380244498"),
+    (r"(\frac12\csc 18^\circ)^{90}", "6440026026380244498"),
+]
+"""Numbers that differ by about as little as the degree and size of the expressions allow."""
+
+
+@pytest.mark.parametrize(("one", "two"), NEAR)
+def test_numbers_that_are_as_near_as_can_be_are_not_called_equal(one: str, two: str):
+    """The separation bound lies below every difference that there can be."""
+    difference = ball(tree(one), {}, 600) - ball(tree(two), {}, 600)
+    assert fmpq(1, 2 ** bits_to_prove_zero(tree(one), tree(two))) < abs(difference) < fmpq(1, 2**60)
+    assert verify(one, two).status == "different"
 
 
 def test_pi_is_not_algebraic():
@@ -97,3 +161,66 @@ def test_what_is_not_in_the_grammar_is_unreadable(text: str):
     """The grammar says where it stops understanding."""
     with pytest.raises(UnreadableError):
         parsed(text)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("(3,7)", "|x-5|<2"),
+        ("[-3,3]", r"x^2\le 9"),
+        (r"(-\infty,-3)\cup(3,\infty)", "x^2>9"),
+        (r"[-\sqrt2,\sqrt2]", r"x^2\le 2"),
+        (r"(-2,1)\cup(3,\infty)", "(x+2)(x-1)(x-3)>0"),
+        ("(-1,2)", r"\frac{x-2}{x+1}<0"),
+        (r"(-\infty,1)\cup(1,\infty)", "(x-1)^2>0"),
+        (r"\{1\}", r"(x-1)^2\le 0"),
+        (r"\mathbb{R}", r"x^4+1>0"),
+        (r"\emptyset", "x^2<0"),
+        (r"(-\infty,1)\cup(1,\infty)", r"\frac{x-1}{x-1}>0"),
+        (r"(-\infty,0)\cup(1,\infty)", r"\frac1x<1"),
+        ("[0,2]", r"|x|+|x-2|\le 2"),
+        ("(-2,2)", "||x|-1|<1 \\text{ or } x=0"),
+        (r"(-\infty,0)\cup(0,\infty)", "x^{-2}>0"),
+        ("(0,1)", "x<1<x^{-1}"),
+    ],
+)
+def test_an_inequality_is_its_solutions(gold: str, answer: str):
+    """Rational functions and absolute values are solved exactly; where a part has no value nothing holds."""
+    assert verify(gold, answer, options=MathOptions(symbolic=False)).equal
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("(3,7)", r"|x-5|\le 2"),
+        ("[-3,3]", "x^2<9"),
+        ("(3,8)", "|x-5|<2"),
+        (r"\mathbb{R}", "(x-1)^2>0"),
+        (r"\mathbb{R}", r"\frac{x-1}{x-1}>0"),
+        ("(-1,2]", r"\frac{x+1}{x-2}\le 0"),
+        (r"[-1.414213,1.414213]", r"x^2\le 2"),
+        ("(0,2)", r"|x|+|x-2|\le 2"),
+        (r"\mathbb{R}", r"\frac{1}{\frac{1}{x}}=x"),
+        (r"\emptyset", "x^4<1"),
+    ],
+)
+def test_an_inequality_has_no_other_solutions(gold: str, answer: str):
+    """An end, a hole or a piece more makes another set."""
+    assert verify(gold, answer, options=MathOptions(symbolic=False)).status == "different"
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [(r"\sqrt{\frac km}\sqrt{\frac mk}", "1"), (r"\sqrt{2gh}", r"\sqrt2\sqrt g\sqrt h"), (r"\ln x^2", r"2\ln x")],
+)
+def test_letters_under_a_root_are_what_makes_it_real(gold: str, answer: str):
+    """A point where the root of a negative number is taken tells nothing about real numbers."""
+    assert verify(gold, answer).equal
+    assert not verify(gold, f"-({answer})").equal
+
+
+def test_two_expressions_without_a_value_are_not_called_equal():
+    """A factor that is 0 everywhere cancels in no proof, though its form does not show that it is 0."""
+    zero = r"(\sqrt2-\sqrt[4]{2}^2)"
+    verdict = verify("x", rf"\frac{{x{zero}}}{{{zero}}}", options=MathOptions(symbolic=False))
+    assert verdict.reason == "not proven equal: no point gives both of them a value"

@@ -59,6 +59,7 @@ def bare_verdict(gold: str, answer: str) -> bool:
         (MathOptions(ordered_tuples=False), "(1,2)", "(2,1)", True),
         (MathOptions(assignments=False), "3", "x=3", False),
         (MathOptions(rename_variables=True), "2x+1", "2y+1", True),
+        (MathOptions(positive=True), r"\sqrt{x^2}", "x", True),
         (MathOptions(symbolic=False), r"\sum_{k=1}^{3} k", "6", False),
     ],
 )

@@ -52,6 +52,7 @@ class MathEqual(BuiltinCheck):
     ordered_tuples: Flag = True
     assignments: Flag = True
     rename_variables: Flag = False
+    positive: Flag = False
     symbolic: Flag = True
     max_workers: Places = field(default=50, compare=False)
     """At most so many of its comparisons are in worker processes at once."""

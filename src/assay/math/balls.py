@@ -7,7 +7,21 @@ from typing import Final, NamedTuple
 
 from flint import acb, arb, ctx, fmpq, fmpz
 
-from assay.math.tree import ONE, Apply, Constant, Node, Number, Percent, Power, Product, Quantity, Quotient, Sum, Symbol
+from assay.math.tree import (
+    ONE,
+    Apply,
+    Constant,
+    Node,
+    Number,
+    Percent,
+    Power,
+    Product,
+    Quantity,
+    Quotient,
+    Sum,
+    Symbol,
+    rational_of,
+)
 
 Point = Mapping[str, fmpq | acb]  # what the variables are, as exact numbers or as balls
 
@@ -83,10 +97,7 @@ def _power(base: Node, exponent: Node, point: Point) -> acb:
         if above.real > 0 and is_real(above):
             return acb(0)
         raise UndefinedError("0 to a power that is not positive")
-    try:
-        rational = _rational(exponent)
-    except NotAlgebraicError:
-        rational = None
+    rational = rational_of(exponent)
     if rational is not None and rational.q % 2 and is_real(below) and below.real < 0:
         size = (-below) ** acb(arb(rational))
         return size if rational.p % 2 == 0 else -size
@@ -222,8 +233,8 @@ _SPECIAL: Final[dict[str, Callable[[list[acb]], acb]]] = {
 
 # How near to 0 an algebraic number can be without being 0, after Burnikel, Funke, Mehlhorn, Schirra and Schmitt,
 # "A separation bound for real algebraic expressions" (2001): a number built from integers by + − · / and roots is 0,
-# or at least u^(1−D)/l in size, where D is the product of the indices of its roots. A ball smaller than that around 0
-# proves that the number is 0.
+# or at least u^(1−D)/l in size, where u and l bound all conjugates of its numerator and denominator, and D is the
+# degree of a field that holds it. A ball smaller than that around 0 proves that the number is 0.
 MOST_BITS: Final = 12_000
 _RATIOS: Final = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "sec": ("", "cos"), "csc": ("", "sin")}
 
@@ -241,46 +252,72 @@ class Size(NamedTuple):
 
 def bits_to_prove_zero(one: Node, two: Node) -> int:
     """The precision at which a ball around the difference of two numbers proves it to be 0."""
-    degrees: dict[Node, int] = {}
-    upper, lower = _added(_size(one, degrees), _size(two, degrees))
-    degree = math.prod(degrees.values())
-    needed = (degree - 1) * upper + lower + 8
+    field = _Field()
+    upper, lower = _added(field.size(one), field.size(two))
+    needed = (field.degree - 1) * upper + lower + 8
     if not needed < MOST_BITS:
-        raise NotAlgebraicError(f"{degree} conjugates are too many")
+        raise NotAlgebraicError(f"{field.degree} conjugates are too many")
     return int(needed)
 
 
-def _size(node: Node, degrees: dict[Node, int]) -> Size:
-    match node:
-        case Number(value):
-            return Size(_log(value.p), _log(value.q))
-        case Sum(terms):
-            return reduce(_added, (_size(term, degrees) for term in terms))
-        case Product(factors):
-            sizes = [_size(factor, degrees) for factor in factors]
-            return Size(sum(s.upper for s in sizes), sum(s.lower for s in sizes))
-        case Quotient(top, bottom):
-            above, below = _size(top, degrees), _size(bottom, degrees)
-            return Size(above.upper + below.lower, above.lower + below.upper)
-        case Percent(value):
-            inside = _size(value, degrees)
-            return Size(inside.upper, inside.lower + _log(fmpz(100)))
-        case Power(base, exponent):
-            return _power_size(node, _size(base, degrees), _rational(exponent), degrees)
-        case Apply("root", (radicand, index)):
-            return _power_size(node, _size(radicand, degrees), 1 / _rational(index), degrees)
-        case Apply("sin" | "cos", (argument,)):
-            # 2cos and 2sin of a rational multiple of π are algebraic integers, at most 2 in size.
-            degrees[node] = max(1, 2 * int(fmpz(4 * _turns(argument).q).euler_phi()))
-            return Size(1.0, 1.0)
-        case Apply(function, (argument,)) if function in _RATIOS:
-            top, bottom = (Apply(name, (argument,)) if name else ONE for name in _RATIOS[function])
-            return _size(Quotient(top, bottom), degrees)
-        case Constant("i"):
-            degrees[node] = 2
-            return Size(0.0, 0.0)
-        case _:
-            raise NotAlgebraicError(f"{type(node).__name__} is not known to be algebraic")
+class _Field:
+    """The field that holds the numbers met so far: roots of whole numbers and of each other, and cosines."""
+
+    def __init__(self) -> None:
+        self.roots: dict[Node, int] = {}  # by root: its index
+        self.parts = 1  # the cosines lie in the real part of the field of this root of unity
+
+    @property
+    def degree(self) -> int:
+        cosines = max(1, int(fmpz(self.parts).euler_phi()) // 2)
+        return cosines * math.prod(self.roots.values())
+
+    def size(self, node: Node) -> Size:
+        match node:
+            case Number(value):
+                return Size(_log(value.p), _log(value.q))
+            case Sum(terms):
+                return reduce(_added, map(self.size, terms))
+            case Product(factors):
+                sizes = list(map(self.size, factors))
+                return Size(sum(s.upper for s in sizes), sum(s.lower for s in sizes))
+            case Quotient(top, bottom):
+                above, below = self.size(top), self.size(bottom)
+                return Size(above.upper + below.lower, above.lower + below.upper)
+            case Percent(value):
+                inside = self.size(value)
+                return Size(inside.upper, inside.lower + _log(fmpz(100)))
+            case Power(base, exponent):
+                return self._power(node, self.size(base), _rational(exponent))
+            case Apply("root", (radicand, index)):
+                return self._power(node, self.size(radicand), 1 / _rational(index))
+            case Apply("sin" | "cos" as function, (argument,)):
+                # 2cos of a rational multiple of π is an algebraic integer, at most 2 in size as all its conjugates
+                # are, and so is 2sin, which is 2cos of the angle that makes it a quarter of a circle.
+                turn = _turns(argument) if function == "cos" else fmpq(1, 2) - _turns(argument)
+                self.parts = math.lcm(self.parts, int((turn / 2).q))
+                return Size(1.0, 1.0)
+            case Apply(function, (argument,)) if function in _RATIOS:
+                top, bottom = (Apply(name, (argument,)) if name else ONE for name in _RATIOS[function])
+                return self.size(Quotient(top, bottom))
+            case Constant("i"):
+                self.roots[node] = 2
+                return Size(0.0, 0.0)
+            case _:
+                raise NotAlgebraicError(f"{type(node).__name__} is not known to be algebraic")
+
+    def _power(self, node: Node, base: Size, exponent: fmpq) -> Size:
+        index, power = int(exponent.q), int(exponent.p)
+        if abs(power) > 1000 or index > 64:
+            raise NotAlgebraicError("a power too high")
+        if index > 1:
+            self.roots[node] = index
+            if base.upper >= base.lower:
+                base = Size((base.upper + (index - 1) * base.lower) / index, base.lower)
+            else:
+                base = Size(base.upper, ((index - 1) * base.upper + base.lower) / index)
+        size = Size(base.upper * abs(power), base.lower * abs(power))
+        return size if power >= 0 else Size(size.lower, size.upper)
 
 
 def _log(number: fmpz) -> float:
@@ -292,50 +329,29 @@ def _added(one: Size, two: Size) -> Size:
     return Size(max(first, second) + 1, one.lower + two.lower)
 
 
-def _power_size(node: Node, base: Size, exponent: fmpq, degrees: dict[Node, int]) -> Size:
-    index, power = int(exponent.q), int(exponent.p)
-    if abs(power) > 1000 or index > 64:
-        raise NotAlgebraicError("a power too high")
-    if index > 1:
-        degrees[node] = index
-        if base.upper >= base.lower:
-            base = Size((base.upper + (index - 1) * base.lower) / index, base.lower)
-        else:
-            base = Size(base.upper, ((index - 1) * base.upper + base.lower) / index)
-    size = Size(base.upper * abs(power), base.lower * abs(power))
-    return size if power >= 0 else Size(size.lower, size.upper)
-
-
 def _turns(node: Node) -> fmpq:
+    """What a rational multiple of π is a multiple by."""
     match node:
         case Constant("pi"):
             return fmpq(1)
         case Quantity(value, "degree"):
             return _rational(value) / 180
+        case Sum(terms):
+            return sum(map(_turns, terms), fmpq(0))
         case Quotient(top, bottom):
             return _turns(top) / _rational(bottom)
         case Product(factors):
-            angles = [factor for factor in factors if not isinstance(factor, Number)]
-            if len(angles) == 1:
-                numbers = [_rational(factor) for factor in factors if isinstance(factor, Number)]
-                return _turns(angles[0]) * math.prod(numbers, start=fmpq(1))
-            if len(angles) == 2:
-                return _turns(angles[1]) * _rational(angles[0])
-            raise NotAlgebraicError("the angle is no simple multiple of pi")
+            numbers = [number for number in map(rational_of, factors) if number is not None]
+            angles = [factor for factor in factors if rational_of(factor) is None]
+            if len(angles) != 1:
+                raise NotAlgebraicError("the angle is no simple multiple of pi")
+            return _turns(angles[0]) * math.prod(numbers, start=fmpq(1))
         case _:
             raise NotAlgebraicError("the angle is no multiple of pi")
 
 
 def _rational(node: Node) -> fmpq:
-    match node:
-        case Number(value):
-            return value
-        case Quotient(top, bottom):
-            below = _rational(bottom)
-            if below == 0:
-                raise NotAlgebraicError("a division by 0")
-            return _rational(top) / below
-        case Product(factors):
-            return math.prod((_rational(factor) for factor in factors), start=fmpq(1))
-        case _:
-            raise NotAlgebraicError("no rational number")
+    number = rational_of(node)
+    if number is None:
+        raise NotAlgebraicError("no rational number")
+    return number

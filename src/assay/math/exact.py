@@ -6,11 +6,12 @@ in roots and logarithms (`assumed_positive` says when that was needed); elsewher
 that tells the two apart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial, reduce
+from math import lcm
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from flint import fmpq, fmpz
+from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx, fmpz
 
 from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
 from assay.math.tree import (
@@ -25,14 +26,18 @@ from assay.math.tree import (
     Quotient,
     Sum,
     Symbol,
+    negated,
     symbols_of,
 )
 
-Monomial: TypeAlias = tuple[tuple[int, int], ...]  # pairs of an atom's number and its power, sorted; `()` is 1
-Polynomial: TypeAlias = dict[Monomial, fmpq]
+Polynomial: TypeAlias = fmpq_mpoly
 
-MOST_TERMS: Final = 400
-MOST_POWERS: Final = 200
+MOST_ATOMS: Final = 40
+MOST_TERMS: Final = 2000
+_RING: Final = fmpq_mpoly_ctx.get(("x", MOST_ATOMS), "lex")
+ATOMS: Final = _RING.gens()[::-1]
+"""The atoms in the order in which they are met. A later one leads an earlier one, as its equation asks for."""
+ONE: Final = _RING.constant(1)
 
 
 class TooComplexError(ValueError):
@@ -50,75 +55,41 @@ class Ratio(NamedTuple):
     bottom: Polynomial
 
 
-ONE: Final[Polynomial] = {(): fmpq(1)}
-_MINUS_ONE: Final[Polynomial] = {(): fmpq(-1)}
-
-
 def constant(value: fmpq | fmpz | int) -> Ratio:
-    return Ratio({(): fmpq(value)} if value != 0 else {}, ONE)
-
-
-def variable(atom: int) -> Ratio:
-    return Ratio({((atom, 1),): fmpq(1)}, ONE)
-
-
-def plus(left: Polynomial, right: Polynomial) -> Polynomial:
-    total = dict(left)
-    for monomial, coefficient in right.items():
-        value = total.get(monomial, 0) + coefficient
-        if value == 0:
-            del total[monomial]
-        else:
-            total[monomial] = value
-    return total
-
-
-def times(left: Polynomial, right: Polynomial) -> Polynomial:
-    if right is ONE:
-        return left
-    if left is ONE:
-        return right
-    if len(left) * len(right) > MOST_TERMS * 10:
-        raise TooComplexError(f"a product of {len(left)} by {len(right)} terms")
-    product: Polynomial = {}
-    for one, first in left.items():
-        for two, second in right.items():
-            monomial = _joined(one, two)
-            value = product.get(monomial, 0) + first * second
-            if value == 0:
-                del product[monomial]
-            else:
-                product[monomial] = value
-    if len(product) > MOST_TERMS:
-        raise TooComplexError(f"a polynomial of {len(product)} terms")
-    return product
-
-
-def _joined(left: Monomial, right: Monomial) -> Monomial:
-    if not left or not right:
-        return left or right
-    powers = dict(left)
-    for atom, power in right:
-        powers[atom] = powers.get(atom, 0) + power
-    return tuple(sorted(powers.items()))
-
-
-def scaled(polynomial: Polynomial, factor: fmpq) -> Polynomial:
-    return {monomial: coefficient * factor for monomial, coefficient in polynomial.items()}
+    return Ratio(_RING.constant(value), ONE)
 
 
 def rational(ratio: Ratio) -> fmpq | None:
     """The number that the ratio is, when no atom is left in it."""
-    if not ratio.top:
-        return fmpq(0)
-    if ratio.top.keys() == {()} and ratio.bottom.keys() == {()}:
-        return ratio.top[()] / ratio.bottom[()]
-    return None
+    if not (ratio.top.is_constant() and ratio.bottom.is_constant()):
+        return None
+    return _number(ratio.top) / _number(ratio.bottom)
 
 
-def content(polynomial: Polynomial) -> fmpq:
+def _number(polynomial: Polynomial) -> fmpq:
+    """A constant polynomial as a number."""
+    return polynomial.leading_coefficient() if polynomial else fmpq(0)
+
+
+def terms_of(polynomial: Polynomial) -> Iterator[tuple[Polynomial, fmpq]]:
+    """The terms as monomials and their coefficients."""
+    for powers, coefficient in zip(polynomial.monoms(), polynomial.coeffs(), strict=True):
+        yield _RING.term(1, powers), coefficient
+
+
+def powers_in(polynomial: Polynomial) -> dict[int, int]:
+    """The highest power of each atom."""
+    return {atom: power for atom, power in enumerate(reversed(polynomial.degrees())) if power > 0}
+
+
+def slope_in(atom: int, polynomial: Polynomial) -> Polynomial:
+    """The derivative; for a straight line in the atom what the atom is multiplied by."""
+    return polynomial.derivative(MOST_ATOMS - 1 - atom)
+
+
+def _content(polynomial: Polynomial) -> fmpq:
     """The positive number that can be taken out so that whole numbers without a common factor stay."""
-    values = list(polynomial.values())
+    values = polynomial.coeffs()
     top, bottom = abs(values[0].p), values[0].q
     for value in values[1:]:
         top = top.gcd(value.p)
@@ -126,36 +97,18 @@ def content(polynomial: Polynomial) -> fmpq:
     return fmpq(top, bottom)
 
 
-def common_powers(polynomial: Polynomial) -> Monomial:
-    """The largest monomial that divides every term."""
-    shared: dict[int, int] | None = None
-    for monomial in polynomial:
-        powers = dict(monomial)
-        if shared is None:
-            shared = powers
-        else:
-            shared = {atom: min(power, powers[atom]) for atom, power in shared.items() if atom in powers}
-        if not shared:
-            return ()
-    return tuple(sorted((shared or {}).items()))
-
-
-def divided(polynomial: Polynomial, divisor: Monomial) -> Polynomial:
-    """Every term with the divisor's powers taken off; they must be there."""
-    less = dict(divisor)
-    return {
-        tuple((atom, power - less.get(atom, 0)) for atom, power in monomial if power > less.get(atom, 0)): value
-        for monomial, value in polynomial.items()
-    }
-
-
 MOST_BITS: Final = 4096  # rational numbers beyond so many bits are not computed
-_MOST_WORK: Final = 8000  # products of terms that one comparison may take: some milliseconds
+_MOST_WORK: Final = 200_000  # products of terms that one comparison may take: some milliseconds
+_MOST_SHARED: Final = 900  # products of terms of two polynomials up to which their common factor is looked for
 _FACTORED: Final = fmpz(10) ** 30  # larger numbers are not factored
 _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "factorial", "abs"})
 """Kinds of atoms that are positive, variables by assumption."""
+_REAL: Final = frozenset({"symbol", "pi", "e", "root", "ln", "i"})
+"""Kinds of atoms that are real when they are of a number, and i."""
 _MOST_TURNS: Final = 12  # sin(ku) is written out up to this k
-_INVERSES: Final = {"arcsin": "sin", "arccos": "cos", "arctan": "tan"}
+_INVERSES: Final = {"arcsin": "sin", "arctan": "tan"}
+_COMPLEMENTS: Final = {"arccos": "arcsin", "arccot": "arctan"}  # π/2 less the other function
+_RECIPROCALS: Final = {"arcsec": "arccos", "arccsc": "arcsin"}  # the other function of 1/u
 _HYPERBOLIC: Final = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
 _CIRCULAR: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
 _LARGEST_POWER: Final = 4096
@@ -166,10 +119,22 @@ def proves_equal(one: Node, two: Node) -> tuple[bool, bool]:
     """Whether the two are provably the same, and whether variables had to be taken as positive."""
     form = Form()
     try:
-        same = form.equal(form.value(one), form.value(two))
+        left, right = form.value(one), form.value(two)
+        same = form.equal(left, right) or _is_same_angle(form, left, right, Sum((one, negated(two))))
     except NO_PROOF:
         return False, False
     return same, form.assumed_positive
+
+
+def _is_same_angle(form: "Form", one: Ratio, two: Ratio, difference: Node) -> bool:
+    """Whether two sums of inverse functions, or of logarithms, of numbers are equal.
+
+    Their difference times a whole number is a multiple of πi or of π when the numbers say so, and one below 3 is 0.
+    """
+    if any(key[0] == "symbol" for key in form.keys):
+        return False
+    scale = form.scale_to_multiple_of_pi(form.add(one, form.negative(two)))
+    return scale is not None and bool(abs(ball(difference, {}, 64)) * scale < 3)
 
 
 class Form:
@@ -177,70 +142,106 @@ class Form:
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
         self.equations: dict[int, tuple[int, Polynomial]] = {}
-        """By atom: the power from which it can be replaced, and what by."""
+        """By atom: the power from which it can be replaced, and the polynomial in it that is 0."""
         self.assumed_positive = False
         self.work = 0
 
     def atom(self, *key: Any, equation: tuple[int, Polynomial] | None = None) -> Ratio:
-        """The atom with this key; ratios in keys count as equal when their difference is 0."""
-        for number, known in enumerate(self.keys):
-            if len(known) == len(key) and all(map(self._same, known, key)):
-                return variable(number)
-        self.keys.append(key)
-        number = len(self.keys) - 1
-        if equation is not None:
-            self.equations[number] = equation
-        return variable(number)
-
-    def _same(self, one: Any, two: Any) -> bool:
-        if isinstance(one, Ratio) and isinstance(two, Ratio):
-            return self.equal(one, two)
-        return type(one) is type(two) and one == two
+        """The atom with this key. `equation`: one power of it, and what that is in atoms met before."""
+        key = tuple(self._canonical(part) if isinstance(part, Ratio) else part for part in key)
+        name = tuple((str(part.top), str(part.bottom)) if isinstance(part, Ratio) else part for part in key)
+        number = self._numbers.get(name)
+        if number is None:
+            number = len(self.keys)
+            if number == MOST_ATOMS:
+                raise TooComplexError(f"more than {MOST_ATOMS} different parts")
+            self._numbers[name] = number
+            self.keys.append(key)
+            if equation is not None:
+                self.equations[number] = (equation[0], ATOMS[number] ** equation[0] - equation[1])
+        return Ratio(ATOMS[number], ONE)
 
     def equal(self, one: Ratio, two: Ratio) -> bool:
-        return not self.difference(one, two)
-
-    def difference(self, one: Ratio, two: Ratio) -> Polynomial:
         if one.bottom == two.bottom:
-            return self.reduced(plus(one.top, scaled(two.top, fmpq(-1))))
-        left, right = times(one.top, two.bottom), times(two.top, one.bottom)
-        return self.reduced(plus(left, scaled(right, fmpq(-1))))
+            return not self.reduced(one.top - two.top)
+        return not self.reduced(self.times(one.top, two.bottom) - self.times(two.top, one.bottom))
+
+    def times(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        self.work += len(left) * len(right)
+        if self.work > _MOST_WORK:
+            raise TooComplexError("too many terms")
+        product = left * right
+        if len(product) > MOST_TERMS:
+            raise TooComplexError(f"a polynomial of {len(product)} terms")
+        return product
 
     def reduced(self, polynomial: Polynomial) -> Polynomial:
         """The polynomial with every atom's power below that of its equation."""
-        equations = self.equations
-        if not equations:
+        if not self.equations or polynomial.is_constant():
             return polynomial
-        for _ in range(50):
-            powers = ((monomial, *pair) for monomial in polynomial for pair in monomial if pair[0] in equations)
-            found = next((each for each in powers if each[2] >= equations[each[1]][0]), None)
-            if found is None:
-                return polynomial
-            monomial, atom, power = found
-            degree, replacement = equations[atom]
-            rest = tuple(pair for pair in monomial if pair[0] != atom)
-            if power > degree:
-                rest = tuple(sorted((*rest, (atom, power - degree))))
-            others = {key: value for key, value in polynomial.items() if key != monomial}
-            polynomial = plus(others, times({rest: polynomial[monomial]}, replacement))
-        raise TooComplexError("too many powers to reduce")
+        powers = polynomial.degrees()
+        # From the last atom on: an equation brings in atoms that were met before it, and no others.
+        for atom, (degree, zero) in reversed(self.equations.items()):
+            power = powers[-1 - atom]
+            if power >= degree:
+                self.work += len(polynomial) * len(zero) * (power - degree + 1)
+                if self.work > _MOST_WORK:
+                    raise TooComplexError("too many terms")
+                polynomial %= zero
+                powers = polynomial.degrees()
+        return polynomial
+
+    def _cancelled(self, top: Polynomial, bottom: Polynomial) -> Ratio:
+        """The quotient without the factors that both sides share, where they are quickly found."""
+        if bottom.is_constant() or len(top) * len(bottom) > _MOST_SHARED:
+            return Ratio(top, bottom)
+        shared = top.gcd(bottom)
+        return Ratio(top, bottom) if shared.is_constant() else Ratio(top / shared, bottom / shared)
+
+    def _canonical(self, ratio: Ratio) -> Ratio:
+        """The quotient in lowest terms, with roots above the line where that can be had, and 1 leading below it."""
+        top, bottom = self._cancelled(*self._rationalized(self.reduced(ratio.top), self.reduced(ratio.bottom)))
+        leading = bottom.leading_coefficient()
+        return Ratio(top / leading, bottom / leading)
+
+    def _rationalized(self, top: Polynomial, bottom: Polynomial) -> Ratio:
+        """The quotient with a denominator without square roots; as it is when some atom stays there."""
+        above, below = top, bottom
+        for atom, (degree, zero) in reversed(self.equations.items()):
+            power = powers_in(below).get(atom, 0)
+            if power == 0:
+                continue
+            if len(below) == 1:
+                factor = ATOMS[atom] ** (degree - power)
+            elif degree == 2 and power == 1 and powers_in(zero - ATOMS[atom] ** 2).get(atom) is None:
+                factor = below - 2 * self.times(slope_in(atom, below), ATOMS[atom])
+            else:
+                return Ratio(top, bottom)
+            above, below = self.reduced(self.times(above, factor)), self.reduced(self.times(below, factor))
+        # The factors are no 0, since their product with what stood below is none.
+        is_sure = below and all(self.keys[atom][0] == "symbol" for atom in powers_in(below))
+        return Ratio(above, below) if is_sure else Ratio(top, bottom)
 
     def add(self, one: Ratio, two: Ratio) -> Ratio:
         if one.bottom == two.bottom:
-            return Ratio(plus(one.top, two.top), one.bottom)
-        top = plus(times(one.top, two.bottom), times(two.top, one.bottom))
-        return Ratio(self.reduced(top), times(one.bottom, two.bottom))
+            return Ratio(one.top + two.top, one.bottom)
+        shared = ONE
+        if len(one.bottom) * len(two.bottom) < _MOST_SHARED:
+            shared = one.bottom.gcd(two.bottom)
+        left, right = two.bottom / shared, one.bottom / shared
+        top = self.times(one.top, left) + self.times(two.top, right)
+        return Ratio(self.reduced(top), self.times(one.bottom, left))
 
     def multiply(self, one: Ratio, two: Ratio) -> Ratio:
-        self.work += len(one.top) * len(two.top) + len(one.bottom) * len(two.bottom)
-        if self.work > _MOST_WORK:
-            raise TooComplexError("too many terms")
-        top, bottom = times(one.top, two.top), times(one.bottom, two.bottom)
-        return Ratio(self.reduced(top), self.reduced(bottom)) if self.equations else Ratio(top, bottom)
+        top, bottom = self.reduced(self.times(one.top, two.top)), self.reduced(self.times(one.bottom, two.bottom))
+        if not bottom:
+            raise UndefinedError("a division by 0")
+        return self._cancelled(top, bottom)
 
     def negative(self, ratio: Ratio) -> Ratio:
-        return self.multiply(ratio, constant(-1))
+        return Ratio(-ratio.top, ratio.bottom)
 
     def divide(self, one: Ratio, two: Ratio) -> Ratio:
         top = self.reduced(two.top)
@@ -257,8 +258,6 @@ class Form:
             if size * power > MOST_BITS:
                 raise TooComplexError("a power with too many digits")
             return constant(number**power)
-        if power > MOST_POWERS:
-            raise TooComplexError(f"the power {power}")
         result, square = constant(1), ratio
         while power:
             if power & 1:
@@ -269,13 +268,25 @@ class Form:
         return result
 
     def exponential(self, exponent: Ratio) -> Ratio:
-        """e to a sum of terms, as a product of atoms with whole powers."""
-        return self._power_of_terms(lambda term: self.atom("exp", term), exponent, self.atom("e"))
+        """e to a sum of terms, as a product of atoms with whole powers; e to a logarithm is what it is of."""
+        return self._power_of_terms(self._exponential_of_term, exponent, self.atom("e"))
+
+    def _exponential_of_term(self, term: Ratio) -> Ratio:
+        for atom, power in powers_in(term.top).items():
+            base = self._inside(ATOMS[atom], "ln")
+            if base is not None and power == 1:
+                return self.general_power(base, Ratio(term.top / ATOMS[atom], term.bottom))
+        return self.atom("exp", term)
 
     def general_power(self, base: Ratio, exponent: Ratio) -> Ratio:
         number = rational(base)
         if number is None or number <= 0:
             return self._power_of_terms(lambda term: self.atom("power", base, term), exponent, base)
+        if not exponent.bottom.is_constant():
+            # 2 to the logarithm of 3 to base 2 is e to the logarithm of 3.
+            natural = self.multiply(exponent, self.natural_log(base))
+            if natural.bottom.is_constant():
+                return self.exponential(natural)
         result = constant(1)
         for prime, times_in in _primes(number):
             power_of = partial(self.atom, "power", int(prime))
@@ -286,14 +297,14 @@ class Form:
     def _power_of_terms(self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio) -> Ratio:
         """base^(2 + 3u/2) as base²·(base^(u/2))³: one atom a term, whatever its whole factor."""
         result = constant(1)
-        bottom = content(exponent.bottom)
-        for monomial, coefficient in exponent.top.items():
+        bottom = exponent.bottom.leading_coefficient()
+        for monomial, coefficient in terms_of(exponent.top):
             share = coefficient / bottom
-            if not monomial and exponent.bottom.keys() == {()}:
+            if monomial.is_constant() and exponent.bottom.is_constant():
                 whole = self.root(base, int(share.q)) if share.q != 1 else base
                 result = self.multiply(result, self.raised(whole, int(share.p)))
                 continue
-            unit = Ratio({monomial: fmpq(1, int(share.q))}, scaled(exponent.bottom, 1 / bottom))
+            unit = Ratio(monomial / fmpq(share.q), exponent.bottom / bottom)
             result = self.multiply(result, self.raised(of_term(unit), int(share.p)))
         return result
 
@@ -303,48 +314,47 @@ class Form:
             raise TooComplexError(f"a root of index {index}")
         if index == 1 or not ratio.top:
             return ratio
-        if ratio.bottom.keys() == {()}:
-            return self._root(scaled(ratio.top, 1 / ratio.bottom[()]), index)
+        if ratio.bottom.is_constant():
+            return self._root(ratio.top / _number(ratio.bottom), index)
         return self.divide(self._root(ratio.top, index), self._root(ratio.bottom, index))
 
     def _root(self, polynomial: Polynomial, index: int) -> Ratio:
         number, powers, rest = self._factors(polynomial)
-        pieces = [(constant(prime), int(prime), {(): fmpq(prime)}, power) for prime, power in _primes(number)]
-        pieces += [(variable(atom), variable(atom), {((atom, 1),): fmpq(1)}, power) for atom, power in powers]
+        pieces = [(constant(prime), int(prime), power) for prime, power in _primes(number)]
+        pieces += [(piece := Ratio(ATOMS[atom], ONE), piece, power) for atom, power in powers.items()]
         result = constant(1)
-        for base, key, equation, power in pieces:
+        for base, key, power in pieces:
             whole, left = divmod(power, index)
             result = self.multiply(result, self.raised(base, whole))
             if left:
-                piece = self.atom("root", key, index, equation=(index, equation))
-                result = self.multiply(result, self.raised(piece, left))
-        if rest == ONE:
+                root = self.atom("root", key, index, equation=(index, base.top))
+                result = self.multiply(result, self.raised(root, left))
+        if rest == 1:
             return result
-        if rest == _MINUS_ONE and index % 2:
+        if rest == -1 and index % 2:
             return self.negative(result)
-        if rest == _MINUS_ONE and index == 2:
+        if rest == -1 and index == 2:
             return self.multiply(result, self.imaginary_unit())
-        if rest == _MINUS_ONE:
+        if rest == -1:
             raise TooComplexError("an even root of a negative number")
         self.assumed_positive = True
         return self.multiply(result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest)))
 
-    def _factors(self, polynomial: Polynomial) -> tuple[fmpq, Monomial, Polynomial]:
+    def _factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
         """A number, powers of atoms that are positive, and what is left when both are taken out."""
-        number, powers = content(polynomial), common_powers(polynomial)
-        self._known_positive({powers: fmpq(1)})
-        return number, powers, divided(scaled(polynomial, 1 / number), powers)
+        number, shared = _content(polynomial), polynomial.term_content()
+        self._known_positive(shared)
+        return number, powers_in(shared), polynomial / shared / number
 
     def imaginary_unit(self) -> Ratio:
-        return self.atom("i", equation=(2, _MINUS_ONE))
+        return self.atom("i", equation=(2, -ONE))
 
     def _known_positive(self, polynomial: Polynomial) -> None:
-        for monomial in polynomial:
-            for atom, _ in monomial:
-                kind = self.keys[atom][0]
-                if kind not in _POSITIVE:
-                    raise TooComplexError(f"the sign of {kind} is not known")
-                self.assumed_positive |= kind == "symbol"
+        for atom in powers_in(polynomial):
+            kind = self.keys[atom][0]
+            if kind not in _POSITIVE:
+                raise TooComplexError(f"the sign of {kind} is not known")
+            self.assumed_positive |= kind == "symbol"
 
     def natural_log(self, ratio: Ratio) -> Ratio:
         """ln of a product as a sum of logarithms of primes, variables and what is left."""
@@ -354,17 +364,17 @@ class Form:
         return self.add(above, self.negative(below))
 
     def _log(self, polynomial: Polynomial) -> Ratio:
-        if polynomial == ONE:
+        if polynomial == 1:
             return constant(0)
         number, powers, rest = self._factors(polynomial)
         logs = [(self.atom("ln", int(prime)), count) for prime, count in _primes(number)]
-        logs += [(self._log_of_atom(atom), count) for atom, count in powers]
+        logs += [(self._log_of_atom(atom), count) for atom, count in powers.items()]
         total = constant(0)
         for log, count in logs:
             total = self.add(total, self.multiply(log, constant(count)))
-        if rest == ONE:
+        if rest == 1:
             return total
-        if rest == _MINUS_ONE:
+        if rest == -1:
             raise UndefinedError("the logarithm of a negative number")
         return self.add(total, self.atom("ln", Ratio(rest, ONE)))
 
@@ -379,7 +389,7 @@ class Form:
             case ("power", int(prime), Ratio() as exponent):
                 return self.multiply(self.atom("ln", prime), exponent)
             case _:
-                return self.atom("ln", variable(atom))
+                return self.atom("ln", Ratio(ATOMS[atom], ONE))
 
     # Circular and hyperbolic functions.
 
@@ -393,11 +403,12 @@ class Form:
             cosh = self.multiply(self.add(growth, decay), half)
             sinh = self.multiply(self.add(growth, self.negative(decay)), half)
             return self._chosen(function, cosh, sinh)
-        if function in _INVERSES:
-            atoms = {atom for side in argument for monomial in side for atom, _ in monomial}
-            if all(self.keys[atom][0] in ("root", "i") for atom in atoms):
-                return self._inverse(function, argument)
-        return None
+        if function in _RECIPROCALS:
+            return self._angle_function(_RECIPROCALS[function], self.divide(constant(1), argument))
+        if function in _COMPLEMENTS:
+            other = self._inverse(_COMPLEMENTS[function], argument)
+            return self.add(self.multiply(self.atom("pi"), constant(fmpq(1, 2))), self.negative(other))
+        return self._inverse(function, argument) if function in _INVERSES else None
 
     def _chosen(self, function: str, cosine: Ratio, sine: Ratio) -> Ratio:
         """A function by its first three letters, which `sinh` and `sin` share."""
@@ -410,25 +421,75 @@ class Form:
     def turned(self, argument: Ratio) -> tuple[Ratio, Ratio]:
         """Cosine and sine of a sum of angles, one term after the other."""
         cosine, sine = constant(1), constant(0)
-        if argument.bottom.keys() != {()} or len(argument.top) > 4:
+        argument = self._canonical(argument)
+        if not argument.bottom.is_constant() or len(argument.top) > 4:
             return self._pair(argument)
-        for monomial, coefficient in argument.top.items():
-            other = self._term(monomial, coefficient / argument.bottom[()])
+        for monomial, coefficient in terms_of(argument.top):
+            other = self._term(monomial, coefficient / _number(argument.bottom))
             cosine, sine = self._sum((cosine, sine), other)
         return cosine, sine
 
-    def _term(self, monomial: Monomial, coefficient: fmpq) -> tuple[Ratio, Ratio]:
-        if monomial == next(iter(self.atom("pi").top)):
+    def _term(self, monomial: Polynomial, coefficient: fmpq) -> tuple[Ratio, Ratio]:
+        if monomial == self.atom("pi").top:
             return self._known(coefficient)
         if abs(coefficient.p) > _MOST_TURNS:
             raise TooComplexError("too large a multiple of an angle")
-        unit = self._pair(Ratio({monomial: fmpq(1, int(coefficient.q))}, ONE))
-        turned = unit
-        for _ in range(abs(int(coefficient.p)) - 1):
+        known = self._direction(monomial) if coefficient.q == 1 else None
+        if known is None:
+            unit = self._pair(Ratio(monomial / fmpq(coefficient.q), ONE))
+        else:
+            length = self.root(self.add(*(self.multiply(side, side) for side in known)), 2)
+            unit = (self.divide(known[0], length), self.divide(known[1], length))
+        return self._repeated(unit, int(coefficient.p))
+
+    def _repeated(self, unit: tuple[Ratio, Ratio], count: int) -> tuple[Ratio, Ratio]:
+        """The direction that an angle has when it is taken so many times."""
+        turned = constant(1), constant(0)
+        for _ in range(abs(count)):
             turned = self._sum(turned, unit)
-        if coefficient < 0:
-            return turned[0], self.negative(turned[1])
-        return turned
+        return turned if count >= 0 else (turned[0], self.negative(turned[1]))
+
+    def _direction(self, monomial: Polynomial) -> tuple[Ratio, Ratio] | None:
+        """What cosine and sine of an inverse function are in proportion to, when the monomial is one."""
+        if monomial == self.atom("pi").top:
+            return constant(-1), constant(0)
+        tangent, sine = self._inside(monomial, "arctan"), self._inside(monomial, "arcsin")
+        if sine is not None:
+            return self.root(self.add(constant(1), self.negative(self.multiply(sine, sine))), 2), sine
+        return None if tangent is None else (constant(1), tangent)
+
+    def scale_to_multiple_of_pi(self, whole: Ratio) -> int | None:
+        """The factor that makes a sum of logarithms, or of inverse functions, a multiple of πi, or of π; None if unknown.
+
+        The product of what the logarithms are of is 1 then, or the directions of the angles add up to a straight line.
+        """
+        if not whole.bottom.is_constant():
+            return None
+        shares = [(part, share / _number(whole.bottom)) for part, share in terms_of(whole.top)]
+        scale = lcm(*(int(share.q) for _, share in shares))
+        product, direction = constant(1), (constant(1), constant(0))
+        for part, share in shares:
+            count, unit = int((share * scale).p), self._direction(part)
+            if abs(count) > _MOST_TURNS:
+                return None
+            if unit is not None:
+                direction = self._sum(direction, self._repeated(unit, count))
+            elif (inside := self._inside(part, "ln")) is not None:
+                product = self.multiply(product, self.raised(inside, count))
+            else:
+                return None
+        is_multiple = self.equal(product, constant(1)) and not self.reduced(direction[1].top)
+        return scale if is_multiple else None
+
+    def _inside(self, monomial: Polynomial, function: str) -> Ratio | None:
+        """What the function is of, when the monomial is that function and nothing else."""
+        powers = powers_in(monomial)
+        if list(powers.values()) != [1]:
+            return None
+        kind, *arguments = self.keys[next(iter(powers))]
+        if kind != function:
+            return None
+        return arguments[0] if isinstance(arguments[0], Ratio) else constant(arguments[0])
 
     def _sum(self, one: tuple[Ratio, Ratio], two: tuple[Ratio, Ratio]) -> tuple[Ratio, Ratio]:
         minus = self.negative(self.multiply(one[1], two[1]))
@@ -468,20 +529,20 @@ class Form:
             return self._sum(quarter, (cosine, self.negative(sine)))
         return self._pair(self.multiply(self.atom("pi"), constant(turn)))
 
-    def _inverse(self, function: str, argument: Ratio) -> Ratio | None:
-        """arcsin, arccos and arctan of the values that known angles have."""
-        low, high = (0, 12) if function == "arccos" else (-6, 6)
+    def _inverse(self, function: str, argument: Ratio) -> Ratio:
+        """arcsin or arctan; an angle where the argument is what a known angle has."""
         pi = self.atom("pi")
-        for step in range(low, high + 1):
-            if function == "arctan" and abs(step) == 6:
-                continue
-            angle = self.multiply(pi, constant(fmpq(step, 12)))
-            if self.equal(self._chosen(_INVERSES[function], *self.turned(angle)), argument):
-                return angle
-        number = rational(argument)
-        if number is not None and number < 0 and function != "arccos":
-            return self.negative(self.atom(function, constant(-number)))
-        return None
+        atoms = powers_in(argument.top) | powers_in(argument.bottom)
+        if all(self.keys[atom][0] in ("root", "i") for atom in atoms):
+            for step in range(-6, 7):
+                angle = self.multiply(pi, constant(fmpq(step, 12)))
+                if (abs(step) < 6 or function == "arcsin") and self.equal(
+                    self._chosen(_INVERSES[function], *self.turned(angle)), argument
+                ):
+                    return angle
+        if argument.top.leading_coefficient() * argument.bottom.leading_coefficient() < 0:
+            return self.negative(self.atom(function, self.negative(argument)))
+        return self.atom(function, argument)
 
     # Trees.
 
@@ -528,15 +589,13 @@ class Form:
     def _turning_exponential(self, exponent: Ratio) -> Ratio:
         """e to a power; an imaginary part turns, by Euler's formula."""
         unit = self.imaginary_unit()
-        ((atom, _),) = next(iter(unit.top))
-        turning = {m: c for m, c in exponent.top.items() if (atom, 1) in m}
+        turning = slope_in(self._numbers["i",], self.reduced(exponent.top))
         if not turning:
             return self.exponential(exponent)
-        growing = {m: c for m, c in exponent.top.items() if m not in turning}
-        angle = Ratio(divided(turning, ((atom, 1),)), exponent.bottom)
-        cosine, sine = self.turned(angle)
+        cosine, sine = self.turned(Ratio(turning, exponent.bottom))
         circle = self.add(cosine, self.multiply(unit, sine))
-        return self.multiply(self.exponential(Ratio(growing, exponent.bottom)), circle)
+        growing = Ratio(exponent.top - turning * unit.top, exponent.bottom)
+        return self.multiply(self.exponential(growing), circle)
 
     def applied(self, function: str, arguments: tuple[Node, ...]) -> Ratio:
         values = tuple(self.value(argument) for argument in arguments)
@@ -563,18 +622,28 @@ class Form:
         number = rational(argument)
         if number is not None:
             return constant(abs(number))
+        if any(self.keys[atom] == ("i",) for side in argument for atom in powers_in(side)):
+            return self.root(self.multiply(argument, self._conjugate(argument)), 2)
         if len(argument.top) == 1 and len(argument.bottom) == 1:
             # |cxⁿ| for variables taken as positive.
             self._known_positive(argument.top)
             self._known_positive(argument.bottom)
-            (top,), (bottom,) = argument.top.values(), argument.bottom.values()
+            top, bottom = argument.top.leading_coefficient(), argument.bottom.leading_coefficient()
             return argument if top / bottom > 0 else self.negative(argument)
-        if argument.top[min(argument.top)] < 0:
+        argument = self._canonical(argument)
+        if argument.top.leading_coefficient() < 0:
             argument = self.negative(argument)
-        if argument.bottom != ONE:
+        if argument.bottom != 1:
             return self.atom("abs", argument)
-        square = self.multiply(argument, argument)
-        return self.atom("abs", argument, equation=(2, square.top))
+        return self.atom("abs", argument, equation=(2, self.multiply(argument, argument).top))
+
+    def _conjugate(self, ratio: Ratio) -> Ratio:
+        """The ratio with -i for i, where nothing else in it can be complex."""
+        if any(key[0] not in _REAL or any(isinstance(part, Ratio) for part in key) for key in self.keys):
+            raise TooComplexError("the size of a number that may be complex")
+        unit = self._numbers["i",]
+        above, below = (side - 2 * slope_in(unit, side) * ATOMS[unit] for side in map(self.reduced, ratio))
+        return Ratio(above, below)
 
     def factorial(self, argument: Ratio) -> Ratio:
         """n!, with (n + 2)! as (n + 2)(n + 1)·n!."""
@@ -583,7 +652,7 @@ class Form:
             if number.q != 1 or not 0 <= number.p <= _LARGEST_FACTORIAL:
                 raise TooComplexError("a factorial too large to write out")
             return constant(fmpq(fmpz.fac_ui(int(number.p))))
-        shift = argument.top.get((), fmpq(0)) if argument.bottom == ONE else fmpq(0)
+        shift = argument.top[(0,) * MOST_ATOMS] if argument.bottom == 1 else fmpq(0)
         if shift.q != 1 or abs(shift.p) > 20:
             return self.atom("factorial", argument)
         base = self.add(argument, constant(-shift))

@@ -158,9 +158,13 @@ def rounded(number: tuple[int, int], places: int) -> int:
 
 def _zeros_behind_the_point(one: tuple[int, int], two: tuple[int, int]) -> int:
     """How many zeros the larger of the two has between its point and its first digit."""
-    top, bottom = max((abs(one[0]), one[1]), (abs(two[0]), two[1]), key=lambda n: n[0] / n[1])
-    zeros = 0
-    while 0 < top * SMALLEST_SHOWN < bottom:
-        top *= 10
+    (top, bottom), (other, below) = (abs(one[0]), one[1]), (abs(two[0]), two[1])
+    if top * below < other * bottom:
+        top, bottom = other, below
+    if top == 0:
+        return 0
+    # As many as the lengths of both show at least, for numbers of thousands of digits; then one by one.
+    zeros = max(0, (bottom.bit_length() - top.bit_length()) * 3 // 10 - 2)
+    while top * 10**zeros * SMALLEST_SHOWN < bottom:
         zeros += 1
     return zeros

@@ -9,25 +9,30 @@ from functools import cmp_to_key, partial, reduce
 from itertools import groupby
 from typing import Final
 
-from flint import acb, fmpq
+from flint import acb, fmpq, fmpq_poly
 
 from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
-from assay.math.exact import NO_PROOF, ONE, Form, Ratio, TooComplexError, constant, divided, scaled, times
+from assay.math.exact import NO_PROOF, ONE, Form, Ratio, TooComplexError, powers_in, slope_in
 from assay.math.tree import (
+    Apply,
     Builder,
     Constant,
     Listing,
     NamedSet,
     Node,
     Number,
+    Power,
     Product,
+    Quotient,
     Range,
     Relation,
     SetOperation,
     Sum,
     Symbol,
+    children,
     is_inequality,
     negated,
+    rebuilt,
     symbols_of,
 )
 from assay.math.values import compare_constants, points, shown
@@ -74,18 +79,16 @@ def _compare_solved(gold: Node, answer: Node) -> Equality:
         return different("only one is an equation")
     form = Form()
     try:
-        asked = form.atom("symbol", names.pop())
+        asked = form.atom("symbol", names.pop()).top  # the first atom, whose number is 0
         whole = form.value(_residual(gold))
-        ((atom, _),) = next(iter(asked.top))
-        slope = {m: c for m, c in whole.top.items() if any(pair[0] == atom for pair in m)}
-        if any((atom, 1) not in monomial for monomial in slope) or not slope:
+        slope = slope_in(0, whole.top)
+        if not slope or 0 in powers_in(slope):
             return undecided("the equation is not linear in what is asked")
-        rest = {m: c for m, c in whole.top.items() if m not in slope}
-        factor = Ratio(divided(slope, ((atom, 1),)), ONE)
-        solved = form.multiply(factor, form.value(answer))
+        rest = whole.top - slope * asked
+        solved = form.multiply(Ratio(slope, ONE), form.value(answer))
         if form.assumed_positive:
             return undecided("the equation holds for some signs only")
-        if form.equal(solved, Ratio(scaled(rest, fmpq(-1)), ONE)):
+        if form.equal(solved, Ratio(-rest, ONE)):
             return Equality(True, "equal as the equation solved")
     except NO_PROOF as error:
         return undecided(str(error))
@@ -119,13 +122,12 @@ def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:
     """The number that makes the second the first, if there is one."""
     if not one.top or not two.top:
         return fmpq(1) if not one.top and not two.top else None
-    left = Ratio(form.reduced(times(one.top, two.bottom)), ONE)
-    right = Ratio(form.reduced(times(two.top, one.bottom)), ONE)
-    if left.top.keys() != right.top.keys():
+    left = form.reduced(form.times(one.top, two.bottom))
+    right = form.reduced(form.times(two.top, one.bottom))
+    if not left or not right:
         return None
-    key = min(left.top)
-    factor = left.top[key] / right.top[key]
-    return factor if form.equal(left, form.multiply(right, constant(factor))) else None
+    factor = left.leading_coefficient() / right.leading_coefficient()
+    return factor if left == right * factor else None
 
 
 _PRECISION = 128
@@ -238,7 +240,7 @@ def _solved(left: Node, operator: str, right: Node) -> Node:
     if symbols_of(right) and not symbols_of(left):
         left, right, operator = right, left, _TURNED[operator]
     if not isinstance(left, Symbol) or symbols_of(right):
-        left, right, operator = _isolated(left, right, operator)
+        return _solutions(left, operator, right)
     match operator:
         case "<" | "<=":
             return Range(_MINUS_INFINITY, right, True, operator == "<")
@@ -250,25 +252,107 @@ def _solved(left: Node, operator: str, right: Node) -> Node:
             return SetOperation("difference", NamedSet("R"), Listing("set", (right,)))
 
 
-def _isolated(left: Node, right: Node, operator: str) -> tuple[Node, Node, str]:
-    """A linear relation ax + b < 0, solved for x."""
-    form = Form()
-    ratio = form.value(Sum((left, negated(right))))
-    slope, shift = fmpq(0), fmpq(0)
-    bottom = ratio.bottom.get(())
-    if bottom is None or len(ratio.bottom) != 1:
-        raise NoSetError("the relation is not linear")
-    for monomial, coefficient in ratio.top.items():
-        if not monomial:
-            shift = coefficient / bottom
-        elif len(monomial) == 1 and monomial[0][1] == 1 and form.keys[monomial[0][0]][0] == "symbol" and slope == 0:
-            slope = coefficient / bottom
-        else:
-            raise NoSetError("the relation is not linear")
-    if slope == 0 or form.assumed_positive:
-        raise NoSetError("the relation is not plainly linear")
-    name = next(iter(symbols_of(left) | symbols_of(right)))
-    return Symbol(name), Number(-shift / slope), operator if slope > 0 else _TURNED[operator]
+_MOST_BARS: Final = 4
+_MOST_DEGREES: Final = 40
+_HOLDS: Final = {"<": (-1,), "<=": (-1, 0), "=": (0,), ">=": (0, 1), ">": (1,), "!=": (-1, 1)}  # for which signs
+
+
+def _solutions(left: Node, operator: str, right: Node) -> Node:
+    """Where a relation between rational functions of one variable holds; |u| is u, or -u where u is negative."""
+    residual = Sum((left, negated(right)))
+    bars = _bars(residual)
+    if len(bars) > _MOST_BARS:
+        raise NoSetError("too many absolute values")
+    if not bars:
+        return _where(*_fraction(residual), _HOLDS[operator])
+    inside = children(bars[0])[0]
+    cases = [
+        SetOperation(
+            "intersection",
+            _solutions(case, limit, Number(fmpq(0))),
+            _solutions(_replaced(left, bars[0], case), operator, _replaced(right, bars[0], case)),
+        )
+        for case, limit in ((inside, ">="), (negated(inside), ">"))
+    ]
+    return SetOperation("union", *cases)
+
+
+def _bars(node: Node) -> list[Node]:
+    """The absolute values in a tree, those that hold no other first."""
+    found = [bar for child in children(node) for bar in _bars(child)]
+    return [*found, node] if isinstance(node, Apply) and node.function == "abs" else found
+
+
+def _replaced(node: Node, old: Node, new: Node) -> Node:
+    return new if node == old else rebuilt(node, tuple(_replaced(child, old, new) for child in children(node)))
+
+
+def _fraction(node: Node) -> tuple[fmpq_poly, fmpq_poly]:
+    """A rational function, whose denominator is 0 wherever some part of it has no value."""
+    one = fmpq_poly([1])
+    match node:
+        case Number(value):
+            return fmpq_poly([value]), one
+        case Symbol():
+            return fmpq_poly([0, 1]), one
+        case Sum(parts) | Product(parts):
+            top, bottom = _fraction(parts[0])
+            for above, below in map(_fraction, parts[1:]):
+                top = top * below + above * bottom if isinstance(node, Sum) else top * above
+                bottom *= below
+        case Quotient(over, under):
+            (top, below), (bottom, above) = _fraction(over), _fraction(under)
+            top, bottom = top * above * above, bottom * below * above
+        case Power(base, Number(value)) if value.q == 1:
+            top, bottom = _fraction(base)
+            if abs(value.p) * max(1, top.degree(), bottom.degree()) > _MOST_DEGREES:
+                raise NoSetError("too high a degree")
+            top, bottom = top ** abs(int(value.p)), bottom ** abs(int(value.p))
+            if value < 0:
+                top, bottom = bottom * bottom, top * bottom
+        case _:
+            raise NoSetError("no rational function")
+    if not bottom or max(top.degree(), bottom.degree()) > _MOST_DEGREES:
+        raise NoSetError("a division by 0, or too high a degree")
+    return top, bottom
+
+
+def _where(top: fmpq_poly, bottom: fmpq_poly, signs: tuple[int, ...]) -> Node:
+    """Where the quotient of two polynomials has one of these signs."""
+    product = (top or fmpq_poly([1])) * bottom
+    turns: dict[Node, int] = {}
+    points: list[Node] = []
+    for factor, count in product.factor()[1]:
+        roots = _real_roots(factor)
+        turns |= dict.fromkeys(roots, count)
+        if 0 in signs and not top % factor and bottom % factor:
+            points += roots
+    pieces: list[Node] = [Listing("set", tuple(points))] if points else []
+    high = _INFINITY
+    sign = 0 if not top else 1 if product.coeffs()[-1] > 0 else -1
+    for place in [*reversed(_ordered(list(turns))), _MINUS_INFINITY]:
+        if sign in signs:
+            pieces.append(Range(place, high, True, True))
+        # The sign turns where a factor of odd power is 0.
+        sign, high = sign * (-1) ** turns.get(place, 0), place
+    return reduce(partial(SetOperation, "union"), pieces, NamedSet("empty"))
+
+
+def _real_roots(factor: fmpq_poly) -> list[Node]:
+    """The real zeros of a polynomial that has no factors, written with a root."""
+    shift, *middle, leading = factor.coeffs()
+    if len(middle) == 0:
+        return [Number(-shift / leading)]
+    if len(middle) == 1:
+        half = middle[0] / leading / 2
+        square = half * half - shift / leading
+        if square < 0:
+            return []
+        root = Apply("root", (Number(square), Number(fmpq(2))))
+        return [Sum((Number(-half), root)), Sum((Number(-half), negated(root)))]
+    if not any(is_real(root) for root, _ in factor.numer().complex_roots()):
+        return []
+    raise NoSetError(f"an equation of degree {factor.degree()}")
 
 
 def _ends(node: Node) -> list[Node]:

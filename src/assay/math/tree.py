@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, Literal, TypeAlias, TypeGuard
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from flint import fmpq
 
@@ -159,13 +160,29 @@ _EACH: Final[dict[type, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+def _below(*names: str) -> Callable[[Any], "tuple[Node, ...]"]:
+    first, *others = names
+    return attrgetter(*names) if others else lambda node: (getattr(node, first),)
+
+
+_CHILDREN: Final[dict[type, Callable[[Any], "tuple[Node, ...]"]]] = {
+    **{kind: attrgetter(name) for kind, name in _MANY.items()},
+    **{kind: _below(*names) for kind, names in _EACH.items()},
+    Grid: lambda node: tuple(cell for row in node.rows for cell in row),
+}
+
+
 def children(node: Node) -> "tuple[Node, ...]":
-    kind = type(node)
-    if kind in _MANY:
-        return getattr(node, _MANY[kind])
-    if isinstance(node, Grid):
-        return tuple(cell for row in node.rows for cell in row)
-    return tuple(getattr(node, name) for name in _EACH.get(kind, ()))
+    below = _CHILDREN.get(type(node))
+    return () if below is None else below(node)
+
+
+def nodes_of(node: Node) -> "list[Node]":
+    """The node and all below it, found without recursion."""
+    found = [node]
+    for each in found:
+        found += children(each)
+    return found
 
 
 def rebuilt(node: Node, parts: "tuple[Node, ...]") -> Node:
@@ -189,9 +206,7 @@ def levels_of(node: Node) -> int:
 
 
 def symbols_of(node: Node) -> set[str]:
-    if isinstance(node, Symbol):
-        return {node.name}
-    return set[str]().union(*map(symbols_of, children(node)))
+    return {each.name for each in nodes_of(node) if isinstance(each, Symbol)}
 
 
 def is_value(node: Node) -> bool:
@@ -204,7 +219,39 @@ def is_value(node: Node) -> bool:
 
 def holds(node: Node, leaf: Node) -> bool:
     """Whether a node equal to this one is somewhere in the tree."""
-    return node == leaf or any(holds(child, leaf) for child in children(node))
+    return leaf in nodes_of(node)
+
+
+_MOST_BITS: Final = 1 << 16
+
+
+def rational_of(node: Node) -> fmpq | None:
+    """The rational number that an expression of literals is; None for any other, and for one of 20,000 digits."""
+    match node:
+        case Number(value):
+            return value
+        case Percent(value):
+            inside = rational_of(value)
+            return None if inside is None else inside / 100
+        case Quotient(top, bottom):
+            above, below = rational_of(top), rational_of(bottom)
+            return None if above is None or below is None or below == 0 else above / below
+        case Sum(parts) | Product(parts):
+            total = fmpq(0 if isinstance(node, Sum) else 1)
+            for value in map(rational_of, parts):
+                if value is None or total.p.bit_length() + total.q.bit_length() > _MOST_BITS:
+                    return None
+                total = total + value if isinstance(node, Sum) else total * value
+            return total
+        case Power(base, exponent):
+            below, above = rational_of(base), rational_of(exponent)
+            if below is None or above is None or above.q != 1 or (below == 0 and above.p <= 0):
+                return None
+            if abs(above.p) * (below.p.bit_length() + below.q.bit_length()) > _MOST_BITS:
+                return None
+            return below ** int(above.p)
+        case _:
+            return None
 
 
 _MOST_SIGNS: Final = 4
@@ -317,7 +364,7 @@ def _with_every_sign(node: Node) -> list[Node]:
 
 
 def _has_sign(node: Node) -> bool:
-    return isinstance(node, PlusMinus) or any(map(_has_sign, children(node)))
+    return any(isinstance(each, PlusMinus) for each in nodes_of(node))
 
 
 def _signed(node: Node, *, upper: bool) -> Node:

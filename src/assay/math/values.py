@@ -1,7 +1,6 @@
 """Compare two values: by exact arithmetic, by certified values at points, with their units, in their bases."""
 
-from collections.abc import Iterator
-from math import prod
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from flint import acb, arb, fmpq
@@ -20,9 +19,9 @@ from assay.math.tree import (
     Product,
     Quantity,
     Quotient,
-    Sum,
-    children,
     holds,
+    nodes_of,
+    rational_of,
     symbols_of,
 )
 from assay.math.units import unit_of
@@ -41,33 +40,47 @@ def compare_values(gold: Node, answer: Node, options: MathOptions) -> Equality:
     names = sorted(symbols_of(gold) | symbols_of(answer))
     if not names:
         return compare_constants(gold, answer, options)
-    answered = _told_apart(gold, answer, names, tries=2)
-    if answered is not None:
-        return answered
+    found = _told_apart(gold, answer, names, options, tries=2)
+    if found.equal is False:
+        return found
     same, assumed_positive = proves_equal(gold, answer)
-    if same and not assumed_positive:
-        return SAME
-    answered = _told_apart(gold, answer, names, tries=_POINTS)
-    if answered is not None:
-        return answered
-    return SAME if same else undecided("no point tells them apart, and no proof that they are equal")
+    if found.equal is None or not same or assumed_positive:
+        found = _told_apart(gold, answer, names, options, tries=_POINTS)
+    return (
+        undecided("no point tells them apart, and no proof that they are equal") if found.equal and not same else found
+    )
 
 
-def _told_apart(gold: Node, answer: Node, names: list[str], *, tries: int) -> Equality | None:
-    """A finding when some point gives the two different values; None when none was found."""
+def _told_apart(gold: Node, answer: Node, names: list[str], options: MathOptions, *, tries: int) -> Equality:
+    """Different when some point gives the two different values, and undecided when they have none at any point.
+
+    Over the real numbers a point tells nothing where a part of one side is not real: the root of a negative number.
+    """
     complex_too = holds(gold, Constant("i")) or holds(answer, Constant("i"))
+    found = undecided("no point gives both of them a value")
     for point in points(names, tries, whole=_needs_whole(gold) or _needs_whole(answer)):
+        if options.positive and any(value < 0 for value in point.values()):
+            continue
         try:
             one, two = ball(gold, point, 64), ball(answer, point, 64)
+            found = SAME
+            if one.overlaps(two):
+                continue
+            if not (complex_too or (_is_real_throughout(gold, point) and _is_real_throughout(answer, point))):
+                continue
         except UndefinedError:
             continue
         except TooLargeError as error:
             return undecided(str(error))
-        if one.overlaps(two) or not (complex_too or (is_real(one) and is_real(two))):
-            continue
         where = ", ".join(f"{name} = {point[name]}" for name in names[:4])
         return different(f"different at {where}: {shown(one)} and {shown(two)}")
-    return None
+    return found
+
+
+def _is_real_throughout(node: Node, point: Mapping[str, fmpq]) -> bool:
+    """Whether an expression and all its parts are real numbers at a point."""
+    parts = (each for each in nodes_of(node) if isinstance(each, Apply | Power))
+    return all(is_real(ball(part, point, 64)) for part in parts)
 
 
 def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dict[str, fmpq]]:
@@ -85,9 +98,8 @@ def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dic
 
 
 def _needs_whole(node: Node) -> bool:
-    if isinstance(node, Apply) and node.function in ("factorial", "binomial", "gcd", "lcm"):
-        return True
-    return any(_needs_whole(child) for child in children(node))
+    functions = ("factorial", "binomial", "gcd", "lcm")
+    return any(isinstance(each, Apply) and each.function in functions for each in nodes_of(node))
 
 
 def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Equality:
@@ -120,9 +132,7 @@ def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Equalit
 
 
 def _divides_by_zero(node: Node) -> bool:
-    if isinstance(node, Quotient) and rational_of(node.bottom) == 0:
-        return True
-    return any(map(_divides_by_zero, children(node)))
+    return any(isinstance(each, Quotient) and rational_of(each.bottom) == 0 for each in nodes_of(node))
 
 
 def _is_whole(node: Node) -> bool:
@@ -130,14 +140,21 @@ def _is_whole(node: Node) -> bool:
 
 
 def _by_value(gold: Node, answer: Node, options: MathOptions, *, is_decimal: bool) -> Equality:
+    is_first = True
     for precision in _PRECISIONS:
-        one, two = ball(gold, {}, precision), ball(answer, {}, precision)
+        try:
+            one, two = ball(gold, {}, precision), ball(answer, {}, precision)
+        except UndefinedError:  # more digits may tell a denominator from 0
+            if precision == _PRECISIONS[-1]:
+                raise
+            continue
         if not one.overlaps(two):
             if _near(one, two, options, is_decimal=is_decimal):
                 return Equality(True, f"equal as numbers: {shown(two)}")
             return different(f"different numbers: {shown(one)} and {shown(two)}")
-        if precision == _PRECISIONS[0] and (proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer)):
+        if is_first and (proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer)):
             return Equality(True, f"equal as numbers: {shown(two)}")
+        is_first = False
     return undecided(f"equal to {_PRECISIONS[-1]} bits, and no proof")
 
 
@@ -172,33 +189,6 @@ def _is_decimal(gold: Node, answer: Node) -> bool:
     return any(isinstance(side, Number) and side.decimal for side in sides) and not (
         _is_whole(gold) or _is_whole(answer)
     )
-
-
-def rational_of(node: Node) -> fmpq | None:
-    """The rational number that an expression of literals is; None for any other."""
-    match node:
-        case Number(value):
-            return value
-        case Percent(value):
-            inside = rational_of(value)
-            return None if inside is None else inside / 100
-        case Quotient(top, bottom):
-            above, below = rational_of(top), rational_of(bottom)
-            return None if above is None or below is None or below == 0 else above / below
-        case Sum(parts) | Product(parts):
-            values = [value for value in map(rational_of, parts) if value is not None]
-            if len(values) < len(parts):
-                return None
-            return sum(values, fmpq(0)) if isinstance(node, Sum) else prod(values, start=fmpq(1))
-        case Power(base, exponent):
-            below, above = rational_of(base), rational_of(exponent)
-            if below is None or above is None or above.q != 1 or abs(above.p) > 1000:
-                return None
-            if (below == 0 and above.p <= 0) or abs(above.p) * (below.p.bit_length() + below.q.bit_length()) > 8000:
-                return None
-            return below ** int(above.p)
-        case _:
-            return None
 
 
 def _sign_of_infinity(node: Node) -> int | None:

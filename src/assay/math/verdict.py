@@ -45,6 +45,7 @@ class MathOptions:
     ordered_tuples: bool = True  # whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order.
     assignments: bool = True  # whether `x = 3` equals `3`
     rename_variables: bool = False  # whether `2x + 1` equals `2y + 1`
+    positive: bool = False  # whether letters stand for positive numbers, so that the root of x² is x
     symbolic: bool = True  # whether undecided pairs go to math-verify in a worker process
 
 
