@@ -66,8 +66,8 @@ WRONG = {
     "opneai/gpt-5-mini": "did you mean 'openai'",
     "openai/gpt-5-mini": "needs a key: set OPENAI_API_KEY, or pass api_key=",
     "http://127.0.0.1:8000/v1": "add #name",
-    "vllm/qwen": "goes by its address, such as http://127.0.0.1:8000/v1#qwen$",
-    "azure/gpt-5-mini": r"give model_of a client, openai.AzureOpenAI\(...\), and the name 'gpt-5-mini'",
+    "vllm/qwen": "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name",
+    "azure/gpt-5-mini": r"a model in a cloud by a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
     "unheard-of/x": "use openai, anthropic, gemini",
 }
 

@@ -11,7 +11,7 @@ import pytest
 from assay import Criterion
 from assay.graders.judge_input import prompt_version, system_prompt
 from assay.probe import Attack, attacks_of
-from assay.probe.attacks import DISGUISES, attack_of, shipped_attacks
+from assay.probe.attacks import DISGUISES, shipped_attacks
 from assay.probe.trials import shipped_texts
 from assay.trust import TrustError
 
@@ -124,20 +124,10 @@ class TestChoosing:
         with pytest.raises(TrustError, match="no family 'master_keys' of attacks: did you mean"):
             attacks_of(["master_keys"])
 
-    @pytest.mark.parametrize(
-        ("row", "words"),
-        [
-            ({"id": "a", "family": "f"}, "attack a: text is missing"),
-            ({"id": "a", "family": "f", "text": 3}, "text is 3: give a text"),
-            ({"id": "a", "family": "f", "text": "t", "harmless": "no"}, "give true or false"),
-            ({"id": "a", "family": "f", "text": "t", "wieght": "1"}, "'wieght' is no field"),
-            ({"id": "a", "family": "f", "text": "t", "disguise": "rot14"}, "did you mean 'rot13'"),
-        ],
-    )
-    def test_a_row_that_is_no_attack_is_refused(self, row, words):
-        """With its id, and what to do."""
-        with pytest.raises(TrustError, match=words):
-            attack_of(row)
+    def test_a_disguise_that_is_none_is_refused(self):
+        """With the attack's id, and what was meant."""
+        with pytest.raises(TrustError, match="attack a: there is no disguise 'rot14': did you mean 'rot13'"):
+            Attack("a", "f", "t", disguise="rot14")
 
 
 VERSIONS = {

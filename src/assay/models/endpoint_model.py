@@ -75,8 +75,6 @@ class EndpointModel:
             value=value,
             usage=first.usage + second.usage,
             cost=None if first.cost is None or second.cost is None else first.cost + second.cost,
-            seconds=first.seconds + second.seconds,
-            calls=first.calls + second.calls,
         )
 
     async def _ask(self, request: Request, without: Set[str] = frozenset()) -> Reply:
@@ -138,7 +136,7 @@ class EndpointModel:
 
     async def _answered(self, attempt: SendAttempt, request: Request, expected: Usage) -> Reply:
         total = expected.prompt + expected.completion
-        answer, seconds = await self.endpoint.ask(attempt, total, self.name)
+        answer = await self.endpoint.ask(attempt, total, self.name)
         try:
             reply = self._format.reply(answer.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -148,7 +146,7 @@ class EndpointModel:
         self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
         cost = None if self.price is None else self.price.of(usage)
         count_call(usage, cost, reply.model)
-        return reply._replace(usage=usage, cost=cost, seconds=seconds)
+        return reply._replace(usage=usage, cost=cost)
 
 
 class TokenEstimate:
@@ -199,7 +197,7 @@ class Deduplicated:
             await asyncio.wait([asked])
             # One that was cancelled has to be asked anew.
             if not asked.cancelled():
-                reply = asked.result()._replace(source="flight", cost=0.0, calls=0)
+                reply = asked.result()._replace(source="flight", cost=0.0)
                 count_here(shared=1)
                 return reply
         asked = self._asked[key] = loop.create_future()

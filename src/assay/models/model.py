@@ -197,8 +197,6 @@ class Reply(NamedTuple):
     model: str = ""  # the id that the endpoint resolved the model's name to
     finish_reason: str = "stop"
     logprobs: tuple[Token, ...] | None = None  # one a token, where they were asked for and the endpoint has them
-    seconds: float = 0.0  # from the first byte sent to the last received, waiting and retries left out
-    calls: int = 1  # how many it took; 0 from a cache
     source: Source = "model"
     tool_calls: tuple[ToolCall, ...] = ()  # what it asks to have called, of the request's `tools`
 

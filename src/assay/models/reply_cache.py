@@ -83,7 +83,6 @@ def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
             model=details.get("model", ""),
             finish_reason=details.get("finish_reason", "stop"),
             logprobs=None if logprobs is None else tuple(Token(*token) for token in logprobs),
-            calls=0,
             source="cache",
         )
     except Unreadable:

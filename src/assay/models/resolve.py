@@ -57,15 +57,14 @@ PROVIDERS = {
 }
 _FORGETFUL = ("together", "mistral")
 _CLOUDS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # which sell the models of others
-# Clients that know how to sign in to a cloud, and the ports that servers of one's own listen on.
-_CLIENTS = {"azure": "openai.AzureOpenAI", "bedrock": "anthropic.AnthropicBedrock"} | dict.fromkeys(
-    ("vertex", "vertexai"), "google.genai.Client"
-)
-_PORTS = {"vllm": 8000, "hostedvllm": 8000, "sglang": 30000, "tgi": 8080, "lmstudio": 1234, "llamacpp": 8080}
 _HERE = ("127.0.0.1", "localhost", "::1")
 _WAYS = (
     "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
     "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
+)
+_OTHERWISE = (
+    "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name, and a model in a cloud by "
+    "a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
 )
 
 
@@ -222,7 +221,8 @@ def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _A
         if not name:
             raise Refused(f"{source!r} names no model: {_WAYS}")
         if provider not in PROVIDERS:
-            raise Refused(f"{source!r} names no provider we know: {_instead(provider, name)}")
+            guess = did_you_mean(provider, PROVIDERS)
+            raise Refused(f"{source!r} names no provider we know: {guess}; {_OTHERWISE}")
         known = PROVIDERS[provider]
         key = api_key or os.environ.get(known.key or "")
         if known.key and not key:
@@ -234,16 +234,6 @@ def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _A
     keep_secret(key, password)
     send = HttpAddress(url + written.path, written.headers(key or None)).post
     return _Address(where, provider, name, key or login, written, send)
-
-
-def _instead(provider: str, name: str) -> str:
-    """How to name what was meant by a provider that is none of ours."""
-    kind = re.sub(r"\W|_", "", provider.lower())
-    if kind in _PORTS:
-        return f"a server of your own goes by its address, such as http://127.0.0.1:{_PORTS[kind]}/v1#{name}"
-    if kind in _CLIENTS:
-        return f"give model_of a client, {_CLIENTS[kind]}(...), and the name {name!r}"
-    return did_you_mean(provider, PROVIDERS)
 
 
 def _of_client(client: Any, name: str | None, protocol: Protocol, timeout: float, extra: Mapping[str, Any]) -> _Address:

@@ -126,8 +126,8 @@ class Endpoint:
         if self.limits.concurrency is None:
             self.limiter.expect(calls)
 
-    async def ask(self, send: SendAttempt, tokens: int, model: str = "") -> tuple[RawReply, float]:
-        """The answer of a `model` and the seconds it took, after as many attempts as it needs.
+    async def ask(self, send: SendAttempt, tokens: int, model: str = "") -> RawReply:
+        """The answer of a `model`, after as many attempts as it needs.
 
         Raises `Refused` with the endpoint's complaint when another attempt cannot help.
         """
@@ -149,7 +149,7 @@ class Endpoint:
                 self._answering.add(model)
                 for name in (model, "") if self._shut else ():
                     self._shut.pop(name, None)
-                return result, time.monotonic() - start
+                return result
             if result.hopeless and not self._answering:
                 why = "see that it is up, and that the address is right"
                 raise self._shut_down("", Overloaded(f"{self.where} cannot be reached ({result.what}): {why}"))

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Final
 
 from assay.criterion import Criterion
 from assay.errors import TrustError
-from assay.wording import did_you_mean, short_repr
+from assay.wording import did_you_mean
 
 _PLACE: Final = re.compile(r"\{(response|good|bad|payload)\}")
-_KEYS: Final = ("id", "family", "text", "payload", "disguise", "harmless")
 
 # Disguises: the same words in another writing, which a model may still read.
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -123,21 +122,7 @@ def _fill(template: str, words: Mapping[str, str]) -> str:
 def shipped_attacks() -> tuple[Attack, ...]:
     """Every attack that is shipped, the harmless twins of the families among them."""
     text = files("assay.probe").joinpath("attacks.jsonl").read_text(encoding="utf-8")
-    return tuple(attack_of(json.loads(line)) for line in text.splitlines())
-
-
-def attack_of(row: Mapping[str, Any]) -> Attack:
-    name = row.get("id", "without an id")
-    for key, value in row.items():
-        if key not in _KEYS:
-            raise TrustError(f"attack {name}: {short_repr(key)} is no field: {did_you_mean(key, _KEYS)}")
-        if not isinstance(value, bool if key == "harmless" else str):
-            form = "true or false" if key == "harmless" else "a text"
-            raise TrustError(f"attack {name}: {key} is {short_repr(value)}: give {form}")
-    for key in ("id", "family", "text"):
-        if not row.get(key):
-            raise TrustError(f"attack {name}: {key} is missing: give it")
-    return Attack(**row)
+    return tuple(Attack(**json.loads(line)) for line in text.splitlines())
 
 
 def attacks_of(families: Sequence[str] = (), *, limit: int | None = None, seed: int = 0) -> tuple[Attack, ...]:
