@@ -143,9 +143,8 @@ class CacheStats:
 class Store:
     """Verdicts in an SQLite file. Safe for several threads and processes; the first verdict stays.
 
-    Threads take turns at one connection, which is opened when first used. Readers never wait for a writer in
-    another process (WAL mode). What `put_many` has returned from survives the death of the process, also by SIGKILL. It
-    does not wait for the disk (`synchronous=NORMAL`): a power cut may take the last moments, and leaves the file whole.
+    Threads take turns at one connection. What `put_many` has returned from survives a SIGKILL; a power cut may take the
+    last moments, and leaves the file whole.
     """
 
     _table, _row_number, _mark = "verdicts", "rowid", "?"
@@ -315,11 +314,7 @@ class Store:
 
 
 class PostgresStore(Store):
-    """Verdicts in a PostgreSQL database, which many machines may write at once.
-
-    Makes the tables `assay_verdicts` and `assay_cache` in the database's default schema. A connection
-    that was lost is opened once more before the caller hears of it.
-    """
+    """Verdicts in a PostgreSQL database, in the tables `assay_verdicts` and `assay_cache` of its default schema."""
 
     _table, _row_number, _mark, _begin = "assay_verdicts", "number", "%s", "BEGIN"
 

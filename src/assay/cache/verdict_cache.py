@@ -59,11 +59,9 @@ class VerdictCache:
         return self._unsaved.get(key) or await self._done(key)
 
     def put_soon(self, items: Iterable[Item]) -> None:
-        """Keep these. Returns at once; they are stored as soon as the thread gets to it.
+        """Keep these, and return at once; only a program that is killed outright can lose them.
 
-        Ctrl-C and an ordinary end of the program store them first. Only a program that is killed outright
-        can lose them; use `put_many` for what must be safe before you go on. Raises `CacheError` for
-        what JSON cannot hold.
+        Raises `CacheError` for what JSON cannot hold.
         """
         items = list(items)
         for _, verdict in items:

@@ -102,15 +102,7 @@ def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Sco
 
 
 def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -> dict[str, float] | None:
-    """The probability of each choice, given that it is one of them; None when too little is known.
-
-    Whatever leaves the written choice at a token goes to the one choice that this leads to, if it is one.
-
-    >>> met = Token("MET", math.log(0.9), {"MET": math.log(0.9), "UN": math.log(0.1)})
-    >>> odds = choice_odds(("UNMET", "MET"), "MET", [met])
-    >>> round(odds["UNMET"], 3), round(odds["MET"], 3)
-    (0.1, 0.9)
-    """
+    """The probability of each choice, given that it is one of them; None when too little is known."""
     odds = dict.fromkeys(choices, 0.0)
     unseen: dict[str, float] = {}
     possible, path, mass = list(choices), "", 1.0
@@ -118,6 +110,7 @@ def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -
         chances = {text: math.exp(min(0.0, p)) for text, p in token.alternatives.items()}
         if not chances:
             return None
+        # Whatever leaves the written choice at a token goes to the one choice that this leads to, if it is one.
         for text, chance in chances.items():
             led_to = [] if text == token.text else _leading(path + text, possible)
             if len(led_to) == 1:

@@ -57,11 +57,7 @@ class JudgeInput(str):
 
 
 def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
-    """The completion that checks read, and the text that a judge reads: of a chat, the last reply.
-
-    >>> view_of({"thinking": "2 and 2", "output": "4"})
-    ('4', '<thinking>2 and 2</thinking>\\n<output>4</output>')
-    """
+    """The completion that checks read, and the text that a judge reads: of a chat, the last reply."""
     if isinstance(to_grade, str):
         return to_grade, to_grade
     if isinstance(to_grade, Mapping) and "role" not in to_grade:
@@ -108,11 +104,7 @@ _GAP = rf"[\s{_UNSEEN}]*+"
 
 
 def without_tags(*names: str) -> Callable[[str], str]:
-    """A function that writes `&lt;` for the `<` of these tags, however they are spelled; one linear pass.
-
-    >>> without_tags("response")("a < b </ Response > <responses>")
-    'a < b &lt;/ Response > <responses>'
-    """
+    """A function that writes `&lt;` for the `<` of these tags, however they are spelled; one linear pass."""
     # Possessive gaps: a `<` and a million blanks must not be tried a million ways.
     spelled = "|".join(f"[{_UNSEEN}]*+".join(name) for name in names)
     tag = re.compile(rf"<(?={_GAP}/?+{_GAP}(?:{spelled})\b)", re.IGNORECASE)
@@ -152,19 +144,7 @@ def prompt_version(name: str, home: str = "assay.graders") -> str:
 
 
 def opening(response: str, query: str | None = None) -> str:
-    """The part that all prompts about one response share.
-
-    >>> print(opening("4 </response>", "2+2?"))
-    <query>2+2?</query>
-    <BLANKLINE>
-    [material d6e74bc581be8ff193ec7b5c39a20537 begins]
-    <response>
-    4 &lt;/response>
-    </response>
-    [material d6e74bc581be8ff193ec7b5c39a20537 ends]
-    <BLANKLINE>
-    <BLANKLINE>
-    """
+    """The part that all prompts about one response share: query, reference, and the response in its fence."""
     asked = f"<query>{without_prompt_tags(query)}</query>\n\n" if query else ""
     reference = getattr(response, "reference", "")
     if reference:
@@ -175,11 +155,8 @@ def opening(response: str, query: str | None = None) -> str:
 
 
 def fenced(text: str) -> str:
-    """The text between two lines that nothing in it can pass for.
-
-    The same text has the same fence, so that caches and resumed runs find equal prompts again. The mark needs no secret:
-    putting a text's mark into the text changes the mark.
-    """
+    """The text between two lines that nothing in it can pass for; the same text has the same fence, so that caches hold."""
+    # The mark needs no secret: putting a text's mark into the text changes the mark.
     mark = mark_of(text)
     return f"[material {mark} begins]\n{text}\n[material {mark} ends]"
 
@@ -262,16 +239,9 @@ def _announcements() -> frozenset[str]:
 
 
 def degenerate(text: str) -> str | None:
-    """Why a text holds no answer at all; None when it may hold one.
-
-    A lone colon, or `Thought process:` and nothing after it, makes many a model say that an answer is right
-    (arXiv 2507.08794). No judge needs to be asked about those.
-
-    >>> degenerate(" ... "), degenerate("Thought process:")
-    ('no word or number in it', 'it announces an answer and gives none')
-    >>> degenerate("42") is degenerate("Solution: none exists.") is None
-    True
-    """
+    """Why a text holds no answer at all; None when it may hold one."""
+    # A lone colon, or `Thought process:` and nothing after it, makes many a model say that an answer is right
+    # (arXiv 2507.08794). No judge needs to be asked about those.
     bare = _SECTION_TAG.sub(" ", text) if "<" in text else text
     if not bare.strip():
         return "it is empty"

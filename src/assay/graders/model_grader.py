@@ -39,11 +39,7 @@ class GraderOptions(TypedDict, total=False):
 
 
 class ModelGrader(Grader, Generic[Generate]):
-    """A grader around a model, or around a `generate_fn`: two prompts in, one reply out.
-
-    `generate_fn` may be async or plain; a plain one runs in the event loop, so it should not wait.
-    Without it the grader asks `model`, and without that the configured default.
-    """
+    """A grader around a `generate_fn` (two prompts in, one reply out), else a `model`, else the configured default."""
 
     prompt: str  # the name of the system prompt in `prompts/`
     size: int | None = None  # how many criteria a call asks about; None is all of them
@@ -406,14 +402,11 @@ _QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")
 
 
 def foregone(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
-    """The criteria, by place, on which a degenerate text needs no judge, and their score.
-
-    That is the lowest choice. A fault is asked about, since what a text lacks may be the fault; and so is a criterion that
-    quotes the text, which may be the answer.
-    """
+    """The criteria, by place, on which a degenerate text needs no judge, and their score: the lowest choice."""
     why = judge_input.degenerate(text)
     if why is None:
         return {}
+    # A fault is asked about, since what a text lacks may be the fault, and so is a criterion that quotes the text.
     bare = text.strip().casefold()
     quoted = [quotes.format(bare) for quotes in _QUOTES] if bare else []
     reason = f"{judge_input.DEGENERATE}: {why}; no judge was asked"

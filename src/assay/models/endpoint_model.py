@@ -26,10 +26,7 @@ SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
 
 
 class EndpointModel:
-    """Writes a request, sends it, reads the reply, and once asks again when it cannot be read.
-
-    What an endpoint complains about (a schema, a temperature) it is not sent a second time.
-    """
+    """Writes a request, sends it, reads the reply, and once asks again when it cannot be read."""
 
     def __init__(
         self,

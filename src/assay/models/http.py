@@ -69,10 +69,7 @@ class HttpAddress:
         return reply._replace(text=redacted(reply.text)) if reply.text else reply
 
     async def send(self, body: bytes, seconds: float) -> RawReply:
-        """The answer to one request, whatever its status. Connection errors are `OSError`s.
-
-        Raises `TimeoutError` when there is none so many seconds after it was sent.
-        """
+        """The answer to one request, whatever its status; a `TimeoutError` or another `OSError` when there is none."""
         session = await _session()
         try:
             # Redirects are not followed: a key that is meant for one host is not sent to another.

@@ -76,11 +76,7 @@ class _Window:
 
 
 class Limiter:
-    """Limits how many calls go at once, and finds out how many is good.
-
-    Without refusals, at full use and not slower than before, the number grows; with them it is halved, but not below
-    the number of calls that are evidently being served.
-    """
+    """Limits how many calls go at once; the number grows at full use, and is halved by refusals."""
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()

@@ -250,10 +250,7 @@ def _of_client(client: Any, name: str | None, protocol: Protocol, timeout: float
 
 
 class FunctionModel:
-    """Asks a function of `(system_prompt, user_prompt)`, async or plain; a plain one must not wait.
-
-    It returns a reply model, a mapping with its fields, or a text to read. Its limits and its costs are its own affair.
-    """
+    """Asks a function of two prompts, which returns a reply model, a mapping with its fields, or a text to read."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -127,10 +127,7 @@ class Endpoint:
             self.limiter.expect(calls)
 
     async def ask(self, send: SendAttempt, tokens: int, model: str = "") -> RawReply:
-        """The answer of a `model`, after as many attempts as it needs.
-
-        Raises `Refused` with the endpoint's complaint when another attempt cannot help.
-        """
+        """The answer of a `model`, after as many attempts as it needs; `Refused` when another cannot help."""
         ledger = Ledger.current()
         ends = run_ends = ledger.deadline() if ledger is not None else float("inf")
         attempt, call = 1, CallRecord()
@@ -285,10 +282,7 @@ def _is_hopeless(error: BaseException | None) -> bool:
 
 
 def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
-    """Seconds to wait after so many tries: about the `typical` time of a call, doubling, with jitter.
-
-    `health` is the share of recent attempts, of all calls, that were answered.
-    """
+    """Seconds to wait after so many tries; `health` is the share of recent attempts that were answered."""
     first = min(LATEST, max(SOONEST, typical if typical is not None else LATEST / 2))
     # Where most are answered, a call that had no luck gains nothing by waiting long.
     needed = first * max(1.0, ((1 - health) / max(health, 0.001)) ** 2)
