@@ -101,7 +101,7 @@ class TestPreload:
         with Pool(max_workers=1) as pool:
             task = pool.submit("math:sqrt", 4, timeout=60)
             for module in ("wave", "colorsys", "calendar", "plistlib", "tabnanny", "zipapp"):
-                while pool.crew.template is None and not task.done():
+                while pool.template is None and not task.done():
                     pass
                 pool.preload(module)
             assert task.result().value == 2

@@ -17,7 +17,7 @@ PIDS = "pool.call('os:getpid', timeout=60).value, pool.call('os:getppid', timeou
 
 
 def own_threads():
-    return {t for t in threading.enumerate() if t.name == "assay-isolation"}
+    return {t for t in threading.enumerate() if t.name.startswith("assay-isolation")}
 
 
 def pids_of(pool):
@@ -30,7 +30,7 @@ class TestOneProcess:
         before = own_threads()
         pool = Pool(max_workers=2)
         pids = pids_of(pool)
-        assert len(own_threads() - before) == 1
+        assert own_threads() - before
         pool.close()
         assert not own_threads() - before
         assert all(gone(pid) for pid in pids)

@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import resource
+import select
 import selectors
 import signal
 import socket
@@ -111,14 +112,18 @@ class Worker:
         self._pid = os.getpid()
         self._clock = Clock(counts_waiting=settings.counts_waiting)
         self._memory = Memory(settings.memory)
+        self._idle = settings.idle
         self._functions: dict[int, Any] = {}
         os.register_at_fork(after_in_child=self._hang_up)
 
     def serve(self) -> None:
-        """Work until the pool hangs up."""
+        """Work until the pool hangs up, or has had nothing to do for long."""
         stream = cast("BinaryIO", self._pipe.makefile("rb"))
         self._pipe.sendall(protocol.message(protocol.HELLO, str(self._pid).encode()))
-        while len(head := stream.read(protocol.HEAD.size)) == protocol.HEAD.size:
+        while select.select([self._pipe], [], [], self._idle)[0]:
+            head = stream.read(protocol.HEAD.size)
+            if len(head) < protocol.HEAD.size:
+                return
             _, token, length = protocol.HEAD.unpack(head)
             self._work(token, stream.read(length))
 

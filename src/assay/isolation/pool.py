@@ -1,21 +1,19 @@
-"""Run functions in worker processes: the pool, its queue, and one thread for each worker.
+"""Run functions in worker processes: the pool, its threads, and the workers they use.
 
-A thread takes one task after another, gives it to its worker process and waits for the answer or the deadline. A
-worker that dies, misses a deadline or misbehaves is replaced by the thread that had it, and disturbs no other.
+A thread takes one task after another, gives it to a worker process and waits for the answer or the deadline. A worker
+that dies, misses a deadline or misbehaves is replaced by the thread that had it, and disturbs no other.
 """
 
 import asyncio
-import atexit
 import os
 import threading
 import weakref
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, InvalidStateError, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
-from queue import Empty, SimpleQueue
 from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
 from assay.isolation.process import Outcome, Template, Work, WorkerLostError, WorkerProcess
@@ -31,7 +29,6 @@ ATTEMPTS: Final = 2  # how many workers a task may lose that need not be its own
 STARTS: Final = 3  # how often in a row a worker or a template may fail to start before its task is lost
 LOOK_UP: Final = 0.5
 """Seconds after which a caller that waits looks up: Python does not see a signal that comes just before it waits."""
-UNDONE: Final = "RuntimeError: the pool was closed before this was done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +60,19 @@ class CallOptions(TypedDict):
     """Its arguments by name."""
 
 
+class _Task:
+    """One call on its way through a pool."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.is_abandoned = False  # whether its caller has given it up
+        self.worker: WorkerProcess | None = None  # which is not used for anything else meanwhile
+
+
+class _LostError(Exception):
+    """A task has no worker: none could be started, its caller has given it up, or the pool was closed."""
+
+
 class Pool:
     """Runs functions in worker processes, each call with a deadline that holds.
 
@@ -84,78 +94,116 @@ class Pool:
         memory: int | None = MEMORY,
         recycle_after: int = 5000,
     ) -> None:
-        most = processors() if max_workers is None else max_workers
-        for name, value in (("max_workers", most), ("memory", memory), ("recycle_after", recycle_after)):
+        self._max_workers = processors() if max_workers is None else max_workers
+        self._recycle_after = recycle_after
+        for name, value in (("max_workers", max_workers), ("memory", memory), ("recycle_after", recycle_after)):
             if value is not None and not value >= 1:
                 raise ValueError(f"{name} is {short_repr(value)}: give 1 or more")
-        self._settings = WorkerSettings(tuple(dict.fromkeys(preload)), memory, counts_waiting())
-        self._limits = most, recycle_after
+        self._preload = tuple(dict.fromkeys(preload))
+        self._settings = WorkerSettings(self._preload, memory, IDLE, counts_waiting())
         self.closed = False  # whether it takes no more calls
         self.begin_anew()
         _pools.add(self)
 
     def begin_anew(self) -> None:
         """Have no workers and no threads, and get them when they are needed."""
-        self.crew = _Crew(self._settings, *self._limits)
-        self.finalizer = weakref.finalize(self, self.crew.dismiss)
+        self.owner = os.getpid()
+        self._executor = ThreadPoolExecutor(self._max_workers, "assay-isolation")
+        self._unfinished: set[Future[Outcome]] = set()
+        self._tasks: set[_Task] = set()  # which threads are at work on
+        self._counts = Counter[str]()
+        self._lock = threading.Lock()
+        """Held to change anything here, and to close a socket that another thread might interrupt."""
+        self._idle: list[WorkerProcess] = []  # workers without a task; the last one is used first
+        self.template: Template | None = None  # which forks workers
+        self.templates: list[Template] = []  # this one, and those before it, which end when their last worker has
+        # A thread holds its pool only while it has a task, so that one which is used no more is collected.
+        self.finalizer = weakref.finalize(self, _end, self._idle, self.templates)
         self.finalizer.atexit = False
 
-    def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> "PoolTask":
+    def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> "Future[Outcome]":
         """The future outcome of a call of a function, or of the one at `package.module:function`.
 
         A lambda, or what is defined in `__main__`, needs the package cloudpickle. An async function is awaited in the
         worker. Raises `TypeError` for what cannot be sent to a worker.
         """
+        return self._submitted(function, args, options)[0]
+
+    def call(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
+        """The outcome of a call, as `submit` makes it; waits for it."""
+        future, task = self._submitted(function, args, options)
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    return future.result(LOOK_UP)
+        except BaseException:
+            self._abandon(future, task)
+            raise
+
+    async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
+        """The outcome of a call, as `submit` makes it. When the caller is cancelled, the worker is killed."""
+        future, task = self._submitted(function, args, options)
+        try:
+            return await asyncio.wrap_future(future)
+        except BaseException:
+            self._abandon(future, task)
+            raise
+
+    def _submitted(
+        self, function: Function, args: tuple[Any, ...], options: CallOptions
+    ) -> "tuple[Future[Outcome], _Task]":
         timeout, hard_timeout = options["timeout"], options.get("hard_timeout")
         for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
         sent = packed(function)
         arguments = packed_arguments(args, options.get("keywords", {}), sent.name)
-        task = PoolTask(Work(sent, arguments, timeout, hard_timeout), self)
-        self.crew.put(task)
-        return task
+        task = _Task(Work(sent, arguments, timeout, hard_timeout))
+        if self.closed:
+            raise RuntimeError("the pool is closed: make a new one")
+        future = self._executor.submit(self._outcome, task)
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        return future, task
 
-    def call(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
-        """The outcome of a call, as `submit` makes it; waits for it."""
-        task = self.submit(function, *args, **options)
-        try:
-            while True:
-                with suppress(TimeoutError):
-                    return task.result(LOOK_UP)
-        except BaseException:
-            task.abandon()
-            raise
-
-    async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
-        """The outcome of a call, as `submit` makes it. When the caller is cancelled, the worker is killed."""
-        task = self.submit(function, *args, **options)
-        try:
-            return await asyncio.wrap_future(task)
-        except BaseException:
-            task.abandon()
-            raise
+    def _abandon(self, future: "Future[Outcome]", task: _Task) -> None:
+        """Give a task up; if it is being worked on, its worker is killed."""
+        if not future.cancel():
+            task.is_abandoned = True
+            with self._lock:
+                if task.worker is not None:
+                    task.worker.interrupt()
 
     def preload(self, *modules: str) -> None:
         """Let workers have these modules from birth too. Those that are busy end their tasks without."""
-        wanted = tuple(dict.fromkeys((*self._settings.preload, *modules)))
-        if wanted != self._settings.preload:
-            self._settings = self.crew.settings = self._settings._replace(preload=wanted)
-            self.crew.drop_template()
+        with self._lock:
+            wanted = tuple(dict.fromkeys((*self._preload, *modules)))
+            if wanted != self._preload:
+                self._preload, self._settings = wanted, self._settings._replace(preload=wanted)
+                if self.template is not None:
+                    self.template.let_go()
+                    self.template = None
 
     def stats(self) -> PoolStats:
         """How many workers and tasks there are, and what became of workers so far."""
-        crew = self.crew
-        with crew.lock:
-            workers = sum(thread.worker is not None for thread in crew.threads)
-            running = sum(thread.task is not None for thread in crew.threads)
-            queued = sum(not task.cancelled() for task in crew.queue)
-        return PoolStats(workers, running, queued, *(crew.counts[name] for name in ("started", "killed", "recycled")))
+        with self._lock:
+            used = sum(task.worker is not None for task in self._tasks)
+            workers = used + sum(worker.is_fit() for worker in self._idle)
+            running = len(self._tasks)
+        queued = sum(not (future.running() or future.done()) for future in [*self._unfinished])
+        return PoolStats(workers, running, queued, *(self._counts[each] for each in ("started", "killed", "recycled")))
 
     def close(self) -> None:
         """End all workers. What is not done comes back as lost."""
         self.closed = True
-        self.crew.close()
+        with self._lock:
+            for task in self._tasks:
+                if task.worker is not None:
+                    task.worker.interrupt()
+        is_ours = threading.current_thread().name.startswith("assay-isolation")  # a callback of a task
+        self._executor.shutdown(wait=not is_ours)
+        if not is_ours:
+            _end(self._idle, self.templates)
 
     def __enter__(self) -> Self:
         return self
@@ -164,9 +212,132 @@ class Pool:
         """Close the pool: after all is done, or at once when something was raised."""
         with closing(self):
             if kind is None:
-                with self.crew.lock:
-                    unfinished = [*self.crew.queue, *(thread.task for thread in self.crew.threads)]
-                wait([task for task in unfinished if task is not None])
+                wait([*self._unfinished])
+
+    # What a thread does.
+
+    def _outcome(self, task: _Task) -> Outcome:
+        """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
+        with self._lock:
+            self._tasks.add(task)
+        try:
+            for attempt in count(1):
+                worker = self._given(task)
+                try:
+                    outcome = worker.answer(task.work)
+                except WorkerLostError as error:
+                    self._refuse_to_go_on(task)
+                    self._end_worker(task, "killed" if error.is_misbehaviour else "")
+                    if error.is_final or attempt >= ATTEMPTS:
+                        return error.outcome()
+                    continue
+                if worker.is_busy:
+                    self._end_worker(task, "killed")
+                elif worker.is_spent or worker.tasks >= self._recycle_after:
+                    self._end_worker(task, "recycled")
+                return outcome
+            raise AssertionError("there is always another attempt")
+        except _LostError as error:
+            self._end_worker(task, "killed")
+            return Outcome(kind="lost", message=str(error))
+        except Exception as error:
+            logger.exception("a thread of the pool of workers failed; its task is lost")
+            self._end_worker(task)
+            return Outcome(kind="lost", message=described(error))
+        finally:
+            if self.closed:
+                self._end_worker(task)
+            with self._lock:  # free before the caller is told, who may call again at once
+                self._tasks.discard(task)
+                if task.worker is not None:
+                    self._idle.append(task.worker)
+                    task.worker = None
+
+    def _refuse_to_go_on(self, task: _Task) -> None:
+        """Raise `_LostError` when nothing can come of a task any more."""
+        if task.is_abandoned:
+            raise _LostError("CancelledError: it was given up")
+        if self.closed:
+            raise _LostError("RuntimeError: the pool was closed before this was done")
+
+    def _given(self, task: _Task) -> WorkerProcess:
+        """The worker that was sent the task: one without work that is fit for it, else a new one."""
+        for _ in range(STARTS):
+            while task.worker is None and self._idle:
+                with self._lock:
+                    worker = task.worker = self._idle.pop() if self._idle else None
+                if worker is not None and worker.template is not self.template:
+                    self._end_worker(task)  # others are born with more modules
+                elif worker is not None and not worker.is_fit():
+                    self._end_worker(task, "recycled")
+            worker = task.worker or self._started(task)
+            self._refuse_to_go_on(task)
+            try:
+                worker.give(task.work)
+                return worker
+            except OSError:
+                self._end_worker(task)
+        raise _LostError("RuntimeError: workers are gone before they can be given a task")
+
+    def _started(self, task: _Task) -> WorkerProcess:
+        """Give a task a new worker that is there. Raises `_LostError`."""
+        tries, why = 0, ""
+        while tries < STARTS:
+            self._refuse_to_go_on(task)
+            template, lost_template = None, True
+            try:
+                with self._lock:
+                    template = self.template = self.template or self._new_template()
+                    worker = task.worker = WorkerProcess(template)
+                    self._counts["started"] += 1
+                self._refuse_to_go_on(task)
+                worker.await_birth()
+                return worker
+            except WorkerLostError as error:
+                lost_template = error.status is None
+                what = "the process that forks workers ended" if lost_template else "workers end as they start"
+                why = f"RuntimeError: {what}" + ("" if lost_template else f", with status {error.status}")
+            except TimeoutError:
+                why = "TimeoutError: a worker was asked for, and never came"
+            except OSError as error:
+                why = described(error)
+            self._end_worker(task)
+            self._refuse_to_go_on(task)
+            with self._lock:
+                is_current = self.template is template  # else it was given up for one with more modules
+                tries += is_current
+                if template is None or not (lost_template and is_current):
+                    continue
+                self.template = None
+                self.templates.remove(template)
+                if not template.is_loaded and self._settings.preload:
+                    # Perhaps one of the modules ended it, or hangs: the next one has none of them.
+                    self._settings = self._settings._replace(preload=())
+                    logger.warning("workers are started without preloaded modules (%s)", why)
+            template.close()
+        raise _LostError(f"RuntimeError: no worker could be started ({why})")
+
+    def _new_template(self) -> Template:
+        self.templates.append(Template(self._settings))
+        return self.templates[-1]
+
+    def _end_worker(self, task: _Task, why: str = "") -> None:
+        """End the worker of a task, if it has one; `why` is what it is counted under."""
+        with self._lock:
+            if task.worker is not None:
+                task.worker.end()
+                task.worker = None
+                self._counts[why] += 1
+
+
+def _end(workers: list[WorkerProcess], templates: list[Template]) -> None:
+    """End workers without a task, and then their templates. Takes no lock, since the garbage collector calls it."""
+    for worker in workers:
+        worker.end()
+    for template in templates:
+        template.close()
+    workers.clear()
+    templates.clear()
 
 
 _shared_lock = threading.Lock()
@@ -187,270 +358,6 @@ def shared_pool(*preload: str) -> Pool:
         return _shared
 
 
-class PoolTask(Future[Outcome]):
-    """One call on its way through a pool, and the future of its outcome."""
-
-    def __init__(self, work: Work, pool: Pool) -> None:
-        super().__init__()
-        self.work = work
-        self.is_abandoned = False  # whether its caller has given it up
-        self.crew = pool.crew
-        self.pool: Pool | None = pool  # which lives as long as this has no outcome
-
-    def abandon(self) -> None:
-        """Give it up; if it is being worked on, its worker is killed."""
-        if not self.cancel():
-            self.is_abandoned = True
-            with self.crew.lock:  # else the worker may have gone on to another task
-                for thread in self.crew.threads:
-                    if thread.task is self and thread.worker is not None:
-                        thread.worker.interrupt()
-
-    def settle(self, outcome: Outcome | None) -> None:
-        """Tell the caller, unless it was cancelled."""
-        self.pool = None
-        if outcome is not None:
-            with suppress(InvalidStateError):  # told already
-                self.set_result(outcome)
-
-
-class _LostError(Exception):
-    """A task has no worker: none could be started, its caller has given it up, or the pool was closed."""
-
-
-class _Crew:
-    """The threads of a pool with their workers, and the tasks that wait for them."""
-
-    # It does not know its pool, so that a pool which is used no more can be collected, and dismisses its crew.
-
-    def __init__(self, settings: WorkerSettings, max_workers: int, recycle_after: int) -> None:
-        self.owner = os.getpid()
-        self.settings = settings
-        self.recycle_after = recycle_after
-        self.is_ending = False  # whether it takes no more tasks, and its threads end when there is nothing left to do
-        self.is_closed = False  # whether what is not done is lost
-        self.queue: deque[PoolTask] = deque()  # what waits for a thread
-        self.threads: set[_WorkerThread] = set()
-        self.idle: list[_WorkerThread] = []  # of these, those with nothing to do; the last one is used first
-        self.counts = Counter[str]()
-        self.lock = threading.Lock()
-        """Held to change anything here, and to close a socket that another thread might interrupt."""
-        self.template: Template | None = None
-        self.dropped: list[Template] = []  # which end when their last worker has ended
-        self._max_workers = max_workers
-
-    def put(self, task: PoolTask) -> None:
-        """Have a task done when a worker has time for it."""
-        with self.lock:
-            if self.is_ending:
-                raise RuntimeError("the pool is closed: make a new one")
-            if self.idle:
-                self.idle.pop().give(task)
-                return
-            if len(self.threads) < self._max_workers:
-                thread = _WorkerThread(self, task)
-                try:
-                    thread.start()
-                    self.threads.add(thread)
-                    return
-                except RuntimeError:  # the system allows no more threads
-                    if not self.threads:
-                        raise
-            self.queue.append(task)
-
-    def start_worker(self, thread: "_WorkerThread") -> WorkerProcess:
-        """Give a thread a worker that is there. Raises `_LostError`."""
-        tries, why = 0, ""
-        while tries < STARTS:
-            thread.refuse_to_go_on()
-            template, lost_template = None, True
-            try:
-                with self.lock:
-                    template = self.template = self.template or Template(self.settings)
-                worker = WorkerProcess(template)
-                with self.lock:
-                    thread.worker = worker
-                    self.counts["started"] += 1
-                thread.refuse_to_go_on()
-                worker.await_birth()
-                return worker
-            except WorkerLostError as error:
-                lost_template = error.status is None
-                what = "the process that forks workers ended" if lost_template else "workers end as they start"
-                why = f"RuntimeError: {what}" + ("" if lost_template else f", with status {error.status}")
-            except TimeoutError:
-                why = "TimeoutError: a worker was asked for, and never came"
-            except OSError as error:
-                why = described(error)
-            self.end_worker(thread)
-            thread.refuse_to_go_on()
-            with self.lock:
-                is_current = self.template is template  # else it was given up for one with more modules
-                tries += is_current
-                if template and lost_template and is_current and not template.is_loaded and self.settings.preload:
-                    # Perhaps one of the modules ended it, or hangs: the next one has none of them.
-                    self.settings = self.settings._replace(preload=())
-                    logger.warning("workers are started without preloaded modules (%s)", why)
-            if template and lost_template:
-                self.drop_template(template)
-        raise _LostError(f"RuntimeError: no worker could be started ({why})")
-
-    def end_worker(self, thread: "_WorkerThread", why: str = "") -> None:
-        """End a thread's worker, if it has one; `why` is what it is counted under."""
-        with self.lock:
-            if thread.worker is not None:
-                thread.worker.end()
-                thread.worker = None
-                self.counts[why] += 1
-
-    def drop_template(self, lost: Template | None = None) -> None:
-        """Have the next worker come from another template; one that is not lost goes on until its workers end."""
-        with self.lock:
-            template = self.template
-            if template is None or lost not in (None, template):
-                return
-            self.template = None
-            if lost is None:
-                template.let_go()
-                self.dropped.append(template)
-        if lost is not None:
-            lost.close()
-
-    def dismiss(self) -> None:
-        """Have the threads end when all is done. Takes no lock, since the garbage collector calls it."""
-        self.is_ending = True
-        threads = [*self.threads]
-        for thread in threads:
-            thread.give(None)
-        if not threads:
-            self.end_templates()
-
-    def close(self) -> None:
-        """End all workers and threads, and wait for that; what is not done is lost."""
-        self.is_closed = True
-        self.dismiss()
-        with self.lock:
-            queue, threads = [*self.queue], [*self.threads]
-            self.queue.clear()
-            for thread in threads:
-                if thread.worker is not None:
-                    thread.worker.interrupt()
-        for task in queue:
-            task.settle(Outcome(kind="lost", message=UNDONE))
-        if threading.current_thread() not in threads:
-            for thread in threads:
-                thread.join()
-            self.end_templates()
-
-    def end_templates(self) -> None:
-        """End the templates once the last thread has ended its worker."""
-        templates, self.template, self.dropped = [self.template, *self.dropped], None, []
-        for template in templates:
-            if template is not None:
-                template.close()
-
-
-class _WorkerThread(threading.Thread):
-    """Does one task after another, in a worker process of its own."""
-
-    def __init__(self, crew: _Crew, task: PoolTask) -> None:
-        super().__init__(name="assay-isolation", daemon=True)
-        self.task: PoolTask | None = task
-        """What it does, changed only under the crew's lock: giving a task up must not hit the next one."""
-        self.worker: WorkerProcess | None = None
-        self.crew = crew
-        # Safe to put into from the garbage collector, whatever this thread is doing at that moment.
-        self._inbox: SimpleQueue[PoolTask | None] = SimpleQueue()
-
-    def give(self, task: PoolTask | None) -> None:
-        """Have it do a task; None has it look whether it is to end."""
-        if task is not None:
-            self.task = task
-        self._inbox.put(task)
-
-    def run(self) -> None:
-        crew, task = self.crew, self.task
-        while task is not None:
-            outcome = self._outcome(task) if task.set_running_or_notify_cancel() else None
-            with crew.lock:  # free before the caller is told, who may call again at once
-                following = self.task = crew.queue.popleft() if crew.queue else None
-                if following is None:
-                    crew.idle.append(self)
-            task.settle(outcome)
-            del (task, outcome)  # or the pool would live as long as this thread has nothing else to do
-            task = following or self._following()
-        crew.end_worker(self)
-        with crew.lock:
-            crew.threads.discard(self)
-        if crew.is_ending and not crew.threads:
-            crew.end_templates()
-
-    def _following(self) -> PoolTask | None:
-        """The next task; None when there was none for long, or there will be none."""
-        task = None
-        with suppress(Empty):
-            task = self._inbox.get(timeout=IDLE)
-        with self.crew.lock:
-            if task is None and self not in self.crew.idle:
-                task = self.task  # given a moment ago
-            elif task is None:
-                self.crew.idle.remove(self)
-        return task
-
-    def refuse_to_go_on(self) -> None:
-        """Raise `_LostError` when nothing can come of its task any more."""
-        if self.task is not None and self.task.is_abandoned:
-            raise _LostError("CancelledError: it was given up")
-        if self.crew.is_closed:
-            raise _LostError(UNDONE)
-
-    def _outcome(self, task: PoolTask) -> Outcome:
-        """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
-        crew = self.crew
-        try:
-            for attempt in count(1):
-                worker = self._given(task.work)
-                try:
-                    outcome = worker.answer(task.work)
-                except WorkerLostError as error:
-                    self.refuse_to_go_on()
-                    crew.end_worker(self, "killed" if error.status is None and error.kind == "crashed" else "")
-                    if error.is_final or attempt >= ATTEMPTS:
-                        return error.outcome()
-                    continue
-                if worker.is_busy:
-                    crew.end_worker(self, "killed")
-                elif worker.is_spent or worker.tasks >= crew.recycle_after:
-                    crew.end_worker(self, "recycled")
-                return outcome
-        except _LostError as error:
-            crew.end_worker(self, "killed")
-            return Outcome(kind="lost", message=str(error))
-        except Exception as error:
-            logger.exception("a thread of the pool of workers failed; its task is lost")
-            crew.end_worker(self)
-            return Outcome(kind="lost", message=described(error))
-        raise AssertionError("unreachable")
-
-    def _given(self, work: Work) -> WorkerProcess:
-        """The worker that was sent the task: the thread's own if that is fit for it, else a new one."""
-        crew = self.crew
-        if self.worker is not None:
-            if self.worker.template is not crew.template:
-                crew.end_worker(self)  # others are born with more modules
-            elif not self.worker.is_fit():
-                crew.end_worker(self, "recycled")
-        for _ in range(STARTS):
-            worker = self.worker or crew.start_worker(self)
-            self.refuse_to_go_on()
-            try:
-                worker.give(work)
-                return worker
-            except OSError:
-                crew.end_worker(self)
-        raise _LostError("RuntimeError: workers are gone before they can be given a task")
-
-
 def processors() -> int:
     """How many processors this process may use: in a container, fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -464,12 +371,16 @@ def counts_waiting() -> bool:
 _pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
 
 
-@atexit.register
 def _end_all() -> None:
     """Leave no process behind when the interpreter ends."""
     for pool in [*_pools]:
-        if pool.crew.owner == os.getpid():
-            pool.crew.close()
+        if pool.owner == os.getpid():
+            pool.close()
+
+
+# Not `atexit`, whose turn comes after the executors have waited for their threads, which wait for their workers.
+_register_at_exit: Any = vars(threading)["_register_atexit"]
+_register_at_exit(_end_all)
 
 
 def _after_fork() -> None:
@@ -478,9 +389,8 @@ def _after_fork() -> None:
     _shared_lock = threading.Lock()  # another thread may have held the old one
     for pool in [*_pools]:
         pool.finalizer.detach()
-        for template in (pool.crew.template, *pool.crew.dropped):
-            if template is not None:
-                template.disown()
+        for template in pool.templates:
+            template.disown()
         pool.begin_anew()
 
 

@@ -84,6 +84,7 @@ class WorkerLostError(Exception):
         self.kind: Kind = kind
         self.is_final = is_final  # whether the task is to blame, so that another worker need not try it
         self.status = status  # with which it ended, below 0 by a signal; None when that is not known
+        self.is_misbehaviour = status is None and kind == "crashed"
 
     def outcome(self) -> Outcome:
         """What this says of a task that is not tried again."""
@@ -144,7 +145,7 @@ class WorkerProcess:
         """Whether it has neither ended nor spoken since its last answer."""
         try:
             self._pipe.setblocking(False)
-            self._pipe.recv(1)
+            self._pipe.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return True
         except OSError:

@@ -43,6 +43,7 @@ class WorkerSettings(NamedTuple):
 
     preload: tuple[str, ...] = ()  # modules to import before any work
     memory: int | None = None  # bytes that a worker may take beyond what it has once its function is loaded
+    idle: float = 60.0  # seconds without work after which a worker ends
     counts_waiting: bool = False  # whether the kernel tells how long a process waited for a processor
 
 
