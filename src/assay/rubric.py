@@ -16,13 +16,13 @@ from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
 from assay.criterion import Criterion, Scorer, is_scorer
 from assay.display import Page, Section
 from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
-from assay.errors import GradingError, RubricError, SignatureError
+from assay.errors import AssayError, GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
 from assay.graders.judge_input import ToGrade, view_of
 from assay.graders.verdicts import number_of
 from assay.loading import Loadable, criterion_of, group_hash, inner_options
 from assay.loading.document import Node
-from assay.loading.rubric_reader import group_parts, is_group
+from assay.loading.rubric_reader import group_parts, is_group, object_of
 from assay.messages import read_completion
 from assay.parsers import Parser
 from assay.redaction import logger_of
@@ -692,3 +692,24 @@ def rubric_at(node: Node, *, allow_code: bool = False, **options: Any) -> Rubric
     """The rubric, or the group of rubrics, that stands at a node of a file that was read."""
     kind = RubricGroup if is_group(node) else Rubric
     return kind.from_node(node, allow_code=allow_code, **options)
+
+
+def rubric_in_python(reference: str) -> Rubric:
+    """The rubric that `module:object` names: one as it is, what a function makes of nothing, or a list of criteria."""
+    found = object_of(reference)
+    if callable(found) and not isinstance(found, Rubric):
+        try:
+            found = found()
+        except AssayError:
+            raise
+        except Exception as error:  # it is code of the user's, so anything may be raised
+            raise RubricError(
+                f"{reference} could not be called without arguments to make a rubric: "
+                f"{described(error)}; put a single check in a list"
+            ) from error
+    if isinstance(found, list | tuple):
+        return Rubric(cast("Sequence[Any]", found))
+    if not isinstance(found, Rubric):
+        makes = "name a Rubric, a function that makes one, or a list of criteria"
+        raise RubricError(f"{reference} is {short_repr(found)}: {makes}")
+    return found

@@ -170,7 +170,7 @@ class TestEval:
     ) -> None:
         """Without any, it is asked for."""
         command = ["eval", files("q.jsonl", QUESTIONS), "-r", files("r.json", CHECKS)]
-        assert "--model is missing" in assay(*command).err
+        assert "Missing option '-m' / '--model'" in assay(*command).err
         monkeypatch.setenv("ASSAY_MODEL", serve(answer).model)
         assert assay(*command).code == 0
 

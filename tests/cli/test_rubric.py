@@ -79,7 +79,7 @@ class TestPythonRubrics:
     def test_a_module_that_cannot_be_imported_is_said(self, capsys: Any, module: str) -> None:
         """With why."""
         assert main(["grade", "It is Paris", "-r", "no_such_module_here:rubric"]) == 2
-        assert "the module no_such_module_here cannot be imported" in capsys.readouterr().err
+        assert "'no_such_module_here:rubric' cannot be imported" in capsys.readouterr().err
 
 
 class TestShow:

@@ -35,13 +35,9 @@ def command(options: AgreeOptions) -> None:
     and rater. Without it, the labels that were given in the page of the run are taken.
     """
     found = trust.agree(
-        opened(options.run),
-        options.labels(),
-        again=None if options.again is None else opened(options.again),
-        reference=options.against,
-        skip_unknown=options.skip_unknown,
-        any_wording=options.any_wording,
-    )
+        opened(options.run), options.labels(), again=None if options.again is None else opened(options.again),
+        reference=options.against, skip_unknown=options.skip_unknown, any_wording=options.any_wording,
+    )  # fmt: skip
     sides = [side for each in found.criteria for side in (each.judge, each.people)]
     examples = max(side.examples for side in (found.overall.judge, *sides))
     people = counted(len(found.raters), "person", "people") if found.raters else "people"

@@ -56,19 +56,10 @@ def command(options: CorrectOptions) -> int:
 
 def _sections(found: trust.Correction) -> list[Section]:
     columns = ("", "judge", "corrected", "Rogan–Gladen", "labels alone", "labels", "rollouts", "to halve")
-    rows = [
-        (
-            each.name,
-            each.judge,
-            each.best,
-            each.corrected.get("rogan_gladen", ""),
-            each.people,
-            each.labels,
-            each.rollouts,
-            _to_halve(each),
-        )
-        for each in found.figures
-    ]
+    rows: list[tuple[object, ...]] = []
+    for each in found.figures:
+        estimates = each.judge, each.best, each.corrected.get("rogan_gladen", ""), each.people
+        rows.append((each.name, *estimates, each.labels, each.rollouts, _to_halve(each)))
     rates = [
         (each.name, each.sensitivity, each.specificity)
         for each in found.figures
@@ -87,17 +78,11 @@ def _to_halve(each: trust.Corrected) -> str:
 
 
 def _drift(drift: trust.Drift) -> Section:
-    rows = [
-        (
-            moved.name,
-            f"{moved.before:.2f}",
-            f"{moved.after:.2f}",
-            moved.change,
-            chance(moved.p),
-            " to ".join(map(point, moved.accuracy)) if moved.accuracy else "",
-        )
-        for moved in drift.criteria
-    ]
+    rows: list[tuple[object, ...]] = []
+    for moved in drift.criteria:
+        accuracy = " to ".join(map(point, moved.accuracy)) if moved.accuracy else ""
+        means = f"{moved.before:.2f}", f"{moved.after:.2f}"
+        rows.append((moved.name, *means, moved.change, chance(moved.p), accuracy))
     return Section(("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows)
 
 

@@ -47,10 +47,7 @@ def shown_spending(spent: Spending) -> str:
 
 
 def shown_dry_run(spent: Ledger) -> str:
-    """What a dry run counted: what it would take if all goes well, and at most.
-
-    The number of calls is a bound. Dollars rest on a guess of how much judges write; `--budget` bounds those.
-    """
+    """What a dry run counted: what it would take if all goes well, and at most."""
     from assay.runs.spending import Spending
 
     told = shown_spending(Spending.of(spent))
@@ -133,17 +130,13 @@ class Format:
     """Takes rows one by one, and then their summary, which may also be known before; prints to standard output."""
 
     title: str
-    about: str = ""
-    """A line about all of it."""
+    about: str = ""  # a line about all of it
     criteria: Sequence[str] = ()
     judge: str | None = None
     thresholds: Thresholds = NO_THRESHOLDS
-    rows: RowText | None = None
-    """With it, formats for people show every rollout too, and the plain one in these words."""
-    sums_up: bool = True
-    """Whether formats for people say what it comes to."""
-    rows_bring_criteria: bool = False
-    """Whether CSV waits for the summary, since rows may bring criteria that are no columns yet."""
+    rows: RowText | None = None  # with it, formats for people show every rollout too, a table in these words
+    sums_up: bool = True  # whether formats for people print the summary
+    rows_bring_criteria: bool = False  # whether CSV waits for the summary, since rows may bring further columns
 
     def __post_init__(self) -> None:
         # Taken now: a progress bar puts a stream of its own there while it is shown.
@@ -242,8 +235,7 @@ class Json(Format):
 class Csv(Format):
     """One row a rollout, with a column for every criterion: of the rubric, and of those that rows bring."""
 
-    waiting: TextIO | None = None
-    """Lines of JSON with rows, where the columns are known only after the last of them."""
+    waiting: TextIO | None = None  # rows as JSON, where the columns are known only after the last of them
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -299,10 +291,7 @@ def _csv_cell(text: str) -> str:
 
 
 class Junit(Format):
-    """A test suite. A rollout without a score is an error, one below the threshold for every rollout a failure.
-
-    A threshold for the mean adds a test case of its own, the last.
-    """
+    """A test suite with a case for each rollout, and one for the mean where it has a threshold."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -149,10 +149,7 @@ def _verdicts(
 
 
 def _chunks(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rows in lists that start small, so that the first results come at once.
-
-    When the rows end in an error, those before it come first.
-    """
+    """The rows in lists that start small, so that first results come at once; those before an error come first."""
     size, chunk = 1, list[dict[str, Any]]()
     try:
         for row in rows:

@@ -1,17 +1,12 @@
 """The command `assay` itself: it finds the command and its config, runs it, and turns errors into sentences and exit codes.
 
-Config is what a project always wants, in `assay.toml` or under `[tool.assay]` of `pyproject.toml`.
-A flag goes before an environment variable, and that before the file. The file may hold no key to an
-endpoint: those come from the environment, so that no file and no run has to keep them.
-
-A file that is found by looking around may be anybody's: that of a project which was just downloaded. So
-nothing in it runs code or has a key sent to another machine than a provider's. One that is named with
-`--config` is trusted.
+A flag goes before an environment variable, and that before the file. A file that is found by looking around may
+belong to a project which was just downloaded, so nothing in it runs code or has a key sent to another machine than
+a provider's. One that is named with `--config` is trusted.
 """
 
 import io
 import os
-import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -65,12 +60,7 @@ COMMANDS: Final = {
 
 
 def code_of(error: AssayError | OSError) -> int:
-    """The exit code for an error that ended a command.
-
-    >>> from assay.errors import Overloaded, RubricError
-    >>> code_of(RubricError("no such field")), code_of(Overloaded("it does not answer"))
-    (2, 1)
-    """
+    """The exit code for an error that ended a command."""
     usage = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
     if isinstance(error, AssayError):
         usage = (ValueError, TypeError, ImportError, Refused, CacheError)
@@ -78,39 +68,14 @@ def code_of(error: AssayError | OSError) -> int:
 
 
 def _complaint(error: click.ClickException, command: str) -> str:
-    """The error as one line that names the command; the one given, where the error knows none."""
+    """The error in the words of click, on one line that names the command, and where a wrong value comes from."""
     if not isinstance(error, click.UsageError):
         return f"{command}: {error.format_message()}"
-    path = command if error.ctx is None else error.ctx.command_path
-    return f"{path}: {_sentence(error, error.ctx)} ({path} --help tells more)"
-
-
-def _sentence(error: click.UsageError, ctx: click.Context | None) -> str:
-    if isinstance(error, click.NoSuchOption):
-        params = [] if ctx is None else ctx.command.get_params(ctx)
-        known = [name for param in params for name in param.opts]
-        return f"there is no option {error.option_name}: {did_you_mean(error.option_name, known)}"
-    if isinstance(error, click.BadParameter) and error.param is not None:
-        param, is_option = error.param, isinstance(error.param, click.Option)
-        name = param.opts[-1] if is_option else param.human_readable_name.removesuffix("...")
-        variable = param.envvar if isinstance(param.envvar, str) else ", ".join(param.envvar or ())
-        if isinstance(error, click.MissingParameter):
-            form = "it, or - for standard input" if param.nargs == -1 else "it"
-            if is_option:
-                form = f"{'/'.join(param.opts)} {param.metavar or ''}".rstrip()
-                form += f", or set {variable}" if isinstance(param.envvar, str) else ""
-            return f"{name} is missing: give {form}"
-        source = ctx.get_parameter_source(param.name) if ctx is not None and param.name else None
-        origins = {
-            ParameterSource.DEFAULT_MAP: "from the config file, ",
-            ParameterSource.ENVIRONMENT: f"from the environment variable {variable}, ",
-        }
-        return f"{origins.get(source, '') if source else ''}{name}: {error.message.rstrip('.')}"
-    if isinstance(error, click.BadOptionUsage) and "requires" in error.message:
-        return f"{error.option_name} wants a value: give it one"
-    if extra := re.search(r"unexpected extra argument\w*\(?s?\)? \((.+)\)", error.format_message()):
-        return f"{extra[1]} is more than it takes: leave it out, or put a text in quotes"
-    return error.format_message().rstrip(".")
+    path, origin = command if error.ctx is None else error.ctx.command_path, ""
+    if isinstance(error, click.BadParameter) and error.ctx is not None and error.param is not None:
+        source = error.ctx.get_parameter_source(error.param.name or "")
+        origin = "from the config file: " if source is ParameterSource.DEFAULT_MAP else ""
+    return f"{path}: {origin}{error.format_message().rstrip('.')} ({path} --help tells more)"
 
 
 SETTINGS: Final[dict[str, type]] = {
@@ -240,10 +205,7 @@ class Context(click.Context):
 
 
 class Command(click.Command):
-    """A command that takes settings from the config file, and refuses an option that is given twice.
-
-    Its help ends with an `example`: what a user would type, as it stands.
-    """
+    """A command that takes settings from the config file; its help ends with an `example`, as a user would type it."""
 
     context_class = Context
 
@@ -267,17 +229,6 @@ class Command(click.Command):
             for line in self.example.splitlines():
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing:
-            # Parsed once more, for click keeps the last of several values without a word.
-            *_, order = self.make_parser(ctx).parse_args(list(args))
-            for param in order:
-                takes_one = isinstance(param, click.Option) and not (param.multiple or param.is_flag or param.count)
-                if takes_one and order.count(param) > 1:
-                    name = "/".join(param.opts)
-                    raise click.UsageError(f"{name} is given more than once, and takes one value: give it once", ctx)
-        return super().parse_args(ctx, args)
-
 
 def _use_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None and not ctx.resilient_parsing:
@@ -285,37 +236,20 @@ def _use_config(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 class Group(Command, click.Group):
-    """Commands under one name. Asked for nothing, it says what there is."""
+    """Commands under one name, in the order in which they were written."""
 
     command_class = Command
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        options.setdefault("no_args_is_help", False)
-        super().__init__(*arguments, **options)
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and not ctx.resilient_parsing:
-            raise click.UsageError(f"say what to do: {', '.join(self.list_commands(ctx))}", ctx)
-        return super().parse_args(ctx, args)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        is_known = self.get_command(ctx, args[0]) is not None
-        if not is_known and not args[0].startswith("-") and not ctx.resilient_parsing:
-            meant = did_you_mean(args[0], self.list_commands(ctx))
-            raise click.UsageError(f"there is no command {short_repr(args[0])}: {meant}", ctx)
-        return super().resolve_command(ctx, args)
 
 
 class LazyGroup(Group):
     """Every command of the registry. Naming them loads none of them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.commands = cast("dict[str, click.Command]", dict.fromkeys(COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         # `report` and `rubric` are modules of the library already, and no two of ours have one name.
@@ -339,13 +273,12 @@ def root() -> None:
 
 
 class _Redacting:
-    """A stream for people, on which no secret is written; it is otherwise the stream it is made of."""
+    """A stream on which no secret is written, as in a hint that repeats what was typed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text, such as a hint that repeats what was typed, without the login in it."""
         return self._stream.write(redacted(text))
 
     def __getattr__(self, name: str) -> Any:
@@ -364,21 +297,22 @@ def run(arguments: Sequence[str]) -> int:
     with redirect_stderr(cast("TextIO", _Redacting(sys.stderr))):
         if instruction := os.environ.get(COMPLETE):
             return shell_complete(root, {}, "assay", COMPLETE, instruction)
-        if not arguments:
-            _invoke(["--help"])
-            return USAGE
+        name = arguments[0] if arguments else ""
         try:
             code = _invoke(list(arguments))
             sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            return USAGE
         except click.ClickException as error:
-            print(_complaint(error, f"assay {arguments[0]}"), file=sys.stderr)
+            print(_complaint(error, f"assay {name}"), file=sys.stderr)
             return USAGE
         except BrokenPipeError:
             # The reader of our output has seen enough; Python must not complain of it once more at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return INTERRUPTED
         except (AssayError, OSError) as error:
-            print(f"assay {arguments[0]}: {error}", file=sys.stderr)
+            print(f"assay {name}: {error}", file=sys.stderr)
             return code_of(error)
         except KeyboardInterrupt:
             return INTERRUPTED

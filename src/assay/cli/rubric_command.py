@@ -86,17 +86,11 @@ def _print_test(report: GoldenReport, name: str, form: str) -> None:
     told = f"{counted(len(report.by_example()), 'golden example')}, {right:,} of "
     told += f"{counted(len(results), 'verdict')} as expected" + (f", {errors:,} without an answer" if errors else "")
     parts = [f"{display.printable(name)}: {display.painted(told, 'green' if right == len(results) else 'red')}"]
-    rows = [
-        (
-            result.example,
-            result.criterion,
-            result.expected,
-            "no answer" if result.right is None else result.got,
-            display.shortened(result.error or result.reason, _REASON),
-        )
-        for result in results
-        if not result.right
-    ]
+    rows: list[tuple[object, ...]] = []
+    for result in results:
+        got = "no answer" if result.right is None else result.got
+        why = display.shortened(result.error or result.reason, _REASON)
+        rows += [] if result.right else [(result.example, result.criterion, result.expected, got, why)]
     if rows:
         parts.append(display.laid_out(display.Section(("example", "criterion", "expected", "got", "why"), rows)))
     if report.spent.calls or report.spent.hits:

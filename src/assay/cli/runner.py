@@ -38,8 +38,7 @@ Result = TypeVar("Result")
 class Stopping:
     """Whether the work is to end. Ask it between two pieces of work."""
 
-    PATIENCE = 1.0
-    """Seconds that work may take to hear that it is cancelled."""
+    PATIENCE = 1.0  # seconds that work may take to hear that it is cancelled
 
     def __init__(self) -> None:
         self.heard = 0  # how often Ctrl-C was heard
@@ -103,10 +102,7 @@ Tell = Callable[[Progress], None]
 
 @contextmanager
 def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
-    """What is to be told how far it is; None when that is not to be shown.
-
-    On a terminal it is a bar. Else it is a line when the last one is old, so that a short run prints none.
-    """
+    """What is to be told of progress: a bar on a terminal, else a line when the last one is old; None when quiet."""
     if quiet:
         yield None
         return
@@ -141,10 +137,8 @@ def say(line: str, *, quiet: bool) -> None:
 
 def kept_answers(judging: JudgingOptions) -> str:
     """Where answers are kept, so that the same command does not ask for them again."""
-    if judging.no_cache:
-        return ""
-    place = judging.cache or default_place()
-    return f"; what was answered is kept in {place}, so the same command goes on from there"
+    kept = f"; what was answered is kept in {judging.cache or default_place()}, so the same command goes on from there"
+    return "" if judging.no_cache else kept
 
 
 class Conditions(NamedTuple):
@@ -216,10 +210,7 @@ def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:
 
 
 class RowPrinter:
-    """Prints rows in the order of the data, though they are finished in another, and counts them.
-
-    Without a format it only notes which rows are below the threshold for every rollout, if there is one.
-    """
+    """Prints rows in the order of the data, and notes which are below the threshold for every rollout."""
 
     def __init__(self, format: Format | None, display: DisplayOptions) -> None:
         self.low: list[str] = []
@@ -270,10 +261,8 @@ class Runner:
     options: RunOptions
     rubric: Rubric | None
     grader: Autograder | None = None
-    about: RunAbout | None = None
-    """What a run that begins now is; where it is not known before, it is read from the folder."""
-    printer: RowPrinter | None = None
-    """None where rows are read from the folder: those of earlier sittings and of workers are not at hand."""
+    about: RunAbout | None = None  # what a run that begins now is; where None, it is read from the folder
+    printer: RowPrinter | None = None  # None where rows of earlier sittings or of workers are read from the folder
 
     def run(self, work: Work[Summary], *, by_workers: bool = False) -> int:
         """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take."""
@@ -378,10 +367,7 @@ def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
 
 
 def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> int:
-    """The exit code by the rule of `Thresholds`, whose reason is said where there is a threshold.
-
-    `low` are the names that `low_rows` gives.
-    """
+    """The exit code by the rule of `Thresholds`; `low` are the names of rows that are below theirs."""
     failure = display.thresholds.failure(
         summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete, low=low
     )

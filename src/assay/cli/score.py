@@ -6,7 +6,7 @@ import atexit
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,25 +164,15 @@ def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.
     return run, rubric
 
 
-@dataclass(frozen=True)
-class Making:
-    """Makes the rubric and the grader in a worker, as the options name them."""
+def _made(options: ScoreOptions, rubric: Rubric | None, may_ask: bool) -> tuple[Rubric | None, Autograder | None]:
+    """The rubric, which Python makes anew unless it is that of a file, and the grader, in a worker."""
+    from assay.cli.sources import judging_with, rubric_of
 
-    options: ScoreOptions
-    rubric: Rubric | None
-    """The rubric of a file, which other machines need not have; None for one that Python makes anew."""
-    rows_may_ask: bool
-
-    def __call__(self) -> tuple[Rubric | None, Autograder | None]:
-        from assay.cli.sources import judging_with, rubric_of
-
-        rubric = self.rubric
-        if rubric is None and self.options.rubric is not None:
-            rubric = rubric_of(self.options)
-        stack = ExitStack()
-        atexit.register(stack.close)  # the grader's cache is open as long as the worker lives
-        judging = judging_with(self.options, rubric, quiet=True, rows_may_ask=self.rows_may_ask)
-        return rubric, stack.enter_context(judging)
+    if rubric is None and options.rubric is not None:
+        rubric = rubric_of(options)
+    stack = ExitStack()
+    atexit.register(stack.close)  # the grader's cache is open as long as the worker lives
+    return rubric, stack.enter_context(judging_with(options, rubric, quiet=True, rows_may_ask=may_ask))
 
 
 def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> Work[runs.Summary]:
@@ -215,7 +205,7 @@ def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool
     config, data = {"map": dict(options.mapping)}, files_about(files_of(options.files))
     about = runs.RunAbout.of("score", config=config, options=how, data=data)
     is_file = options.rubric is not None and Path(options.rubric).is_file()
-    make = Making(options, rubric if is_file else None, rows_may_ask)
+    make = partial(_made, options, rubric if is_file else None, rows_may_ask)
 
     async def work(under: Conditions) -> runs.Summary:
         def stopping() -> bool:

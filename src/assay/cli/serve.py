@@ -1,5 +1,6 @@
 """`assay serve RUBRIC`: serve a rubric over HTTP, as trainers ask for rewards."""
 
+from contextlib import closing
 from dataclasses import fields
 from typing import Any, cast
 
@@ -48,7 +49,7 @@ def command(options: ServeOptions) -> None:
     """
     from assay.cache import default_place
     from assay.server import Bounds, Judge, Settings, serve
-    from assay.server.reload import RubricLoader, ServedSource
+    from assay.server.reload import Published, RubricLoader
     from assay.server.settings import key_from
 
     settings = Settings(
@@ -75,10 +76,6 @@ def command(options: ServeOptions) -> None:
             where, settings, judge, allow_code=options.allow_code, started=lambda url: click.echo(told % url, err=True)
         )
         return
-    # Loaded as a worker would load it.
-    loader = RubricLoader(judge)
-    try:
-        rubric = loader.rubric(ServedSource.at(where, allow_code=options.allow_code))
-    finally:
-        loader.close()
+    with closing(RubricLoader(judge)) as loader:  # as a worker would load it
+        rubric = loader.rubric(Published.at(where, allow_code=options.allow_code))
     click.echo(f"{rubric!r} would be served on {settings.url}", err=True)

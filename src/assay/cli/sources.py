@@ -5,26 +5,25 @@ import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import click
 
 from assay.cache import VerdictCache
 from assay.cli.options import JudgingOptions, RubricOptions
 from assay.engine import Traits
-from assay.errors import AssayError, MissingExtraError, Refused, RubricError
-from assay.graders import Autograder, Guarded, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
+from assay.errors import MissingExtraError, Refused
+from assay.graders import Autograder
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.local.weights import KNOWN, weights_file
 from assay.models import Model, model_of
 from assay.models.resolve import BY_KEY, what_to_set
-from assay.rubric import Rubric, rubric_at
+from assay.rubric import Rubric, rubric_at, rubric_in_python
+from assay.server.settings import Judge
 from assay.tables import TableError, rows_of
-from assay.wording import described, did_you_mean, short_repr
 
 
 def rubric_of(rubrics: RubricOptions) -> Rubric:
@@ -33,41 +32,7 @@ def rubric_of(rubrics: RubricOptions) -> Rubric:
     is_file = not is_reference(name) or Path(name).is_file()
     if (not is_file or rubrics.allow_code) and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # modules of this folder are found, as `python -m` finds them
-    return rubric_at(read_file(name), allow_code=rubrics.allow_code) if is_file else _rubric_in_python(name)
-
-
-def _rubric_in_python(reference: str) -> Rubric:
-    """A rubric as it is, what a function makes of nothing, or a list of criteria as a rubric."""
-    module, _, path = reference.partition(":")
-    try:
-        found: Any = import_module(module)
-    except Exception as error:
-        # Importing a module runs it, so anything may be raised.
-        raise RubricError(f"the module {module} cannot be imported: {described(error)}") from error
-    for step in path.split("."):
-        if not hasattr(found, step):
-            known = [name for name in dir(found) if not name.startswith("_")]
-            said = did_you_mean(step, known) if known else "it has none at all"
-            raise RubricError(f"{reference}: there is no {step!r} in it: {said}")
-        found = getattr(found, step)
-    if callable(found) and not isinstance(found, Rubric):
-        try:
-            found = found()
-        except AssayError:
-            raise
-        except Exception as error:
-            # It is code of the user's, so anything may be raised here, too.
-            raise RubricError(
-                f"{reference} could not be called without arguments to make a rubric: "
-                f"{described(error)}; put a single check in a list"
-            ) from error
-    if isinstance(found, list | tuple):
-        return Rubric(found)  # pyright: ignore[reportUnknownArgumentType]
-    if not isinstance(found, Rubric):
-        raise RubricError(
-            f"{reference} is {short_repr(found)}: name a Rubric, a function that makes one, or a list of criteria"
-        )
-    return found
+    return rubric_at(read_file(name), allow_code=rubrics.allow_code) if is_file else rubric_in_python(name)
 
 
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
@@ -89,10 +54,9 @@ class Text(NamedTuple):
 
 
 def texts_of(arguments: Sequence[str], query: str = "", *, are_words: bool = False) -> list[Text]:
-    """The texts that arguments stand for: a file, `-` for standard input, or the words themselves.
+    """The texts that arguments stand for: a file, a table with one a row, `-` for standard input, or the words themselves.
 
-    A table, such as a `.jsonl` file, holds one a row. What looks like a path and is none is refused, and so
-    is a folder: its name is no text that a judge should be paid to read.
+    What looks like a path and is none is refused, and so is a folder.
     """
     found: list[Text] = []
     for argument in arguments:
@@ -132,17 +96,14 @@ def _rows(path: str) -> Iterator[Text]:
 
 LOCAL = "local"  # asked when no judge is named: it costs nothing and sends nothing away
 
-_GRADERS = {"per-criterion": PerCriterionGrader, "one-shot": PerCriterionOneShotGrader, "holistic": RubricAsJudgeGrader}
-
 
 @contextmanager
 def judging_with(
     judging: JudgingOptions, rubric: object, *, quiet: bool, rows_may_ask: bool = False
 ) -> Generator[Autograder | None]:
-    """The grader that the options name, with its cache.
+    """The grader that the options name, with its cache; None where code answers everything, or a rubric has its own.
 
-    None where code answers everything, and where a rubric has a grader of its own and no other is
-    named. Where only rows with rubrics of their own may ask, one is there if there can be.
+    Where only rows with rubrics of their own may ask, one is there if there can be.
     """
     asks = Traits.of(rubric).asks
     if (judging.judge is None and has_own_grader(rubric)) or not (asks or rows_may_ask):
@@ -177,15 +138,11 @@ def has_own_grader(rubric: object) -> bool:
 
 def grader_of(judging: JudgingOptions, model: Model) -> Autograder:
     """The grader of the kind that is named around a model, behind a guard on request."""
-    grader = _GRADERS[judging.grader](model=model)
-    return Guarded(grader) if judging.guard else grader
+    return Judge(grader=cast("Any", judging.grader), guard=judging.guard).grader_around(model)
 
 
 def judge_of(judging: JudgingOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:
-    """The model that is named, or the default. What is missing to ask it is said at once.
-
-    In a dry run it is not asked, and needs no key.
-    """
+    """The model that is named, or the default. In a dry run it needs no key, for it is not asked."""
     name = judging.judge
     source = (name or "").strip() or LOCAL
     try:

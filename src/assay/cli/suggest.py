@@ -128,16 +128,11 @@ def _told(suggestion: Suggestion, output: str | None, errors: int) -> list[str]:
 
     kept = f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"
     parts = [f"{kept} kept{f', written to {output}' if output is not None and suggestion.kept else ''}"]
-    rows = [
-        (
-            "kept" if judged.kept else "dropped",
-            judged.criterion.requirement or "",
-            f"{judged.criterion.weight:+g}",
-            "" if judged.agreement == UNJUDGED else judged.agreement,
-            judged.why,
-        )
-        for judged in suggestion.criteria
-    ]
+    rows: list[tuple[object, ...]] = []
+    for judged in suggestion.criteria:
+        requirement, weight = judged.criterion.requirement or "", f"{judged.criterion.weight:+g}"
+        agreement = "" if judged.agreement == UNJUDGED else judged.agreement
+        rows.append(("kept" if judged.kept else "dropped", requirement, weight, agreement, judged.why))
     if rows:
         parts.append(laid_out(Section(("", "criterion", "weight", "agreement", "why"), rows)))
     parts += [printable(f"a drafter gave no proposal: {error}") for error in suggestion.errors]

@@ -14,7 +14,7 @@ from assay.criterion import Criterion, Scorer, is_scorer
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.loading.golden_examples import golden_at
-from assay.wording import did_you_mean, first_error, short_repr
+from assay.wording import described, did_you_mean, first_error, short_repr
 
 MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
 
@@ -170,16 +170,24 @@ def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
     """The function that a file names; raises unless the caller has said that files may run code."""
     if not allow_code:
         raise RubricError(f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)")
+    found = object_of(reference)
+    if not callable(found):
+        raise RubricError(f"{reference!r} is {found!r:.80}, which cannot be called")
+    return found
+
+
+def object_of(reference: str) -> Any:
+    """What `module:path` names in Python."""
     module, _, path = reference.partition(":")
     try:
         # Importing a module runs it, so anything may be raised.
         found: Any = import_module(module)
-        for step in path.split("."):
-            found = getattr(found, step)
     except Exception as error:
-        raise RubricError(f"{reference!r} cannot be imported: {type(error).__name__}: {error}") from error
-    if not callable(found):
-        raise RubricError(f"{reference!r} is {found!r:.80}, which cannot be called")
+        raise RubricError(f"{reference!r} cannot be imported: {described(error)}") from error
+    for step in path.split("."):
+        if not hasattr(found, step):
+            raise RubricError(f"{reference!r}: there is no {step!r} in it: {did_you_mean(step, dir(found))}")
+        found = getattr(found, step)
     return found
 
 

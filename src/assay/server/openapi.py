@@ -30,16 +30,6 @@ PAGES: Final = {
     "/seed_session": PageRoute("seed_session", "For NeMo-Gym; keeps nothing.", "POST", needs_key=True),
     "/reverify_mode": PageRoute("reverify_mode", "For NeMo-Gym."),
 }
-_REFUSALS: Final = {
-    "400": "The body is no JSON, or not as it should be.",
-    "408": "The request was not sent in time.",
-    "413": "The request, or its batch, is too large.",
-    "415": "The body is not plain JSON.",
-    "422": "A rollout has no score, and the route takes numbers only.",
-    "429": "Too much is under way: come back later.",
-    "500": "The server failed.",
-    "503": "The server is stopping.",
-}
 _ERROR: Final[Schema] = {
     "type": "object",
     "properties": {"error": {"type": "string", "description": "What was wrong, and what to do."}},
@@ -49,17 +39,32 @@ _HASH: Final[Schema] = {"x-assay-rubric": {"schema": {"type": "string"}, "descri
 _WAIT: Final[Schema] = {"retry-after": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
 
 
+def _answer(meaning: str, schema: Schema | None = None, media: str = "application/json", **more: Any) -> Schema:
+    """An answer with this schema; without one, it is that of an error."""
+    schema = {"$ref": "#/components/schemas/Error"} if schema is None else schema
+    return {"description": meaning, "content": {media: {"schema": schema}}, **more}
+
+
+_REFUSALS: Final = {
+    "400": _answer("The body is no JSON, or not as it should be."),
+    "408": _answer("The request was not sent in time."),
+    "413": _answer("The request, or its batch, is too large."),
+    "415": _answer("The body is not plain JSON."),
+    "422": _answer("A rollout has no score, and the route takes numbers only."),
+    "429": _answer("Too much is under way: come back later.", headers=_WAIT),
+    "500": _answer("The server failed."),
+    "503": _answer("The server is stopping.", headers=_WAIT),
+}
+
+
 def document(*, needs_key: bool) -> Schema:
     """The document of a server, of one that needs a key or of one that does not."""
 
-    def operation(name: str, summary: str, answers: Schema, *, is_secured: bool, body: Schema | None = None) -> Schema:
-        denied = (
-            {"401": _refusal("The key is missing or wrong.")}
-            if is_secured
-            else {"403": _refusal("The server was asked under a name that is not its own.")}
-        )
-        made: Schema = {"operationId": name, "summary": summary} | ({} if body is None else {"requestBody": body})
-        return made | {"responses": answers | denied} | ({"security": [{"key": []}]} if is_secured else {})
+    def operation(name: str, summary: str, answers: Schema, *, secured: bool, **body: Any) -> Schema:
+        denied = {"403": _answer("The server was asked under a name that is not its own.")}
+        if secured:
+            denied, body["security"] = {"401": _answer("The key is missing or wrong.")}, [{"key": []}]
+        return {"operationId": name, "summary": summary, "responses": answers | denied, **body}
 
     types = [kind for protocol in PROTOCOLS for kind in (protocol.request, protocol.reply)]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
@@ -67,16 +72,14 @@ def document(*, needs_key: bool) -> Schema:
     components["RolloutBody"]["anyOf"] = [{"required": ["completion"]}, {"required": ["state"], "maxProperties": 1}]
     paths: Schema = {}
     for protocol, request, reply in zip(PROTOCOLS, schemas[::2], schemas[1::2], strict=True):
-        answers = {"200": _answer("The scores.", reply) | {"headers": _HASH}}
-        for status, meaning in _REFUSALS.items():
-            answers[status] = _refusal(meaning) | ({"headers": _WAIT} if status in ("429", "503") else {})
+        answers = {"200": _answer("The scores.", reply, headers=_HASH)} | _REFUSALS
         body = {"required": True, "content": {"application/json": {"schema": request}}}
-        asked = operation(protocol.name, protocol.summary, answers, is_secured=needs_key, body=body)
+        asked = operation(protocol.name, protocol.summary, answers, secured=needs_key, requestBody=body)
         paths[protocol.path] = {"post": asked}
     for path, page in PAGES.items():
         answers = {status: _answer("An answer.", {}, page.media) for status in page.statuses}
-        is_secured = needs_key and page.needs_key
-        paths[path] = {page.method.lower(): operation(page.name, page.summary, answers, is_secured=is_secured)}
+        asked = operation(page.name, page.summary, answers, secured=needs_key and page.needs_key)
+        paths[path] = {page.method.lower(): asked}
     scheme = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
     return {
         "openapi": "3.1.0",
@@ -84,11 +87,3 @@ def document(*, needs_key: bool) -> Schema:
         "paths": paths,
         "components": {"schemas": {"Error": _ERROR, **components}} | (scheme if needs_key else {}),
     }
-
-
-def _answer(meaning: str, schema: Schema, media: str = "application/json") -> Schema:
-    return {"description": meaning, "content": {media: {"schema": schema}}}
-
-
-def _refusal(meaning: str) -> Schema:
-    return _answer(meaning, {"$ref": "#/components/schemas/Error"})

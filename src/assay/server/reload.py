@@ -4,50 +4,43 @@ import errno
 import io
 import os
 import signal
-import sys
 import threading
-from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from prometheus_client import multiprocess
 
 from assay.engine import Traits
-from assay.errors import RubricError
-from assay.graders import Autograder, Guarded, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
+from assay.graders import Autograder
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.redaction import logger_of, redacted
-from assay.rubric import Rubric, rubric_at
+from assay.rubric import Rubric, rubric_at, rubric_in_python
 from assay.server.metrics import ServerStatus
 from assay.server.settings import Judge
-from assay.wording import described, short_repr
+from assay.wording import described
 
 logger = logger_of("assay.server")
 
-_GRADERS: Final[dict[str, Any]] = {
-    "per-criterion": PerCriterionGrader,
-    "one-shot": PerCriterionOneShotGrader,
-    "holistic": RubricAsJudgeGrader,
-}
 
+class Published(msgspec.Struct, frozen=True):
+    """The rubric that is served, with the text of its file; the supervisor lets its workers know by this."""
 
-@dataclass(frozen=True)
-class ServedSource:
-    """A rubric file with its text, as it was when it was read; or `module:object`."""
-
-    where: str
+    where: str  # a file, or `module:object`
     text: bytes = b""
     allow_code: bool = False
+    reloads: int = 0
+    failures: int = 0
+    error: str = ""  # why the file as it is now is not what is served
 
     @classmethod
-    def at(cls, where: str, *, allow_code: bool = False) -> "ServedSource":
-        """The source of that name, read now."""
+    def at(cls, where: str, *, allow_code: bool = False) -> "Published":
+        """The rubric of that name, read now."""
         if is_reference(where) and not Path(where).exists():
-            return cls(where, allow_code=True)
+            return cls(where)
         if not Path(where).is_file():
             raise FileNotFoundError(f"File not found: {where}")
         # Not resolved: where a link is exchanged, as Kubernetes does, its new target counts.
@@ -61,16 +54,16 @@ class ServedSource:
 
 
 class RubricLoader:
-    """Makes rubrics of sources. The judge is made once, when a rubric first asks for one."""
+    """Loads rubrics. The judge is made once, when a rubric first asks for one."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._cache: Any = None
 
-    def rubric(self, source: ServedSource) -> Rubric:
-        """The rubric of a source, ready to score; raises when anything about it is wrong."""
+    def rubric(self, source: Published) -> Rubric:
+        """The rubric, ready to score; raises when anything about it is wrong."""
         if source.file is None:
-            rubric = _imported(source.where)
+            rubric = rubric_in_python(source.where)
         else:
             file: Any = io.BytesIO(source.text)
             file.name = source.where  # for what is said about it
@@ -88,36 +81,12 @@ class RubricLoader:
         if judge.cache is not None:
             self._cache = VerdictCache(judge.cache)
         named = judge.model if judge.model is not None else default_model()
-        grader = _GRADERS[judge.grader](model=model_of(named, cache=self._cache))
-        return Guarded(grader) if judge.guard else grader
+        return judge.grader_around(model_of(named, cache=self._cache))
 
     def close(self) -> None:
         """Write what the cache has not written yet."""
         if self._cache is not None:
             self._cache.close()
-
-
-def _imported(reference: str) -> Rubric:
-    module, _, path = reference.partition(":")
-    try:
-        found: Any = import_module(module)
-        for step in path.split("."):
-            found = getattr(found, step)
-    except (ImportError, AttributeError) as error:
-        raise RubricError(f"{reference!r} cannot be imported: {error}") from error
-    made = found() if callable(found) and not isinstance(found, Rubric) else found
-    if not isinstance(made, Rubric):
-        raise RubricError(f"{reference!r} is {short_repr(made)}: name a rubric, or a function that makes one")
-    return made
-
-
-class Published(msgspec.Struct, frozen=True):
-    """What the supervisor lets its workers know."""
-
-    source: ServedSource
-    reloads: int = 0
-    failures: int = 0
-    error: str = ""
 
 
 class ServerFolder:
@@ -168,49 +137,50 @@ def follow_file(folder: ServerFolder, loader: RubricLoader, stop: threading.Even
     """Publish the rubric file of a server whenever it changes; what is wrong with it where it makes no rubric."""
     from watchfiles import watch
 
-    source = folder.published().source
-    if source.file is None:
+    published = folder.published()
+    file, seen = published.file, published.text
+    if file is None:
         return
-    seen = source.text
     is_pending = True  # it may have changed before it was watched
     # The folder is watched, since most editors replace the file. A timeout is a look at what is pending.
     for changes in watch(
-        source.file.parent, watch_filter=None, recursive=False, step=50, debounce=400,
-        rust_timeout=500, yield_on_timeout=True, stop_event=stop, raise_interrupt=False,
+        file.parent, watch_filter=None, recursive=False, step=50, debounce=400, rust_timeout=500,
+        yield_on_timeout=True, stop_event=stop, raise_interrupt=False,
     ):  # fmt: skip
         is_pending = is_pending or bool(changes)
-        if not is_pending or _is_being_written(source.file):
+        if not is_pending or _is_being_written(file):
             continue
         try:
-            text = source.file.read_bytes()
+            text = file.read_bytes()
         except OSError:
             continue  # between two names, as many editors save
         is_pending = False
         if text != seen:
             seen = text
-            folder.publish(_taken_over(folder.published(), text, loader))
+            published = _taken_over(published, text, loader)
+            folder.publish(published)
 
 
 def _taken_over(published: Published, text: bytes, loader: RubricLoader) -> Published:
     """What to publish when the file holds another text."""
-    source = replace(published.source, text=text)
+    changed = msgspec.structs.replace(published, text=text, reloads=published.reloads + 1, error="")
     try:
-        loader.rubric(source)
+        loader.rubric(changed)
     except Exception as error:  # noqa: BLE001 - a rubric file may run anything
         said = redacted(str(error)) or described(error)
         logger.error("the rubric file changed and cannot be used: %s", said)
         return msgspec.structs.replace(published, failures=published.failures + 1, error=said)
-    if source == published.source:  # a mistake was taken back
+    if text == published.text:  # a mistake was taken back
         return msgspec.structs.replace(published, error="")
     logger.warning("the rubric file changed: the new rubric is served")
-    return Published(source, published.reloads + 1, published.failures)
+    return changed
 
 
 def _is_being_written(path: Path) -> bool:
     """Whether a process has the file open for writing, where the system can tell: a lease is refused."""
-    if sys.platform != "linux":
-        return False
     system: Any = import_module("fcntl")
+    if not hasattr(system, "F_SETLEASE"):  # Linux alone has it
+        return False
     try:
         with path.open("rb") as file:
             # A process that opens it meanwhile has us told by this signal, and it must not be a deadly one.

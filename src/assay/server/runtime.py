@@ -6,6 +6,7 @@ import gc
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import tempfile
@@ -29,7 +30,7 @@ from assay.redaction import logger_of, redacted
 from assay.rubric import Rubric
 from assay.server.app import RewardApp
 from assay.server.metrics import Metrics
-from assay.server.reload import Published, RubricLoader, ServedSource, ServerFolder, follow_file
+from assay.server.reload import Published, RubricLoader, ServerFolder, follow_file
 from assay.server.settings import Judge, Settings, SettingsError
 from assay.wording import described
 
@@ -64,13 +65,15 @@ def serve(
     """
     settings = settings if settings is not None else Settings()
     judge = judge if judge is not None else Judge()
-    source = ServedSource.at(rubric, allow_code=allow_code)
+    source = Published.at(rubric, allow_code=allow_code)
     loader = RubricLoader(judge)
     try:
         loader.rubric(source)  # here first, so that workers need not find out one by one what is wrong with it
     except Exception as error:
         raise ServeError(redacted(str(error)) or described(error)) from error
-    _allow_connections()
+    with suppress(ValueError, OSError):  # every connection is an open file; workers inherit the limit
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stop = threading.Event()
     with ExitStack() as stack:
@@ -78,7 +81,7 @@ def serve(
         listening = stack.enter_context(bound(settings))
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-server-"))
         folder = ServerFolder(Path(place), settings.workers)
-        folder.publish(Published(source))
+        folder.publish(source)
         # Workers inherit it; prometheus_client reads it when they import it.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = place
         stack.callback(os.environ.pop, "PROMETHEUS_MULTIPROC_DIR", None)
@@ -117,12 +120,13 @@ class _Worker:
 
     def __init__(self, settings: Settings, judge: Judge, folder: ServerFolder) -> None:
         self._folder, self._loader = folder, RubricLoader(judge)
-        self._source = folder.published().source
+        source = folder.published()
+        self._text = source.text
         self._supervisor = multiprocessing.parent_process()
         self._limit = settings.bounds.item_seconds + GRACE
         self._interrupted = False
         self._draining: asyncio.Task[None] | None = None
-        rubric = self._loader.rubric(self._source)
+        rubric = self._loader.rubric(source)
         share = None if judge.budget is None else judge.budget / settings.workers
         self._budget = budget(dollars=share)  # kept, since it would end with its last reference
         self._spent: Ledger = self._budget.__enter__()
@@ -138,8 +142,7 @@ class _Worker:
         stops = (signal.SIGINT, signal.SIGTERM)
         self._exit: dict[int, Any] = {number: signal.signal(number, self._told_to_stop) for number in stops}
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._follow())]
-        if hasattr(signal, "SIGHUP"):
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the supervisor, which replaces all workers then
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the supervisor, which replaces all workers then
         if self._folder.mark_worker():
             logger.warning("a worker has ended, and process %d takes its place", os.getpid())
         try:
@@ -187,10 +190,10 @@ class _Worker:
         """Take over what the supervisor publishes. A rubric is made in a thread: requests must not wait."""
         while True:
             await asyncio.sleep(BEAT)
-            source = self._folder.published().source
-            if source == self._source:
+            source = self._folder.published()
+            if source.text == self._text:
                 continue
-            self._source = source
+            self._text = source.text
             try:
                 self.app.serve(await asyncio.to_thread(self._loader.rubric, source))
                 self.app.reload_error = ""
@@ -268,15 +271,6 @@ def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.C
         access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=5, timeout_worker_healthcheck=HEALTH_SECONDS,
     )  # fmt: skip
-
-
-def _allow_connections() -> None:
-    """Have as many files open as may be, for every connection is one; workers inherit it."""
-    with suppress(ImportError, ValueError, OSError):  # there is no such limit on Windows
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _JoinedWrites:

@@ -4,11 +4,15 @@ import os
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from assay.aggregation import POLICIES, Policy
 from assay.errors import AssayError
 from assay.wording import did_you_mean, short_repr
+
+if TYPE_CHECKING:
+    from assay.graders import Autograder
+    from assay.models import Model
 
 KEY: Final = "ASSAY_SERVER_KEY"  # the environment variable that holds the key
 
@@ -57,6 +61,14 @@ class Judge:
     budget: float | None = None
     """Dollars that all workers together may spend; None is no limit."""
 
+    def grader_around(self, model: "Model") -> "Autograder":
+        """The grader of this kind that asks a model, behind a guard on request."""
+        from assay import graders
+
+        kinds = {"per-criterion": graders.PerCriterionGrader, "one-shot": graders.PerCriterionOneShotGrader}
+        grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(model=model)
+        return graders.Guarded(grader) if self.guard else grader
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -103,11 +115,7 @@ class Settings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
+    """Whether only this machine can reach the address."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

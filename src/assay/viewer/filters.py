@@ -1,8 +1,6 @@
 """Filters say what to show of a run, in a line such as `criterion:polite verdict:UNMET -task:math score<0.5`.
 
-Terms that stand next to each other must all hold; a minus before one turns it round. A word that is no
-term is looked for in prompt and completion. The page reads the same language in JavaScript, and both are
-held to one table of cases.
+The page reads the same language in JavaScript, and both are held to one table of cases.
 """
 
 import re
@@ -50,11 +48,7 @@ class Term(NamedTuple):
 
 
 def terms_of(text: str) -> list[Term]:
-    """The terms of a filter.
-
-    >>> [term.name for term in terms_of('error -task:math "two words"')]
-    ['error', 'task', 'text']
-    """
+    """The terms of a filter, which must all hold."""
     return [_term(found) for found in _TERM.finditer(text)]
 
 
