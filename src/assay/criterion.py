@@ -250,8 +250,7 @@ def _written_check(check: Any) -> dict[str, Any]:
         if "criteria" not in written:
             raise RubricError(f"{check!r} cannot be written as one criterion of a file")
         return {"rubric": written}
-    spec = getattr(check, "spec", None)
-    return {"check": spec() if callable(spec) else reference_of(check)}
+    return {"check": check.spec() if callable(getattr(check, "spec", None)) else reference_of(check)}
 
 
 def _named_check(check: Any) -> dict[str, Any]:
@@ -259,8 +258,7 @@ def _named_check(check: Any) -> dict[str, Any]:
     if is_scorer(check):
         own_hash = getattr(check, "content_hash", None)
         return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
-    spec = getattr(check, "spec", None)
-    return {"check": spec() if callable(spec) else path_of(check)}
+    return {"check": check.spec() if callable(getattr(check, "spec", None)) else path_of(check)}
 
 
 def name_of(check: object) -> str:

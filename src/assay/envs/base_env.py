@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args, overload
 from uuid import uuid4
 
 from assay.concurrency import FAILURES, is_stop, run_sync
@@ -238,7 +238,7 @@ class Environment(ABC):
         under_test = ModelUnderTest(client, model, sampling_args, at_once=None if most == -1 else most)
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()
-        if not self._awaits_exit and self._hooks("teardown"):
+        if not self._awaits_exit and self._hooks["teardown"]:
             self._awaits_exit = True
             atexit.register(self.close)
         return await carry_out(self, examples, under_test, options, data=data)
@@ -288,37 +288,28 @@ class Environment(ABC):
 
     # Hooks.
 
-    def _hooks(self, moment: Moment) -> list[Callable[..., Any]]:
-        """The marked methods, highest priority first, and by name where priorities are equal."""
-        methods: list[Callable[..., Any]] = []
+    @cached_property
+    def _hooks(self) -> dict[Moment, list[Callable[..., Any]]]:
+        """The methods marked for each moment, highest priority first, and by name where priorities are equal."""
+        marked: dict[Moment, list[tuple[int, str]]] = {moment: [] for moment in get_args(Moment)}
         for name in dir(self):
             # Looked at without being fetched: a property is no hook, and may cost something.
             found: Any = inspect.getattr_static(self, name, None)
             function = getattr(found, "__func__", found)
-            if callable(function) and getattr(function, moment, False) is True:
-                methods.append(getattr(self, name))
-        return sorted(methods, key=lambda method: -getattr(method, f"{moment}_priority", 0))
+            for moment, own in marked.items():
+                if callable(function) and getattr(function, moment, False) is True:
+                    own.append((-getattr(function, f"{moment}_priority", 0), name))
+        return {moment: [getattr(self, name) for _, name in sorted(own)] for moment, own in marked.items()}
 
-    @cached_property
-    def _stops(self) -> list[Callable[..., Any]]:
-        return self._hooks("stop")
-
-    @cached_property
-    def _cleanups(self) -> list[Callable[..., Any]]:
-        return self._hooks("cleanup")
-
-    async def _call_all(self, hooks: Sequence[Callable[..., Any]], moment: Moment, *args: Any) -> None:
+    async def _call_all(self, moment: Moment, *args: Any) -> None:
         """Call every hook; one that fails does not keep the others from it."""
-        for hook in hooks:
+        for hook in self._hooks[moment]:
             try:
                 await awaited(hook(*args))
             except FAILURES as error:
                 if is_stop(error):
                     raise
                 logger.error("%s %s failed: %s", moment, hook.__name__, described(error))
-
-    async def _cleanup(self, state: State) -> None:
-        await self._call_all(self._cleanups, "cleanup", state)
 
     def close(self) -> None:
         run_sync(self.aclose())
@@ -329,7 +320,7 @@ class Environment(ABC):
             self._closed = True
             if self._awaits_exit:
                 atexit.unregister(self.close)
-            await self._call_all(self._hooks("teardown"), "teardown")
+            await self._call_all("teardown")
 
     def __enter__(self) -> Self:
         return self

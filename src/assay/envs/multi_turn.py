@@ -72,7 +72,7 @@ class MultiTurnEnv(Environment):
         return self._stopped(state)
 
     async def _stopped(self, state: State) -> bool:
-        for condition in self._stops:
+        for condition in self._hooks["stop"]:
             holds = condition(state)
             if holds is not False and await awaited(holds):
                 state["stop_condition"] = condition.__name__
@@ -93,7 +93,7 @@ class MultiTurnEnv(Environment):
             state["error"] = error
             state["stop_condition"] = "has_error"
         finally:
-            await self._cleanup(state)
+            await self._call_all("cleanup", state)
         elapsed = 1000 * (time.monotonic() - started)
         state["timing"] |= {"generation_ms": elapsed, "total_ms": elapsed}
         state["is_completed"] = True

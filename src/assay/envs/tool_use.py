@@ -205,7 +205,6 @@ class ToolEnv(MultiTurnEnv):
     ) -> None:
         """An error of `stop_errors` that a tool raises ends the rollout; any other is told to the model."""
         self._tools: dict[str, CallableTool] = {}
-        self._offered: tuple[Tool, ...] = ()
         self._counts = Rubric([total_tool_calls, tool_errors], weights=[0.0, 0.0])
         self.stop_errors = tuple(stop_errors)
         for tool in tools:
@@ -222,15 +221,13 @@ class ToolEnv(MultiTurnEnv):
             raise ToolError(f"two tools are called {ready.name!r}: give each its own name")
         self._tools[ready.name] = ready
         self._counts.add_metric(_calls_of(ready.name))
-        self._offered = tuple(tool.declared for tool in self._tools.values())
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
         del self._tools[name_of(tool)]
-        self._offered = tuple(tool.declared for tool in self._tools.values())
 
     def tools_of(self, state: State) -> tuple[Tool, ...]:
-        return self._offered
+        return tuple(tool.declared for tool in self._tools.values())
 
     def setup_state(self, state: State) -> Any:
         state.setdefault("tool_failures", [])

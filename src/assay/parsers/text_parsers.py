@@ -1,6 +1,7 @@
 """Parse a completion as plain text, or as what follows its thought, and reward keeping a parser's format."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from assay.messages import completion_text, last_with_role, message_text, with_role
@@ -72,22 +73,15 @@ class Parser:
         return [f"extract_fn={getattr(self.extract_fn, '__name__', repr(self.extract_fn))}"]
 
 
+@dataclass(frozen=True)
 class FormatReward:
     """A reward function: how well a completion keeps the format of `parser`."""
 
+    parser: Parser
     __name__ = "format_reward_func"
-
-    def __init__(self, parser: Parser) -> None:
-        self.parser = parser
 
     def __call__(self, completion: Messages | None, **kwargs: Any) -> float:
         return self.parser.format_score(completion)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FormatReward) and other.parser == self.parser
-
-    def __hash__(self) -> int:
-        return hash(self.parser)
 
     def __repr__(self) -> str:
         return f"FormatReward({self.parser!r})"
