@@ -12,6 +12,7 @@ from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts
 from assay.errors import MissingExtraError
 from assay.messages import completion_text
 from assay.parsers import Parser
+from assay.parsers.extract import REAL
 from assay.report import Score
 from assay.types import Messages
 
@@ -99,9 +100,7 @@ def required(answer: Any) -> Any:
     return answer
 
 
-_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++"
-_REAL = rf"(?:{_DIGITS})(?:[eE][-+]?[0-9]++)?+"
-_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({_REAL})(?:[ ]?/[ ]?({_REAL}))?+")
+_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({REAL})(?:[ ]?/[ ]?({REAL}))?+")
 
 _MOST_DIGITS = 1000  # longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory
 

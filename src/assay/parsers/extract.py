@@ -20,18 +20,11 @@ _BOX = re.compile(
     """,
     re.VERBOSE,
 )
-_NUMBER = re.compile(
-    r"""
-    (?<![A-Za-z0-9_.])
-    (?P<sign>[-+\u2212]?+)
-    (?P<digits>
-        (?: [0-9]{1,3}(?:,[0-9]{3})++(?![0-9]) | [0-9]++ )(?:\.[0-9]++)?+
-      | \.[0-9]++
-    )
-    (?P<exponent>[eE][-+]?[0-9]++)?+
-    """,
-    re.VERBOSE,
-)
+REAL = (
+    r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)"
+    r"(?:[eE][-+]?[0-9]++)?+"
+)  # a number without its sign: 1,250.50 or 6e23
+_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({REAL})")
 
 
 def extract_boxed_answer(text: str, strict: bool = False) -> str:
@@ -81,9 +74,8 @@ def extract_last_number(text: str) -> str | None:
     found = deque(_NUMBER.finditer(text), maxlen=1)
     if not found:
         return None
-    last = found[0]
-    minus = "-" if last["sign"] in ("-", "\u2212") else ""
-    return minus + last["digits"].replace(",", "") + (last["exponent"] or "")
+    sign, real = found[0].groups()
+    return ("-" if sign in ("-", "\u2212") else "") + real.replace(",", "")
 
 
 def extract_code(text: str, language: str | None = None) -> str | None:
