@@ -83,7 +83,7 @@ class CriterionReport(BaseModel):
 
     @property
     def answered(self) -> bool:
-        """Whether someone answered; that a question does not apply is an answer."""
+        """Whether the question has an answer; that it does not apply is one."""
         return self.error is None and self.asked
 
     @property

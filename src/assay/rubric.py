@@ -45,13 +45,15 @@ class BaseRubric(ABC):
 
     on_error: OnError = "record"
 
+    _own: frozenset[str] = frozenset()  # the scoring methods that a subclass has of its own
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Note when a method of a subclass's own is under way, so that what it calls asks the criteria."""
         super().__init_subclass__(**options)
-        for name in _METHODS:
+        cls._own = frozenset(n for n in _METHODS if getattr(cls, n) is not getattr(BaseRubric, n))
+        for name in cls._own:
             method = getattr(cls, name)
-            is_ours = method is getattr(BaseRubric, name) or hasattr(method, "notes_calls")
-            if not is_ours and inspect.iscoroutinefunction(method):
+            if inspect.iscoroutinefunction(method) and not hasattr(method, "notes_calls"):
                 setattr(cls, name, _noting(method))
 
     @abstractmethod
@@ -61,17 +63,14 @@ class BaseRubric(ABC):
     @property
     def own_methods(self) -> frozenset[str]:
         """The scoring methods that a subclass has of its own, here or in a rubric inside."""
-        return self._own_methods()
-
-    def _own_methods(self) -> frozenset[str]:
-        return frozenset(n for n in _METHODS if getattr(type(self), n) is not getattr(BaseRubric, n))
+        return self._own
 
     async def score_batch(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         """What is found about every rollout of a batch, by a method of a subclass if it has one."""
         call = _under_way(self)
         if call is not None:
             return await self._ask_criteria(batch, autograder or call.grader)
-        own = self._own_methods()
+        own = self._own
         if not own or not len(batch):
             return await self._ask_criteria(batch, autograder)
         if "score" in own:
@@ -120,7 +119,7 @@ class BaseRubric(ABC):
                 for state, report in zip(some, reports, strict=False)
             ]
 
-        in_group = "score_group" in self._own_methods()
+        in_group = "score_group" in self._own
         if in_group:
             return await ask(states)
         each = await side_by_side(lambda state: ask([state]), states)
@@ -130,7 +129,7 @@ class BaseRubric(ABC):
         self, states: States, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
         """Score a group as `score_group` does, with a report a state, also where a subclass's method returns none."""
-        if "score_group" in self._own_methods():
+        if "score_group" in self._own:
             return await self._ask_own(states, autograder)
         return await self.score_group(states, autograder=autograder)
 
@@ -501,7 +500,7 @@ class Rubric(BaseRubric, Loadable):
     @property
     def own_methods(self) -> frozenset[str]:
         inside = (inner.own_methods for inner in self._inside() if isinstance(inner, Rubric))
-        return self._own_methods().union(*inside)
+        return self._own.union(*inside)
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""
@@ -549,7 +548,7 @@ class Rubric(BaseRubric, Loadable):
         return read_completion(completion)
 
     def _refuse_alone(self) -> None:
-        if self._own_methods() & {"score_rollout", "score"}:
+        if self._own & {"score_rollout", "score"}:
             return
         if not self._plan.planned:
             raise RubricError("this rubric has no criteria, so there is nothing to score: add_reward_func(...)")

@@ -61,7 +61,7 @@ class Options(TypedDict, total=False):
     rollouts_per_example: int
     """How often each example is asked; the answers to one are scored as a group. 1."""
     max_concurrent: int | None
-    """Rollouts under way at once; as many as may be for None or -1. Said, the endpoint is pressed that hard from the start."""
+    """Rollouts under way at once; None or -1 is no limit. A number given is the concurrency from the start."""
     sampling_args: Mapping[str, Any] | None
     """`temperature`, `max_tokens`, `seed`, and whatever else the endpoint takes."""
     grader: Autograder | None
