@@ -8,6 +8,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from pytest_examples import CodeExample, EvalExample, find_examples
 
@@ -16,6 +17,15 @@ import assay
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(assay.__path__, prefix="assay."))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _patience():
+    """A busy machine draws random rubrics slowly, which says nothing about the example that does."""
+    hypothesis.settings.register_profile("pages", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.load_profile("pages")
+    yield
+    hypothesis.settings.load_profile("default")
 
 
 @pytest.mark.parametrize("example", list(find_examples(*map(str, PAGES))), ids=str)
