@@ -12,23 +12,23 @@ from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unw
 from assay.math.equality import compare
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
 from assay.math.normalization import settled, shortened
-from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Quantity, Words, is_value
-from assay.math.units import AMBIGUOUS
+from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Percent, Quantity, Words, is_value, symbols_of
+from assay.math.units import says_what, unit_of
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
-from assay.math.words import FUNCTIONS, GREEK, NO_LABELS, PHRASES, SPELLED, VERDICTS
+from assay.math.words import FUNCTIONS, GREEK, LEADS, PERCENT, PHRASES, SCALES, VERDICTS, spelled, words_of
 
 _WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 _LEADING: Final = re.compile(
-    r"(?:(?:the|final|answer|answers|is|are|equals|approximately|about|around|roughly|exactly|value|total"
-    r"|result|solution|solutions|therefore|thus|so|hence|it|we|get|have|equal|to|will|be|would|of)\b\s*:?\s*"
+    rf"(?:(?:{'|'.join(map(re.escape, sorted(LEADS, key=len, reverse=True)))})\b\s*:?\s*"
     r"|\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])\s*|[~≈:=]\s*)+",
     re.IGNORECASE,
 )
 _TRAILING: Final = re.compile(
     r"(?<=[\d)}\]%\s])\s*((?:[a-zA-Z][a-zA-Z'-]{2,}\.?)(?:[\s,]+[a-zA-Z][a-zA-Z'-]*\.?){0,11})$"
 )
-_LETTER_UNIT: Final = re.compile(r"(?<=[\d})\s])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$")
+_LETTER_UNIT: Final = re.compile(r"(?<=[\d})])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$")
+_DECIMAL_COMMA: Final = re.compile(r"-?\d+,\d+")
 _TIMES_TEN: Final = re.compile(r"(\d)\s*[xX]\s*10(?=\s*\^)")
 _LIBRARY: Final = re.compile(r"\b(?:np|numpy|math|sp|sympy)\.(?=[a-z])")
 _SENTENCE: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s*$")
@@ -36,9 +36,12 @@ _STRAY_POINT: Final = re.compile(r"(?<=[\d}])\.(?=\s*[\])])")
 _ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![a-zA-Z])")
 _ENUMERATED: Final = re.compile(r"[,;]?\s*(?<![a-zA-Z\d)])\([a-e]\)\s+(?=[-+.\d\\$])")
 _CONDITION: Final = re.compile(
-    r",?\s*(?:\\text\s*\{\s*(?:,?\s*(?:for|where)\s+(?:all|any|every|some|each)\b[^{}]*)\}|\bfor (?:all|any|every|some)\b).*$"
+    r",?\s*(?:\\text\s*\{\s*,?\s*|\b)(?:for|where)\s+(?:all|any|every|some|each)\b"
+    r"(?:[\s{}$,]|\\text|\b(?:real|positive|negative|integers?|numbers?|whole|natural|reals|values?|of|constants?|[a-zA-Z])\b"
+    r"|\\in(?![a-z])|\\mathbb\s*\{?[RZNQC]\}?)*$"
 )
-_CLOCK: Final = re.compile(r"\d{1,2}:(?:0\d|\d\d\s*[aApP]\.?\s*[mM]\.?)(?:\s*[aApP]\.?\s*[mM]\.?)?")
+"""A quantifier over all numbers of a kind says nothing more; one with a bound (`for all n > 3`) is part of the answer."""
+_CLOCK: Final = re.compile(r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE)
 _WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
 
@@ -58,20 +61,32 @@ class ParsedAnswer:
         """Whether math-verify may be asked about it: one expression, and no relation, list, logic or words."""
         return is_expression(self.text) if self.tree is None else is_value(self.tree)
 
+    def others(self, beside: "ParsedAnswer", *, is_gold: bool) -> tuple[Node, ...]:
+        """Trees of other readings: `1/2x` as half of x, commas between all numbers, a letter as a unit."""
+        if isinstance(self.tree, Words):
+            return ()
+        found = list(self._others)
+        decimal = beside.tree
+        if not is_gold and isinstance(decimal, Number) and decimal.decimal and _DECIMAL_COMMA.fullmatch(self.text):
+            found += _attempt(self.text.replace(",", "."))
+        unit = _LETTER_UNIT.search(self.text)
+        if unit is None or beside.tree is None or unit_of(unit[1]) is None:
+            return tuple(found)
+        # `7 m` is 7 metres where the gold has no m, or where the other has a unit too; `m/s` is a unit in any case.
+        letters = set(re.findall("[a-zA-Z]", unit[1]))
+        is_sure = "/" in unit[1] or isinstance(beside.tree, Quantity)
+        if is_sure or (not is_gold and unit[0][0] == " " and letters.isdisjoint(symbols_of(beside.tree))):
+            found += _attempt(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
+        return tuple(found)
+
     @cached_property
-    def others(self) -> tuple[Node, ...]:
-        """Trees of other readings: a letter as a unit, `1/2x` as half of x, commas between all numbers."""
+    def _others(self) -> tuple[Node, ...]:
         found: list[Node] = []
         if self.is_ambiguous:
             found += _attempt(self.text, loose=True)
         if re.search(r"\d,\d{3}", self.text):
             lists = _attempt(self.text, grouped=False)
             found += [tree for tree in lists if isinstance(tree, Listing)]
-        if re.fullmatch(r"-?\d+,\d+", self.text):
-            found += _attempt(self.text.replace(",", "."))
-        unit = _LETTER_UNIT.search(self.text)
-        if unit and all(piece in AMBIGUOUS or len(piece) > 1 for piece in re.findall("[a-zA-Z]+", unit[1])):
-            found += _attempt(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
         return tuple(tree for tree in found if tree != self.tree)
 
 
@@ -128,7 +143,8 @@ def _best(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equ
     finding = compare(gold.tree, answer.tree, options)
     if finding.equal:
         return finding
-    _, *readings = product((gold.tree, *gold.others), (answer.tree, *answer.others))
+    golds = (gold.tree, *gold.others(answer, is_gold=True))
+    _, *readings = product(golds, (answer.tree, *answer.others(gold, is_gold=False)))
     for one, two in readings:
         other = compare(one, two, options)
         if other.equal:
@@ -155,8 +171,9 @@ def read(answer: str) -> ParsedAnswer:
         return ParsedAnswer("", None, "it is empty")
     if depth_of(text) > DEEPEST:
         return ParsedAnswer(text, None, f"brackets nest more than {DEEPEST} deep", True)
-    if _CLOCK.fullmatch(text):
-        return ParsedAnswer(text, Words(re.sub(r"[\s.]", "", text.casefold())))
+    clock = _TEXT.sub(lambda match: match[1], text)
+    if _CLOCK.fullmatch(clock):
+        return ParsedAnswer(text, Words(re.sub(r"[\s.]", "", clock.casefold())))
     words = _as_words(text)
     if words is not None:
         return ParsedAnswer(text, words)
@@ -171,7 +188,7 @@ def read(answer: str) -> ParsedAnswer:
 
 def _mended(text: str) -> str:
     """The text without slips of typing that change nothing: doubled backslashes, `√2.]`, `15th`."""
-    text = _LIBRARY.sub("", text.replace("{,}", ",").strip())
+    text = _LIBRARY.sub("", text.strip())
     if "\\\\" in text and "matrix" not in text and "array" not in text:
         text = re.sub(r"\\\\(?=[a-zA-Z])", r"\\", text)
     text = _STRAY_POINT.sub("", text)
@@ -191,12 +208,15 @@ def _as_words(text: str) -> Node | None:
         return Constant("infinity") if meant == "infinity" else NamedSet(meant)
     if folded in VERDICTS:
         return Words(folded)
-    if folded in SPELLED:
-        return Number(fmpq(SPELLED[folded]))
-    first, _, rest = folded.partition(" ")
-    if first in SPELLED and rest and not set(rest.split()) & NO_LABELS:
-        return Quantity(Number(fmpq(SPELLED[first])), rest)
-    words = re.findall("[a-z]+", folded)
+    words = words_of(folded)
+    number = spelled(words)
+    if number is not None:
+        top, bottom, count = number
+        rest = " ".join(words[count:])
+        value = Number(fmpq(top, bottom))
+        if not rest or rest in PERCENT:
+            return Percent(value) if rest else value
+        return Quantity(value, rest) if says_what(rest) else Words(folded)
     if plain != text or any(len(word) > 3 and not is_mathematics(word) for word in words):
         return Words(folded)
     return None
@@ -213,10 +233,9 @@ def _with_words_marked(text: str) -> str:
     if leading and leading.end() < len(text):
         text = text[leading.end() :]
     trailing = _TRAILING.search(text)
-    words = [] if trailing is None else re.findall("[a-zA-Z'-]+", trailing[1])
-    are_words = any(len(word) > 3 for word in words)
-    if any(word.lower() in NO_LABELS or is_mathematics(word) for word in words):
-        are_words = False
+    words = [] if trailing is None else words_of(trailing[1])
+    rest = " ".join(words[1:] if words[:1] and words[0] in SCALES else words)
+    are_words = bool(words) and (not rest or rest in PERCENT or says_what(rest))
     if trailing and are_words and not _SENTENCE.search(text[: trailing.start()]):
         text = f"{text[: trailing.start()]}\\text{{{trailing[1]}}}"
     return text

@@ -8,6 +8,8 @@ import re
 import unicodedata
 from typing import Final
 
+from assay.math.words import CHANGES, DENIALS, LEADS, NO_LABELS, VERBS, words_of
+
 _KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
 _FORMULA: Final = re.compile(
     # Possessive, and never past a second opening: a million of `\(` is read once, not once for each.
@@ -21,6 +23,9 @@ _MOST_WORDS: Final = 6
 _WORD: Final = re.compile("[a-zA-Z]+")
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
+_CLAUSE: Final = re.compile(r"[.!?,;](?=\s|$)|\n")
+_LAST_WORD: Final = re.compile(r"(?:^|([a-zA-Z']+)|:|[\d)]\s*=|(?:^|[\s,(])[a-zA-Z]+\s*=|[.!?,;](?=\s)|\n)[\s*_\"]*$")
+_ENDS: Final = re.compile(r"\s*$|[.,;:!?)\]*\"]*(?:\s+[a-zA-Z(*]|\s*$)|\s*[\\]?\$")
 _MOST_BOXES: Final = 20
 _LAST: Final = 20_000  # only so much of the end of a text is searched
 
@@ -82,24 +87,57 @@ def final_answer(text: str) -> str | None:
     for keyword in _KEYWORD.finditer(text):  # noqa: B007 - the last one counts
         pass
     if keyword is not None:
-        behind = text[keyword.end() : keyword.end() + 400]
-        formula, number = _FORMULA.search(behind), _NUMBER.search(behind)
+        end = keyword.end() + 400
+        formula, number = _FORMULA.search(text, keyword.end(), end), _NUMBER.search(text, keyword.end(), end)
         if formula and (not number or formula.start() <= number.start()):
-            inside = next((part for part in formula.groups() if part), None)
-            if inside is not None:
-                return inside
-        elif number:
-            return number[0]
-    formulas = _FORMULA.findall(text)
-    if formulas:
-        return next((part for part in formulas[-1] if part), None)
-    numbers = list(_NUMBER.finditer(text))
-    if not numbers or len(_WORD.findall(text, numbers[-1].end())) > 1:
+            return next((part for part in formula.groups() if part), None) if _is_stated(formula) else None
+        if number:
+            return number[0] if _is_stated(number) and _stands_alone(number) else None
+    formula = number = None
+    for formula in _FORMULA.finditer(text):  # noqa: B007 - the last one counts
+        pass
+    if formula is not None:
+        return next((part for part in formula.groups() if part), None) if _is_stated(formula) else None
+    for number in _NUMBER.finditer(text):  # noqa: B007 - the last one counts
+        pass
+    if number is None or len(_WORD.findall(text, number.end())) > 1:
         return None
-    return numbers[-1][0]
+    return number[0] if _is_stated(number) and _stands_alone(number) else None
+
+
+def _is_stated(match: re.Match[str]) -> bool:
+    """Whether its sentence states what was found, and neither denies it nor makes something else of it."""
+    before = _CLAUSE.split(match.string[max(0, match.start() - 200) : match.start()])[-1]
+    behind = _CLAUSE.split(match.string[match.end() : match.end() + 200])[0]
+    said, more = words_of(before), words_of(behind)
+    if not DENIALS.isdisjoint(said) or not DENIALS.isdisjoint(more) or CHANGES & set(more[:1]):
+        return False
+    # "the square root is 7" states 7, "the square root of 7" and "less than or equal to 7" do not.
+    while said and said[-1] in LEADS:
+        if said.pop() in VERBS:
+            return True
+    return not said or said[-1] not in CHANGES
+
+
+def _stands_alone(number: re.Match[str]) -> bool:
+    """Whether a number follows what leads to an answer, and is no part of a formula."""
+    before, behind = number.string[: number.start()][-60:], number.string[number.end() :][:60]
+    lead = _LAST_WORD.search(before)
+    if lead is None or (lead[1] and lead[1].casefold() not in LEADS):
+        return False
+    words = words_of(behind)
+    return _ENDS.match(behind) is not None and (not words or words[0] not in NO_LABELS or words[0] in VERBS)
 
 
 LONGEST: Final = 4096  # longer texts are no answers; they are compared as texts alone
+_THOUSANDS: Final = re.compile(r"(?<=\d)(?:\{,\}|,\\!\s?|\{,\\!\})(?=\d{3}(?!\d))")
+_CURRENCIES: Final = {r"\$": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
+_SIGN: Final = re.compile(r"\\\$|[€£¥₹]")
+_AMOUNT: Final = re.compile(r"\s*-?[\d.]")
+_MONEY: Final = re.compile(
+    r"(\\\$|[€£¥₹])\s*(-?(?:\d(?:[\d,]*\d)?(?:\.\d+)?|\.\d+))(?:\s*(?:\\text\{\s*)?(hundred|thousand|million|billion|trillion)\s*\}?)?(?![\d^])",
+    re.ASCII,
+)
 _MOST_LAYERS: Final = 12
 DEEPEST: Final = 60  # how deep brackets may nest
 
@@ -125,7 +163,7 @@ _SIGNS: Final = {
     "¼": r"\frac14 ", "½": r"\frac12 ", "¾": r"\frac34 ", "⅓": r"\frac13 ", "⅔": r"\frac23 ",
     "⅕": r"\frac15 ", "⅙": r"\frac16 ", "⅛": r"\frac18 ", "⅜": r"\frac38 ", "⅝": r"\frac58 ",
     "⅞": r"\frac78 ", "\u200b": "", "\ufeff": "", "\u2060": "", "\u00ad": "", "\u2061": "",
-    "\u2062": "", "¢": r"\text{cents}", "€": "", "£": "", "¥": "", "₹": "",
+    "\u2062": "", "¢": r"\text{cents}",
 }  # fmt: skip
 _SIGNS_BY_CODE: Final = {
     **{ord(sign): meant for sign, meant in _SIGNS.items()},
@@ -162,13 +200,22 @@ def plain_signs(text: str) -> str:
 
 def unwrapped(text: str) -> str:
     r"""The answer itself: signs in one spelling, and no box, dollars, bold or full stop around it."""
-    text = plain_signs(text).strip()
+    text = _THOUSANDS.sub("", _with_currency(plain_signs(text))).strip()
     for _ in range(_MOST_LAYERS):
         bare = _peeled(text)
         if bare == text:
             break
         text = bare
     return text
+
+
+def _with_currency(text: str) -> str:
+    r"""The text with money as people say it: `\$5`, `$5` and `€5` are 5 dollars and 5 euros; `$5$` is a formula."""
+    if text.count("$") - text.count(r"\$") == 1 and _AMOUNT.match(text.lstrip().removeprefix("$")):
+        text = text.replace("$", r"\$", 1) if r"\$" not in text else text
+    return (
+        _MONEY.sub(lambda m: f"{m[2]}\\text{{{m[3] or ''} {_CURRENCIES[m[1]]}}}", text) if _SIGN.search(text) else text
+    )
 
 
 def _peeled(text: str) -> str:

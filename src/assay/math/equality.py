@@ -1,5 +1,6 @@
 """Compare two trees by their kinds: numbers, lists, sets, equations, matrices, words."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeGuard
 
@@ -67,7 +68,7 @@ def _is_false(equation: Relation, options: MathOptions) -> bool:
 
 def _compare_words(gold: Node, answer: Node) -> Equality:
     if isinstance(gold, Words) and isinstance(answer, Words):
-        one, two = ("".join(filter(str.isalnum, side.text)) for side in (gold, answer))
+        one, two = (_SAYS_NOTHING.sub("", side.text) for side in (gold, answer))
         if one == two:
             return Equality(True, f"equal as words: {gold.text}")
         return different(f"different words: {gold.text!r} and {answer.text!r}")
@@ -127,6 +128,7 @@ def _compare_definitions(gold: Relation, answer: Relation, options: MathOptions)
 Compare: TypeAlias = Callable[[Node, Node], Equality]  # how parts are compared
 
 _MOST_ITEMS: Final = 40
+_SAYS_NOTHING: Final = re.compile(r"[\s.,;:!?'\"]|(?<=\w)-(?=\w)")
 _ONE: Final = Number(fmpq(1))
 
 

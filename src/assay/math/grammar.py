@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
 
+from assay.math import words
 from assay.math.answer_text import DEEPEST
 from assay.math.tree import (
     Apply,
@@ -35,7 +36,7 @@ from assay.math.tree import (
     levels_of,
     negated,
 )
-from assay.math.units import is_unit
+from assay.math.units import is_unit, says_what
 from assay.math.words import CONNECTIVES, FUNCTIONS, GREEK, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES, SETS
 
 Kind = Literal["number", "word", "command", "text", "sign", "end"]
@@ -64,16 +65,17 @@ _TOKEN: Final = re.compile(
 _SEPARATE_COMMAS: Final = re.compile(
     _TOKEN.pattern.replace(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d])|", "", 1), re.DOTALL | re.ASCII
 )
+_OPENINGS: Final = frozenset({"(", "[", r"\{", r"\lbrace", r"\langle"})
+_CLOSINGS: Final = frozenset({")", "]", r"\}", r"\rbrace", r"\rangle"})
 _DROPPED: Final = frozenset({r"\$", r"\mathstrut", r"\relax"})
 
 
 def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
-    """The tokens of a text, with one `end` behind them. `grouped`: `1,234` is one number."""
+    """The tokens of a text, with one `end` behind them. `grouped`: `1,234` is one number, but never in brackets."""
     tokens: list[MathToken] = []
-    place, spaced = 0, False
-    match_at = (_TOKEN if grouped else _SEPARATE_COMMAS).match
+    place, spaced, depth = 0, False, 0
     while place < len(text):
-        match = match_at(text, place)
+        match = (_TOKEN if grouped and depth == 0 else _SEPARATE_COMMAS).match(text, place)
         if match is None:
             raise UnreadableError(f"{text[place]!r} at {place} is no mathematics")
         kind: str = match.lastgroup or "space"
@@ -81,6 +83,7 @@ def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
         if kind == "space" or value in _DROPPED:
             spaced = True
         else:
+            depth = max(0, depth + (value in _OPENINGS) - (value in _CLOSINGS))
             tokens.append(MathToken(kind, value, place, spaced))  # pyright: ignore[reportArgumentType]
             spaced = False
         place = match.end()
@@ -145,7 +148,6 @@ _ORDINALS: Final = tuple(
     node for ending in ORDINALS for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
-_NO_UNITS_IN_LETTERS: Final = ("mg", "ms", "gm", "mV", "mA", "in", "mi")
 _STOPS: Final = (
     {r"\}", r"\rfloor", r"\rceil", r"\rangle", r"\rvert", r"\mid", r"\\", r"\end", r"\rbrace", r"\%", r"\circ",
      r"\ldots", r"\dots", r"\cdots", r"\prime", r"\degree", r"\pmod", r"\bmod", r"\;"}
@@ -170,10 +172,8 @@ _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "t
 
 
 CONSTANTS: Final[dict[str, Node]] = {
-    "pi": Constant("pi"),
-    **dict.fromkeys(("infty", "infinity", "inf", "oo"), Constant("infinity")),
-    "imath": Constant("i"),
-    **dict.fromkeys(("emptyset", "varnothing"), NamedSet("empty")),
+    name: NamedSet("empty") if meant == "empty" else Constant(meant)  # pyright: ignore[reportArgumentType]
+    for name, meant in words.CONSTANTS.items()
 }
 
 
@@ -510,7 +510,7 @@ class Grammar:
             return True
         following = self.peek(1)
         ends_value = following.kind in ("end", "text", "word") or following.value in _BEHIND_UNITS
-        return ends_value and is_unit(token.value) and token.value not in _NO_UNITS_IN_LETTERS
+        return ends_value and is_unit(token.value)
 
     def takes_prime(self) -> bool:
         r"""Whether `^\prime` or `^{\prime}` stands here; it is taken then."""
@@ -902,10 +902,11 @@ def _scaled(node: Node, unit: str) -> Node:
     """The value with its unit; `5 million dollars` is 5,000,000 of them."""
     first, _, rest = unit.partition(" ")
     scale = SCALES.get(first.lower())
-    if scale is None:
-        return Quantity(node, unit)
-    value = Product((node, Number(fmpq(scale))))
-    return Quantity(value, rest) if rest else value
+    words = unit if scale is None else rest
+    if words and words not in ORDINALS and not says_what(words):
+        raise UnreadableError(f"the words {words!r} may make another number of it")
+    value = node if scale is None else Product((node, Number(fmpq(scale))))
+    return Quantity(value, words) if words else value
 
 
 def _is_proper(top: Node, bottom: Node) -> bool:

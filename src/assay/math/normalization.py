@@ -8,19 +8,18 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from assay.math.answer_text import LONGEST, unwrapped, without_markup
+from assay.math.units import says_what
 from assay.math.verdict import MathOptions, MathVerdict
-from assay.math.words import SCALES
+from assay.math.words import PERCENT
 
 _DIGITS: Final = 300  # longer numbers are read by the next tier
 _NUMBER: Final = re.compile(
-    r"\$?(?P<sign>[-+]?)\s*\\?\$?\s*"
+    r"(?P<dollar>\\?\$)?(?P<sign>[-+]?)\s*(?P<dollars>\\?\$)?\s*"
     r"(?:\\[dt]?frac\s*(?:\{(?P<top>-?\d+)\}\{(?P<bottom>\d+)\}|(?P<one>\d)(?P<two>\d))"
-    r"|(?P<whole>[1-9]\d{0,2}(?:(?:,|\{,\}|,\\!|\\,)\s?\d{3})+|\d+)?(?:\.(?P<decimals>\d+))?(?:\s*/\s*(?P<under>\d+))?)"
+    r"|(?P<whole>[1-9]\d{0,2}(?:(?:,|\{,\}|,\\!\s?|\\,)\d{3})+|\d+)?(?:\.(?P<decimals>\d+))?(?:\s*/\s*(?P<under>\d+))?)"
     r"\.?\$?\s*(?P<percent>\\?%)?\s*(?P<unit>\\(?:text|mathrm|mbox)\s*\{[a-zA-Z .]*\})?\s*[.,]?\$?",
     re.ASCII,
 )
-_WORDS: Final = re.compile("[a-z]+")
-_PERCENT: Final = re.compile(r"\{\s*(?:percent|percentage|pct)\s*\}")
 _SPACE: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # spaces that say nothing; between digits they do
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SEPARATOR: Final = re.compile(r"[^0-9]")
@@ -46,7 +45,9 @@ def plain_number(text: str) -> Plain | None:
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None
-    sign, top, bottom, one, two, whole, decimals, under, percent, unit = match.groups()
+    dollar, sign, dollars, top, bottom, one, two, whole, decimals, under, percent, unit = match.groups()
+    if (dollar or dollars) and (r"\$" in (dollar, dollars) or not text.rstrip().endswith("$")):
+        return None  # money, which the next tier reads with its unit
     if top or one:
         number, below, decimals = int(top or one), int(bottom or two), None
     elif whole or decimals:
@@ -61,10 +62,10 @@ def plain_number(text: str) -> Plain | None:
     number = -number if sign == "-" else number
     if below == 0:
         return None
-    if unit and not SCALES.keys().isdisjoint(_WORDS.findall(unit.lower())):
-        return None
-    if unit and _PERCENT.search(unit):
+    if unit and unit.partition("{")[2].strip(" }").lower() in PERCENT:
         percent, unit = "%", None
+    if unit and not says_what(unit.partition("{")[2].rstrip("}")):
+        return None
     is_decimal, is_percent = decimals is not None, percent is not None
     shown = _shown(number, below, is_decimal=is_decimal) + ("%" if is_percent else "")
     is_whole = below == 1 and not (is_decimal or is_percent or unit)

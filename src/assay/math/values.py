@@ -24,7 +24,7 @@ from assay.math.tree import (
     rational_of,
     symbols_of,
 )
-from assay.math.units import unit_of
+from assay.math.units import is_generic, unit_of
 from assay.math.verdict import SAME, Equality, MathOptions, different, undecided
 
 _PRECISIONS: Final = (64, 320, 1280)
@@ -237,14 +237,16 @@ def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equali
 def _compare_converted(one: tuple[Node, str], two: tuple[Node, str], options: MathOptions) -> Equality:
     (left, unit), (right, other) = one, two
     first, second = unit_of(unit), unit_of(other)
+    if first is None and second is None and (symbols_of(left) or symbols_of(right)):
+        return undecided(f"{unit!r} and {other!r} may not mean the same")
+    if (first is None) != (second is None) and not (is_generic(unit) or is_generic(other)):
+        return different(f"different units: {unit} and {other}")
     if first is None or second is None:
-        if symbols_of(left) or symbols_of(right):
-            return undecided(f"{unit!r} and {other!r} may not mean the same")
         return compare_values(left, right, options)
     if first.dimensions != second.dimensions:
         return different(f"different units: {unit} and {other}")
     if first.factor != second.factor:
-        left, right = Product((left, Number(first.factor))), Product((right, Number(second.factor)))
+        left, right = Product((left, Number(fmpq(*first.factor)))), Product((right, Number(fmpq(*second.factor))))
     return compare_values(left, right, options)
 
 
@@ -256,6 +258,12 @@ def _compare_based(gold: Node, answer: Node, options: MathOptions) -> Equality:
         except ValueError:
             return undecided("a digit that its base has not")
         return compare_constants(values[0], values[1], options)
+    if isinstance(answer, Based) and isinstance(gold, Number):  # a gold without a base is no numeral in another
+        return (
+            _compare_based(Based(str(gold.value), 10), answer, options)
+            if gold.value.q == 1
+            else different("only one is whole")
+        )
     one, two = _digits(gold), _digits(answer)
     if one is None or two is None:
         return undecided("a numeral in another base against something else")
