@@ -64,33 +64,25 @@ def _data(progress: Progress) -> dict[str, Any]:
 
 
 class TestStopping:
-    def test_the_first_is_noted_and_the_second_stops(self, capsys: Any) -> None:
-        """Whoever heard Ctrl-C before hears it again afterwards."""
-        before = signal.getsignal(signal.SIGINT)
-        with Stopping() as stopping:
-            assert not stopping()
-            signal.raise_signal(signal.SIGINT)
-            assert stopping()
-            with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is before
-        assert capsys.readouterr().err == ("finishing what is under way; Ctrl-C again stops at once\n")
-
-    def test_the_second_cancels_what_is_awaited(self) -> None:
-        """So that it can put its things away."""
-        ended: list[str] = []
+    def test_the_first_is_noted_and_the_second_cancels_what_is_awaited(self, capsys: Any) -> None:
+        """So that it can put its things away; the handler from before hears Ctrl-C again afterwards."""
+        before, stopping, ended = signal.getsignal(signal.SIGINT), Stopping(), list[str]()
 
         async def work() -> None:
             try:
+                assert not stopping()
                 signal.raise_signal(signal.SIGINT)
+                assert stopping()
                 signal.raise_signal(signal.SIGINT)
                 await asyncio.Event().wait()
             finally:
                 ended.append("put away")
 
-        with Stopping() as stopping, pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
             stopping.run(work())
         assert ended == ["put away"]
+        assert signal.getsignal(signal.SIGINT) is before
+        assert capsys.readouterr().err == ("finishing what is under way; Ctrl-C again stops at once\n")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stuck", ["time.sleep(600)", "while True: pass"])
@@ -116,11 +108,11 @@ class TestStopping:
         """Since only the main one may."""
         before, found = signal.getsignal(signal.SIGINT), list[bool]()
 
-        def work() -> None:
-            with Stopping() as stopping:
-                found.append(stopping())
+        async def work() -> None:
+            found.append(stopping())
 
-        thread = threading.Thread(target=work)
+        stopping = Stopping()
+        thread = threading.Thread(target=lambda: stopping.run(work()))
         thread.start()
         thread.join()
         assert found == [False]

@@ -98,8 +98,7 @@ class Config:
 
     path: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    is_named: bool = False
-    """Whether it was named, and not found."""
+    is_named: bool = False  # and not found
 
     @classmethod
     def at(cls, path: Path) -> "Config":
@@ -150,13 +149,11 @@ def _is_elsewhere(model: str) -> bool:
     from assay.server.settings import is_loopback
 
     address = model.partition("#")[0]
-    if "://" not in model:
-        return False
     try:
         host = urlsplit(address).hostname or ""
     except ValueError:
         return True
-    return provider_at(address) is None and not is_loopback(host)
+    return "://" in model and provider_at(address) is None and not is_loopback(host)
 
 
 def _settings(path: Path) -> dict[str, Any] | None:

@@ -7,11 +7,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -36,14 +36,13 @@ Result = TypeVar("Result")
 
 
 class Stopping:
-    """Whether the work is to end. Ask it between two pieces of work."""
+    """Whether the work is to end, since Ctrl-C was pressed. Ask it between two pieces of work."""
 
     PATIENCE = 1.0  # seconds that work may take to hear that it is cancelled
 
     def __init__(self) -> None:
         self.heard = 0  # how often Ctrl-C was heard
-        self._cancel: Callable[[], object] | None = None
-        self._before: Any = None
+        self._cancel: Any = None  # asyncio's handler of the signal
         # A check that computes holds up the loop, which then hears of no cancelling.
         main = threading.main_thread().ident or 0
         self._impatience = threading.Timer(self.PATIENCE, signal.pthread_kill, (main, signal.SIGINT))
@@ -52,47 +51,35 @@ class Stopping:
     def __call__(self) -> bool:
         return self.heard > 0
 
-    def __enter__(self) -> Self:
-        """Hear Ctrl-C inside the block; afterwards the handler from before hears it again."""
-        if threading.current_thread() is threading.main_thread():  # only that may hear signals
-            self._before = signal.signal(signal.SIGINT, self.hear)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run(self, work: Coroutine[Any, Any, Result], *, can_wait: bool = True) -> Result:
         """The result of the work. When it is stopped at once, a `KeyboardInterrupt`."""
 
-        async def cancellable() -> Result:
-            loop, task = asyncio.get_running_loop(), asyncio.current_task()
-            assert task is not None
-            self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        async def hearing() -> Result:
+            if can_wait and threading.current_thread() is threading.main_thread():  # only that may hear signals
+                self._cancel = signal.signal(signal.SIGINT, self._hear)
             try:
                 return await work
             finally:
-                self._cancel = None
                 self._impatience.cancel()
+                if self._cancel is not None:
+                    signal.signal(signal.SIGINT, self._cancel)
 
-        try:
-            return asyncio.run(cancellable())
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
+        return asyncio.run(hearing())
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
-        """Take note of a Ctrl-C. The second one cancels the work, and what does not hear that is broken off."""
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        """Take note of a Ctrl-C. The second has asyncio cancel the work, and what does not hear that is broken off."""
         self.heard += 1
         if self.heard == 1:
             line = "finishing what is under way; Ctrl-C again stops at once"
             # A signal may come in the middle of another print, which cannot be interrupted by this one.
             with suppress(RuntimeError):
                 print(f"\n{line}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
-        elif self.heard == 2 and self._cancel is not None:
-            self._cancel()
+            return
+        if self.heard == 2:
             self._impatience.start()
-        else:
+        if not callable(self._cancel):  # where the signal was ignored, asyncio leaves it so
             raise KeyboardInterrupt
+        self._cancel(number, frame)
 
 
 EVERY = 15.0  # seconds between two lines of progress where standard error is no terminal
@@ -188,10 +175,10 @@ def run_work(
             return FINE
         on_row = printer.take if printer is not None and printer.is_needed else None
         stopping = Stopping()
-        with stopping if can_wait else nullcontext(), spending or budget(dollars=judging.budget) as spent:
+        with spending or budget(dollars=judging.budget) as spent:
             try:
                 with shown_progress(noun, quiet=quiet) as tell:
-                    result = stopping.run(work(Conditions(stopping, tell, on_row)))
+                    result = stopping.run(work(Conditions(stopping, tell, on_row)), can_wait=can_wait)
             except (AssayError, KeyboardInterrupt) as error:
                 if printer is not None:
                     printer.end()

@@ -122,8 +122,7 @@ class Rows:
         self.given = given
         self.paths: list[str] = []
         for name in given.files:
-            is_folder = name != "-" and Path(name).is_dir()
-            self.paths += map(str, tables_in(Path(name))) if is_folder else [name]
+            self.paths += map(str, tables_in(Path(name))) if name != "-" and Path(name).is_dir() else [name]
         rows = chain.from_iterable(rows_of(path, mapping=dict(given.mapping)) for path in self.paths)
         first = next(rows, None)
         if first is None:

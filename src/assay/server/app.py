@@ -64,8 +64,6 @@ class RewardApp(Starlette):
         self.requests = self.bytes = 0  # scoring requests under way, and their bytes
         self.is_draining = False  # whether requests that come in now are refused, since the server is about to stop
         self.reload_error = ""  # why this process could not take over a changed rubric
-        self.unscored = 0  # rollouts that could not be scored; `last_error` says why the last of them could not
-        self.last_error = ""
         self._status = status
         self._context = copy_context()
         self._limits: set[asyncio.Timeout] = set()
@@ -128,8 +126,7 @@ class RewardApp(Starlette):
 
     def check_access(self, headers: Mapping[bytes, bytes], *, needs_key: bool = True) -> None:
         """Refuse a request under another name, or without the key. One without a `Host` is from no browser."""
-        # A page in a browser can have its own name resolve to this machine and ask as if it were the server's own
-        # page (DNS rebinding). It cannot send another name than its own, so that is refused where no key does it.
+        # A page in a browser can have its own name resolve to this machine (DNS rebinding), but sends that name.
         if self._checks_host and b"host" in headers:
             given = headers[b"host"].decode("latin-1")
             host = given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0]
@@ -137,11 +134,10 @@ class RewardApp(Starlette):
                 instead = f"ask {self.settings.host}, or start it with --allow-host {host[:100]}"
                 raise HttpRefusal(403, f"this server is not {short_repr(host)}: {instead}", CLOSE)
         if needs_key and not self._knows_key(headers):
-            raise HttpRefusal(
-                401,
-                "the key is missing or wrong: send it as Authorization: Bearer KEY, or as the password in the address",
-                ((b"www-authenticate", b"Bearer"),),
+            told = (
+                "the key is missing or wrong: send it as Authorization: Bearer KEY, or as the password in the address"
             )
+            raise HttpRefusal(401, told, ((b"www-authenticate", b"Bearer"),))
 
     def _knows_key(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether a request carries the key; always so where none is set."""
@@ -279,18 +275,11 @@ class _Scoring:
     def _count(self, reports: Sequence[EvaluationReport]) -> None:
         missing = [report for report in reports if not report.scored]
         self._scored.inc(len(reports) - len(missing))
-        if not missing:
-            return
-        self._unscored.inc(len(missing))
-        if self._protocol.numbers_only:
-            self._fallbacks.inc(len(missing))
-        app = self._app
-        app.unscored += len(missing)
-        for report in missing:
-            errors = list(report.errors.values())
-            app.last_error = errors[-1] if errors else app.last_error
-            if any(error.startswith(LATE) for error in errors):
-                app.metrics.deadlines.inc()
+        if missing:
+            self._unscored.inc(len(missing))
+            self._fallbacks.inc(len(missing) * self._protocol.numbers_only)
+            late = [report for report in missing if any(error.startswith(LATE) for error in report.errors.values())]
+            self._app.metrics.deadlines.inc(len(late))
 
 
 def _stopping() -> HttpRefusal:

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -174,16 +175,12 @@ class _Worker:
         """Twice a second, show that the event loop turns, and write down what changes slowly."""
         # Where a check that never returns holds it up, the process ends with a traceback that names the check, and
         # the supervisor starts another.
-        app, told = self.app, 0
         while True:
             faulthandler.dump_traceback_later(self._limit, exit=True)
             if self._supervisor is not None and not self._supervisor.is_alive():
                 self._begin_to_stop()
-            app.write_gauges()
-            app.metrics.count_judge(self._spent)
-            if app.unscored > told:
-                more, told = app.unscored - told, app.unscored
-                logger.warning("%d more rollouts could not be scored; the last: %s", more, app.last_error)
+            self.app.write_gauges()
+            self.app.metrics.count_judge(self._spent)
             await asyncio.sleep(BEAT)
 
     async def _follow(self) -> None:
@@ -223,30 +220,26 @@ class RewardServer:
 
     def __enter__(self) -> Self:
         self._server = uvicorn.Server(_config(self.app, self.settings))
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="assay-reward-server")
-        self._thread.start()
-        while self._thread.is_alive() and not self._server.started:
+        self._pool = ThreadPoolExecutor(1, "assay-reward-server")
+        self._served = self._pool.submit(self._run)
+        while not (self._server.started or self._served.done()):
             time.sleep(0.002)
         if not self._server.started:
-            raise self._failure or RuntimeError("the server ended before it was up")
+            self._served.result()  # raises what went wrong
+            raise RuntimeError("the server ended before it was up")
         return self
 
     def __exit__(self, *_: object) -> None:
         """Finish what is under way, and end."""
         asyncio.run_coroutine_threadsafe(self.app.drain(linger=0), self._loop).result()
         self._server.should_exit = True
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        with self._pool:
+            self._served.result()
 
     def _run(self) -> None:
-        try:
-            with asyncio.Runner() as runner:
-                self._loop = runner.get_loop()
-                runner.run(self._server.serve(sockets=[self._listening]))
-        except BaseException as error:  # noqa: BLE001 - raised in the thread of the block
-            self._failure = error
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            runner.run(self._server.serve(sockets=[self._listening]))
 
 
 def bound(settings: Settings) -> socket.socket:

@@ -45,7 +45,7 @@ def write_report(paths: Sequence[str | Path], file: IO[str], on_progress: OnProg
         file.write(head)
         file.write(_data('id="assay-data"', _told(viewed)))
         for run in runs:
-            numbers = [row["number"] for row in run.page("", limit=-1).rows]
+            numbers = [row["number"] for row in run.page("", limit=-1)["rows"]]
             for start in range(0, len(numbers), CHUNK):
                 chunk = [run.row(number) for number in numbers[start : start + CHUNK]]
                 file.write(_data(f'data-run="{run.identity}" data-chunk="{start // CHUNK}"', chunk))
@@ -78,7 +78,7 @@ def _told(viewed: ViewedRuns) -> dict[str, Any]:
 
 def _table(run: ViewedRun) -> dict[str, Any]:
     """The table by column: what is the same in most rows packs well."""
-    rows = run.page("", limit=-1).rows
+    rows = run.page("", limit=-1)["rows"]
     columns = {name: [row[name] for row in rows] for name in rows[0] if name != "verdicts"} if rows else {}
     criteria, shared = run.index.criteria, run.index.shared
     names = list(criteria)

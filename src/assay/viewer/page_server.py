@@ -123,14 +123,13 @@ def _rows(run: ViewedRun, request: Request) -> dict[str, Any]:
         text = asked.get(name) or ""
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else usual
 
-    found = run.page(
+    return run.page(
         asked.get("q", ""),
         sort=asked.get("sort", "number"),
         descending=asked.get("descending") in ("1", "true"),
         offset=number("offset", 0),
         limit=min(MOST_ROWS, number("limit", 100)),
     )
-    return {"total": found.total, "rows": found.rows}
 
 
 def _changes(run: ViewedRun, _: Request) -> dict[str, Any]:

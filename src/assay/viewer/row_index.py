@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from assay.messages import completion_text, question_text
 from assay.report import Lines, Score, answer_said
@@ -36,13 +36,6 @@ PREVIEW: Final = 160  # characters of a completion that a table shows
 CHUNK: Final = 1000  # rows that are taken in at a time
 _SHOWN: Final = tuple(name for name in COLUMNS if name != "place")
 _SORTABLE: Final = frozenset(_SHOWN) - {"errors", "preview"}
-
-
-class RowPage(NamedTuple):
-    """Some of the rows that a filter lets through."""
-
-    total: int
-    rows: list[dict[str, Any]]
 
 
 class RowIndex:
@@ -199,8 +192,8 @@ class RowIndex:
 
     def page(
         self, query: str = "", *, sort: str = "number", descending: bool = False, offset: int = 0, limit: int = 100
-    ) -> RowPage:
-        """Rows that a filter lets through, in order; those without a value come last."""
+    ) -> dict[str, Any]:
+        """How many rows a filter lets through, and some of them in order; those without a value come last."""
         condition, values = where(terms_of(query), self.criteria, self.tags, self.shared)
         number = self.criteria.get(sort)
         by = sort if sort in _SORTABLE else "number"
@@ -213,7 +206,7 @@ class RowIndex:
             total: int = self._one(f"SELECT count(*) FROM rows WHERE {condition}", *values)
             sql = f"SELECT {columns} FROM rows WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
             rows = self._base.execute(sql, (*values, limit, offset)).fetchall()
-            return RowPage(total, [self._shown(row) for row in rows])
+            return {"total": total, "rows": [self._shown(row) for row in rows]}
 
     def _shown(self, row: Sequence[Any]) -> dict[str, Any]:
         shown: dict[str, Any] = dict(zip(_SHOWN, row, strict=False))
@@ -260,7 +253,7 @@ class RowIndex:
 
     def most(self, column: str, count: int = 5) -> list[dict[str, Any]]:
         """The rows that took the most `seconds`, or had the most `cost`."""
-        return [row for row in self.page(sort=column, descending=True, limit=count).rows if row[column]]
+        return [row for row in self.page(sort=column, descending=True, limit=count)["rows"] if row[column]]
 
     def first_error(self, criterion: str, kind: str) -> tuple[int | None, str]:
         """The first row with an error of this kind of one criterion, and what it says of it."""

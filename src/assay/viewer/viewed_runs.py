@@ -20,7 +20,7 @@ from assay.runs.folder import Lock, is_held
 from assay.runs.row import own_rubric
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import page_data
-from assay.viewer.row_index import RowIndex, RowPage
+from assay.viewer.row_index import RowIndex
 
 logger = logger_of(__name__)
 
@@ -91,7 +91,7 @@ class ViewedRun:
         self.look(GLANCE)
         return {**page_data.overview(self.index, self.run.summary()), "indexed": self.rows}
 
-    def page(self, query: str, **options: Any) -> RowPage:
+    def page(self, query: str, **options: Any) -> dict[str, Any]:
         self.look(GLANCE)
         return self.index.page(query, **options)
 
