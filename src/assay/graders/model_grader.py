@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from inspect import isawaitable
 from itertools import pairwise
@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, get_arg
 from pydantic import BaseModel
 
 from assay.aggregation import normalise, share_of
-from assay.concurrency import FAILURES, walk_together
+from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import BINARY, Criterion, name_of
 from assay.errors import JudgeError
 from assay.graders import judge_input, verdicts
@@ -170,20 +170,17 @@ class _BatchGrader(ModelGrader[Generate]):
             return scores
         opened = self.opened(judge_input.opening(to_grade, query))
 
-        async def walk(numbers: Iterator[int]) -> None:
-            for number in numbers:
-                places = calls[number]
-                batch = [criteria[place] for place in places]
-                try:
-                    found = await self._scores(opened, batch)
-                    if on_error == "raise":
-                        verdicts.refuse_errors(batch, found)
-                except FAILURES as error:
-                    found = [verdicts.failed_score(error, on_error)] * len(batch)
-                for place, score in zip(places, found, strict=True):
-                    scores[place] = score
+        async def one(places: Sequence[int]) -> None:
+            batch = [criteria[place] for place in places]
+            try:
+                found = await self._scores(opened, batch)
+                if on_error == "raise":
+                    verdicts.refuse_errors(batch, found)
+            except FAILURES as error:
+                found = [verdicts.failed_score(error, on_error)] * len(batch)
+            for place, score in zip(places, found, strict=True):
+                scores[place] = score
 
-        ahead = 0
         # One call goes ahead of the rest, so that the endpoint has read the response when those come.
         warm = self.warm if self.size == 1 and self.generate_fn is None and len(calls) > 1 else False
         if warm is None:
@@ -196,13 +193,12 @@ class _BatchGrader(ModelGrader[Generate]):
                 limiter.announce(following)
             try:
                 # What a cache answers warms nothing, so the next one goes ahead too.
-                while ahead < len(calls) and begins not in self._sent:
-                    await walk(iter((ahead,)))
-                    ahead += 1
+                while calls and begins not in self._sent:
+                    await one(calls.pop(0))
             finally:
                 if limiter is not None:
                     limiter.announce(-following)
-        await walk_together(lambda numbers: walk(ahead + n for n in numbers), len(calls) - ahead)
+        await side_by_side(one, calls)
         return scores
 
     async def _scores(self, opened: tuple[Message, Message], batch: Sequence[Criterion]) -> list[Score]:
