@@ -250,10 +250,8 @@ class Store:
             return connection.execute(query).fetchone()[0]
 
         if number("SELECT count(*) FROM sqlite_master") and number("PRAGMA application_id") != APPLICATION_ID:
-            raise CacheError(
-                f"{self.where} is an SQLite database of something else: "
-                "point ASSAY_CACHE or cache= at a place of its own"
-            )
+            advice = "point ASSAY_CACHE or cache= at a place of its own"
+            raise CacheError(f"{self.where} is an SQLite database of something else: {advice}")
         self._refuse_newer(number("PRAGMA user_version"))
         # Several hosts cannot share the memory that WAL needs, and would spoil the file.
         connection.execute(f"PRAGMA journal_mode = {'DELETE' if network_disk(Path(self.where)) else 'WAL'}")
@@ -287,10 +285,8 @@ class Store:
 
     def _refuse_newer(self, version: int) -> None:
         if version > SCHEMA_VERSION:
-            raise CacheError(
-                f"{self.where} was written by a newer assay (schema {version}, this one knows {SCHEMA_VERSION}): "
-                "upgrade assay, or point ASSAY_CACHE at another place"
-            )
+            newer = f"was written by a newer assay (schema {version}, this one knows {SCHEMA_VERSION})"
+            raise CacheError(f"{self.where} {newer}: upgrade assay, or point ASSAY_CACHE at another place")
 
     def _on_connection(self, work: Callable[[Any], Result]) -> Result:
         with self.lock:
@@ -366,10 +362,8 @@ class PostgresStore(Store):
         except self._psycopg.Error as error:
             self.close()
             said = " ".join(str(error).split()) or type(error).__name__
-            raise CacheError(
-                f"the verdict cache {self.where} cannot be used ({said}): see that the server "
-                "runs and lets this user in and create tables, or use a cache on disk"
-            ) from None
+            advice = "see that the server runs and lets this user in and create tables, or use a cache on disk"
+            raise CacheError(f"the verdict cache {self.where} cannot be used ({said}): {advice}") from None
 
 
 NETWORK_DISKS = frozenset(
@@ -489,7 +483,5 @@ def _item(line: str, number: int) -> Item:
         key = VerdictKey(**{name: data.pop(name) for name in VerdictKey.__dataclass_fields__})
         return key, CachedVerdict(**data)
     except (ValueError, TypeError, KeyError, AttributeError, CacheError) as error:
-        raise CacheError(
-            f"line {number}: {line.strip()!r:.200} is no exported verdict ({error}): "
-            "give the lines that `export_lines` wrote"
-        ) from None
+        what = f"line {number}: {line.strip()!r:.200} is no exported verdict ({error})"
+        raise CacheError(f"{what}: give the lines that `export_lines` wrote") from None

@@ -206,10 +206,8 @@ class Composite(Grader):
         self._refuse(grader)
         changed = grader.with_options(change)
         if cannot and changed is grader:
-            raise ValueError(
-                f"{grader.title} puts its questions in its own way, so {cannot}: "
-                "use a grader that asks a model through `model=` or `generate_fn=`"
-            )
+            advice = "use a grader that asks a model through `model=` or `generate_fn=`"
+            raise ValueError(f"{grader.title} puts its questions in its own way, so {cannot}: {advice}")
         return changed
 
     def _refuse(self, grader: object) -> None:
@@ -217,15 +215,12 @@ class Composite(Grader):
         if not isinstance(grader, Autograder):
             raise TypeError(f"{name} takes graders, and this is {short_repr(grader)}")
         if grader.length_penalty is not None:
-            raise ValueError(
-                f"{grader.title} takes a length penalty off a score, and {name} needs its answers: "
-                f"give length_penalty to {name}"
-            )
+            needed = f"{name} needs its answers: give length_penalty to {name}"
+            raise ValueError(f"{grader.title} takes a length penalty off a score, and {needed}")
         if grader.gives_whole and not self.takes_wholes:
-            raise ValueError(
-                f"{grader.title} gives one number for all criteria, and {name} needs an answer to "
-                "each: use PerCriterionGrader, PerCriterionOneShotGrader or your own judge()"
-            )
+            advice = "use PerCriterionGrader, PerCriterionOneShotGrader or your own judge()"
+            given = f"{grader.title} gives one number for all criteria, and {name} needs an answer to each"
+            raise ValueError(f"{given}: {advice}")
 
 
 async def scores_from(

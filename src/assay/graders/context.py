@@ -1,6 +1,5 @@
 """Show a judge more than the reply: a reference answer, the whole conversation, or judged examples."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
@@ -40,16 +39,13 @@ class Referenced(Composite):
     ) -> None:
         """`reference` is for every text; without it the rollout's field of that name is shown."""
         super().__init__([grader], **options)
-        self.reference = reference
-        self.field = field
+        self.reference, self.field = reference, field
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         text = JudgeInput.of(to_grade)
         found: Any = text.fields.get(self.field) if self.reference is None else self.reference
         if not isinstance(found, str | int | float | None):
-            raise JudgeError(
-                f"the reference in {self.field!r} is {short_repr(found)}: give a text, or name another field="
-            )
+            raise JudgeError(f"the reference in {self.field!r} is {short_repr(found)}: give a text, or another field=")
         with_it = JudgeInput(text, text.fields, "" if found is None else str(found))
         return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
 
@@ -79,8 +75,8 @@ class Transcript(Composite):
             # A text has no other turns, and `text` may show more of it, such as its thinking.
             return await self.inner[0].answer(text, criteria, query, on_error=on_error)
         asked: Any = text.fields.get("prompt") or ()
-        asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-        whole = JudgeInput(transcript(asked, chat), text.fields, text.reference)
+        turns = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+        whole = JudgeInput(transcript(turns, chat), text.fields, text.reference)
         return await self.inner[0].answer(whole, criteria, None, on_error=on_error)
 
 
@@ -148,14 +144,9 @@ class Anchored(Composite):
             raise ValueError("Anchored has no anchors: give at least one, or leave it out")
         if each is not None and each < 1:
             raise ValueError(f"each is {each}: keep at least 1, or None for all")
-        seen: Counter[tuple[str, str]] = Counter()
-        kept: list[Anchor] = []
-        for anchor in anchors:
-            kind = (anchor.requirement, anchor.verdict.strip().casefold())
-            seen[kind] += 1
-            if each is None or seen[kind] <= each:
-                kept.append(anchor)
-        self.anchors = tuple(kept)
+        kinds = [(anchor.requirement, anchor.verdict.strip().casefold()) for anchor in anchors]
+        few = len(anchors) if each is None else each
+        self.anchors = tuple(a for place, a in enumerate(anchors) if kinds[:place].count(kinds[place]) < few)
         self._all = examples(self.anchors)
         self._with(self._all)  # refuses a grader that cannot be shown them
 

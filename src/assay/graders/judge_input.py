@@ -64,10 +64,8 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
         parts = cast("Mapping[str, Any]", to_grade)
         bad = [n for n in parts if n not in SECTIONS] or [n for n, text in parts.items() if not isinstance(text, str)]
         if bad or not parts:
-            raise TypeError(
-                f"cannot grade a mapping with {', '.join(map(repr, bad)) or 'no keys'}: "
-                "give 'thinking' and 'output', each a text"
-            )
+            held = ", ".join(map(repr, bad)) or "no keys"
+            raise TypeError(f"cannot grade a mapping with {held}: give 'thinking' and 'output', each a text")
         # A part that holds the tags of a section must not pass for two parts. Every other tag of
         # ours is for `opening` to neutralise, which leaves sections as they are.
         sections = [f"<{n}>{_without_sections(parts[n])}</{n}>" for n in SECTIONS if parts.get(n)]
@@ -76,9 +74,8 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
         read = read_completion(to_grade)
     except TypeError as error:
         # An empty text here would be judged, and pass for what the model said.
-        raise TypeError(
-            f"cannot grade {short_repr(to_grade)}: {error}, or a mapping with 'thinking' and 'output'"
-        ) from None
+        told = f"{error}, or a mapping with 'thinking' and 'output'"
+        raise TypeError(f"cannot grade {short_repr(to_grade)}: {told}") from None
     return read, completion_text(read)
 
 
@@ -216,10 +213,8 @@ def _kind(criterion: Criterion) -> str:
 
 def _requirement(criterion: Criterion) -> str:
     if criterion.requirement is None:
-        raise JudgeError(
-            f"criterion {criterion.name!r} is answered by code, and has no words for a model to "
-            "judge: score it with a Rubric"
-        )
+        why = "is answered by code, and has no words for a model to judge: score it with a Rubric"
+        raise JudgeError(f"criterion {criterion.name!r} {why}")
     return without_prompt_tags(criterion.requirement)
 
 

@@ -94,10 +94,8 @@ class ModelGrader(Grader, Generic[Generate]):
         """The grader's own model, or the default; what is asked without a `generate_fn`."""
         model = self._model or configured_model()
         if model is None:
-            raise JudgeError(
-                f"{type(self).__name__} has no model to ask: {what_to_set()}; or pass it model=, or "
-                "generate_fn=, a function of (system_prompt, user_prompt)"
-            )
+            ways = f"{what_to_set()}; or pass it model=, or generate_fn=, a function of (system_prompt, user_prompt)"
+            raise JudgeError(f"{type(self).__name__} has no model to ask: {ways}")
         return model
 
     def models(self) -> tuple[Model, ...]:

@@ -75,10 +75,8 @@ class Panel(Composite):
             raise ValueError(f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are")
         wholes = [grader.title for grader in self.inner if grader.gives_whole]
         if wholes and len(wholes) < len(self.inner):
-            raise ValueError(
-                f"{wholes[0]} gives one number for all criteria, and others here an answer to each: "
-                "let those vote that give the same"
-            )
+            others = "others here an answer to each: let those vote that give the same"
+            raise ValueError(f"{wholes[0]} gives one number for all criteria, and {others}")
         if self.judges_whole and rule == "majority":
             raise ValueError("numbers have no majority: give rule='mean' or rule='worst'")
         given = tuple([1.0] * len(by_name) if weights is None else weights)

@@ -49,10 +49,8 @@ class HttpAddress:
         for name, value in self._headers.items():
             if not value.isascii() or not value.isprintable():
                 # The value is not shown, for it may be a key.
-                raise Refused(
-                    f"the header {name} holds a line break, or a letter beyond ASCII: see that the key is "
-                    "one line, without quotes or blanks around it"
-                )
+                advice = "see that the key is one line, without quotes or blanks around it"
+                raise Refused(f"the header {name} holds a line break, or a letter beyond ASCII: {advice}")
         key = self._headers.get("Authorization", "").rpartition(" ")[2]
         sent = telltale(key or self._headers.get("x-api-key"), password)
         self._secrets = tuple(secret.encode() for secret in sent)

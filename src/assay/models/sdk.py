@@ -170,9 +170,8 @@ class GeminiFormat(OpenAIFormat):
             elif role in ("user", "assistant"):
                 contents.append({"role": "user" if role == "user" else "model", "parts": parts})
             else:
-                raise _unsupported(
-                    f"a message has the role {role!r}, which a client of google-genai does not take", name
-                )
+                given = f"a message has the role {role!r}, which a client of google-genai does not take"
+                raise _unsupported(given, name)
         if request.max_tokens is not None:
             config["max_output_tokens"] = request.max_tokens
         fields, used = optional(request, left_out, _PARAMETERS)
