@@ -1,5 +1,6 @@
 """Show a judge more than the reply: a reference answer, the whole conversation, or judged examples."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
@@ -144,9 +145,14 @@ class Anchored(Composite):
             raise ValueError("Anchored has no anchors: give at least one, or leave it out")
         if each is not None and each < 1:
             raise ValueError(f"each is {each}: keep at least 1, or None for all")
-        kinds = [(anchor.requirement, anchor.verdict.strip().casefold()) for anchor in anchors]
-        few = len(anchors) if each is None else each
-        self.anchors = tuple(a for place, a in enumerate(anchors) if kinds[:place].count(kinds[place]) < few)
+        seen: Counter[tuple[str, str]] = Counter()
+        kept: list[Anchor] = []
+        for anchor in anchors:
+            kind = (anchor.requirement, anchor.verdict.strip().casefold())
+            seen[kind] += 1
+            if each is None or seen[kind] <= each:
+                kept.append(anchor)
+        self.anchors = tuple(kept)
         self._all = examples(self.anchors)
         self._with(self._all)  # refuses a grader that cannot be shown them
 

@@ -64,7 +64,7 @@ class ModelGrader(Grader, Generic[Generate]):
             raise ValueError(f"degenerate is {degenerate!r}: give 'lowest' or 'ask'")
         self.degenerate: Degenerate = degenerate
         if generate_fn is not None and model is not None:
-            raise JudgeError("both generate_fn= and model= are given: say who is to be asked, once")
+            raise JudgeError("both generate_fn= and model= are given: give one of them")
         self.generate_fn = generate_fn
         self._model = None if model is None else model_of(model)
         self.system_prompt = judge_input.system_prompt(self.prompt) if system_prompt is None else system_prompt

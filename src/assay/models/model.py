@@ -218,7 +218,7 @@ class Model(Protocol):
 
     @property
     def id(self) -> str:
-        """Who answers, with everything that can change the answer: part of every cache key."""
+        """The name of the model with everything that can change its answers: part of every cache key."""
         ...
 
     async def __call__(self, request: Request, /) -> Reply:
