@@ -41,10 +41,6 @@ class Cascade(Composite):
         self.names = tuple(named(judges))
         self.doubt = doubt
 
-    def doubts(self, score: Score) -> bool:
-        """Whether an answer has to go up."""
-        return score.error is not None or score.disagreement is None or score.disagreement > self.doubt
-
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
         """One score a criterion, each from the last judge that was asked about it."""
         steps: list[list[Vote]] = [[] for _ in criteria]
@@ -55,7 +51,9 @@ class Cascade(Composite):
             scores = await scores_from(judge, to_grade, asked, query, rule)
             for place, score in zip(left, scores, strict=True):
                 steps[place].append(Vote(name, score))
-            left = [place for place in left if self.doubts(steps[place][-1].score)]
+            said = zip(left, scores, strict=True)
+            # A judge that cannot say how sure it is counts as in doubt.
+            left = [p for p, s in said if s.error is not None or s.disagreement is None or s.disagreement > self.doubt]
         return [
             votes[-1].score
             if len(votes) == 1

@@ -105,7 +105,10 @@ class Panel(Composite):
 
         answers = await side_by_side(asked, range(len(self.inner)))
         about = [Criterion(requirement="All criteria together", name="whole")] if self.judges_whole else criteria
-        scores = [self._outcome(criterion, [own[place] for own in answers]) for place, criterion in enumerate(about)]
+        scores: list[Score] = []
+        for place, criterion in enumerate(about):
+            votes = list(map(Vote, self.names, [own[place] for own in answers], self.weights))
+            scores.append(outcome(criterion, votes, self.rule, quorum=self.quorum, noun=self.noun))
         if self.judges_whole:
             return self._whole(scores[0], [own[0] for own in answers], criteria)
         if on_error == "raise":
@@ -126,10 +129,6 @@ class Panel(Composite):
         whole = as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale)
         # The number of a vote is the sum itself: no formula moved the score off it.
         return replace(whole, worth=None)
-
-    def _outcome(self, criterion: Criterion, scores: Sequence[Score]) -> Score:
-        votes = list(map(Vote, self.names, scores, self.weights))
-        return outcome(criterion, votes, self.rule, quorum=self.quorum, noun=self.noun)
 
 
 class Samples(Panel):

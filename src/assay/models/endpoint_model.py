@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Set
+from contextlib import nullcontext
 from dataclasses import replace
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
@@ -111,39 +112,33 @@ class EndpointModel:
         return self._format.payload(request, self.name, self.left_out | self._suspected | without)
 
     async def _within_budget(self, request: Request, attempt: SendAttempt) -> Reply:
-        ledger = Ledger.current()
-        expected = self.tokens.expected(request)
-        if ledger is None:
-            return await self._answered(attempt, request, expected)
-        if self.price is None and ledger.needs_prices:
-            raise without_a_price(self.id)
+        """The reply to one call, which the budget has to cover."""
+        ledger, expected = Ledger.current(), self.tokens.expected(request)
         estimate = 0.0 if self.price is None else self.price.of(expected)
-        if ledger.is_dry_run:
+        if ledger is not None and self.price is None and ledger.needs_prices:
+            raise without_a_price(self.id)
+        if ledger is not None and ledger.is_dry_run:
             # At most: every retry, once more for a reply of the expected length that cannot be read, and once
             # more for a complaint about each part that may be left out.
             reply = Reply("x" * round(self.tokens.reply * self.tokens.characters))
             again = self.tokens.expected(_again(request, reply, Unreadable("it cannot be read")))
             most_calls = (2 + len(self._payload(request, frozenset()).used)) * self.endpoint.limits.attempts
             most_cost = 0.0 if self.price is None else estimate + self.price.of(again)
-            cost = None if self.price is None else estimate
-            count_call(expected, cost, most_calls=most_calls, most_cost=most_cost)
+            count_call(expected, None if self.price is None else estimate, most_calls=most_calls, most_cost=most_cost)
             raise NotAsked(f"{self.id} was not asked: this is a dry run")
-        async with ledger.reserving(estimate):
-            return await self._answered(attempt, request, expected)
-
-    async def _answered(self, attempt: SendAttempt, request: Request, expected: Usage) -> Reply:
         total = expected.prompt + expected.completion
-        answer = await self.endpoint.ask(attempt, total, self.name)
-        try:
-            reply = self._format.reply(answer.data)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise Overloaded(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
-        usage = reply.usage if reply.usage.prompt else self.tokens.expected(request, reply.text)
-        self.tokens.learn(request, usage)
-        self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
-        cost = None if self.price is None else self.price.of(usage)
-        count_call(usage, cost, reply.model)
-        return reply._replace(usage=usage, cost=cost)
+        async with nullcontext() if ledger is None else ledger.reserving(estimate):
+            answer = await self.endpoint.ask(attempt, total, self.name)
+            try:
+                reply = self._format.reply(answer.data)
+            except (KeyError, IndexError, TypeError, AttributeError) as error:
+                raise Overloaded(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
+            usage = reply.usage if reply.usage.prompt else self.tokens.expected(request, reply.text)
+            self.tokens.learn(request, usage)
+            self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
+            cost = None if self.price is None else self.price.of(usage)
+            count_call(usage, cost, reply.model)
+            return reply._replace(usage=usage, cost=cost)
 
 
 class TokenEstimate:

@@ -231,11 +231,31 @@ async def probe(
     chosen = attacks_of(seed=seed) if attacks is None else attacks
     targets = targets_of(rubric, responses, seed=seed)
     with budget() as spent:
-        refuse_unpriced(judge.models())
+        refuse_unpriced(models := judge.models())
         watch = Watch(on_progress, sum(len(target.baits) + len(chosen) for target in targets), spent)
 
         async def tried(attempts: Sequence[_Attempt]) -> list[Trial]:
-            return await _tried(judge, attempts, stopping or (lambda: False), watch)
+            """What the judge says of attempts, in order. What was not begun when it was stopped is left out."""
+            by_text: dict[tuple[str, Bait], list[_Attempt]] = {}
+            for attempt in attempts:
+                by_text.setdefault((attempt.text, attempt.bait), []).append(attempt)
+            found: dict[_Attempt, Trial] = {}
+
+            async def one(group: Sequence[_Attempt]) -> None:
+                # About all criteria of one text together, as a rubric would.
+                if stopping is not None and stopping():
+                    return
+                text, bait = group[0].text, group[0].bait
+                criteria = [attempt.target.criterion for attempt in group]
+                scores = await scores_from(judge, JudgeInput(text, bait.fields), criteria, bait.query)
+                for attempt, score in zip(group, scores, strict=True):
+                    found[attempt] = trial = _trial(attempt, score)
+                    watch.fresh += 1
+                    watch.errors += trial.fooled is None
+                watch.tell()
+
+            await side_by_side(one, list(by_text.values()), room=lambda: all(map(has_room, models)))
+            return [found[attempt] for attempt in attempts if attempt in found]
 
         def is_failed(trial: Trial) -> bool:
             """Whether a text failed, as it should before it is attacked; in a dry run no judge is asked."""
@@ -266,15 +286,8 @@ async def probe(
             if (attempt.target.name, attempt.family) in open_to or attempt.family not in with_twin
         ]
         trials = await tried(wanted)
-    asked = len(baselines) + len(twins) + len(trials)
-    return ProbeReport(
-        judge.title,
-        tuple(trials),
-        tuple(baselines),
-        tuple(twins),
-        complete=asked == len(bare) + len(harmless) + len(wanted),
-        spent=Spending.of(spent),
-    )
+    asked, parts = len(bare) + len(harmless) + len(wanted), (tuple(trials), tuple(baselines), tuple(twins))
+    return ProbeReport(judge.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent))
 
 
 def refuse_whole(grader: Autograder) -> None:
@@ -374,33 +387,6 @@ class _Attempt:
         if self.attack is None:
             return self.bait.text
         return self.attack.against(self.target.criterion, self.bait.text)
-
-
-async def _tried(
-    grader: Autograder, attempts: Sequence[_Attempt], stopping: Callable[[], bool], watch: Watch
-) -> list[Trial]:
-    """What a judge says of attempts, in order. What was not begun when it was stopped is left out."""
-    by_text: dict[tuple[str, Bait], list[_Attempt]] = {}
-    for attempt in attempts:
-        by_text.setdefault((attempt.text, attempt.bait), []).append(attempt)
-    found: dict[_Attempt, Trial] = {}
-
-    async def one(group: Sequence[_Attempt]) -> None:
-        """Ask about all criteria of one text together, as a rubric would."""
-        if stopping():
-            return
-        text, bait = group[0].text, group[0].bait
-        criteria = [attempt.target.criterion for attempt in group]
-        scores = await scores_from(grader, JudgeInput(text, bait.fields), criteria, bait.query)
-        for attempt, score in zip(group, scores, strict=True):
-            found[attempt] = trial = _trial(attempt, score)
-            watch.fresh += 1
-            watch.errors += trial.fooled is None
-        watch.tell()
-
-    models = grader.models()
-    await side_by_side(one, list(by_text.values()), room=lambda: all(map(has_room, models)))
-    return [found[attempt] for attempt in attempts if attempt in found]
 
 
 def _trial(attempt: _Attempt, score: Score) -> Trial:

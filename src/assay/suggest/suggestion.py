@@ -137,9 +137,10 @@ async def suggest_from_pairs(
     preferences there clearly more often than chance would: when the lower end of the interval is above one half.
     """
     shown, unseen = split(pairs, seed)
-    parts = [
-        f"{_query(pair.prompt)}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}" for pair in shown
-    ]
+    parts: list[str] = []
+    for pair in shown:
+        asked = f"<query>{without_prompt_tags(pair.prompt)}</query>\n" if pair.prompt else ""
+        parts.append(f"{asked}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}")
     prompts = ["\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
     draft = _Draft(model, grader, most)
     texts = [text for pair in unseen for text in pair.texts]
@@ -393,10 +394,6 @@ class Proposal(BaseModel):
 
     reason: str
     criteria: list[Proposed] = Field(min_length=1)
-
-
-def _query(prompt: str) -> str:
-    return f"<query>{without_prompt_tags(prompt)}</query>\n" if prompt else ""
 
 
 def _complaint(value: Any) -> str | None:
