@@ -23,22 +23,10 @@ from assay.models.budgets import RolloutSpending, budget
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
+from assay.runs import pipeline
 from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
 from assay.runs.metadata import RunAbout, judge_of
-from assay.runs.pipeline import (
-    Numbering,
-    OnProgress,
-    OnRow,
-    Pending,
-    Pipeline,
-    RowRubrics,
-    Sink,
-    Watch,
-    opened_sink,
-    reports_on,
-    unreadable_report,
-)
 from assay.runs.row import COLUMN, Key, Row
 from assay.runs.spending import Spending
 from assay.types import State
@@ -74,9 +62,9 @@ class Options(TypedDict, total=False):
     """Whether to keep what judges were asked and said, word for word; on the first row of a group."""
     resume: bool
     """Whether to go on with the run in that folder: only what is missing or failed is done."""
-    on_row: OnRow | None
+    on_row: pipeline.OnRow | None
     """Called with the `Row` of each rollout as soon as it is scored, and kept if there is a folder."""
-    on_progress: OnProgress | None
+    on_progress: pipeline.OnProgress | None
     """Called with a `Progress` now and then."""
     stopping: Callable[[], bool] | None
     """Asked between rollouts. Once true, what is under way is finished, and no more begun."""
@@ -129,7 +117,7 @@ def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
     """Every rollout, in order. An example that comes again, or is to be asked again, is sampled again."""
     jobs: list[RolloutJob] = []
     groups: dict[str, ExampleGroup] = {}
-    numbering = Numbering()
+    numbering = pipeline.Numbering()
     for example in examples:
         own = example.get("sample")
         known = {"example_id": example["example_id"], "sample": own if times == 1 else None}
@@ -144,7 +132,7 @@ def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
     return jobs
 
 
-class Evaluator(Pipeline):
+class Evaluator(pipeline.Pipeline):
     """Generates the rollouts of one evaluation, and scores each group as soon as it is over."""
 
     def __init__(
@@ -153,14 +141,14 @@ class Evaluator(Pipeline):
         rubric: Rubric | None,
         under_test: ModelUnderTest,
         options: Options,
-        sink: Sink,
+        sink: pipeline.Sink,
     ) -> None:
         """Without a `rubric` only examples that bring their own are scored."""
         self._limit = under_test.at_once or SIDE_BY_SIDE
         super().__init__(sink, options.get("grader"), self._limit, judge_log=options.get("judge_log", False))
         self._environment = environment
         self._rubric = rubric
-        self._rubrics = RowRubrics(rubric)
+        self._rubrics = pipeline.RowRubrics(rubric)
         plan = Traits() if rubric is None else Traits.of(rubric)
         self._by_group = plan.waits or bool(plan.compares)
         self._under_test = under_test
@@ -265,36 +253,42 @@ class Evaluator(Pipeline):
     async def _score_groups(self, groups: Sequence[ExampleGroup]) -> None:
         """Score what is over of some groups, and keep it: several of them only if none waits."""
         jobs: list[RolloutJob] = []
-        unit: list[Pending] = []
+        unit: list[pipeline.Pending] = []
         for group in groups:
             scorer = None if self._rubric is None and not self._waits(group) else self._rubrics
             for job in group.jobs:
                 if job.row is None and job.generated is not None:
-                    scores = job.generated.error is None
-                    unit.append(
-                        Pending(job.generated, scorer if scores else None, state=job.state, columns=self._columns)
-                    )
+                    own = scorer if job.generated.error is None else None
+                    unit.append(pipeline.Pending(job.generated, own, state=job.state, columns=self._columns))
                     jobs.append(job)
             if self._compares(group):
                 # Those that were kept before are only compared with.
                 kept = [(job.row, job.state) for job in group.jobs if job.row is not None and job.row.error is None]
-                unit += [Pending(row, scorer, is_done=True, state=state) for row, state in kept]
+                unit += [pipeline.Pending(row, scorer, is_done=True, state=state) for row, state in kept]
         if jobs:
             for job, row in zip(jobs, await self.score(unit), strict=True):
                 job.row = row
         _end(groups)
 
-    async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
+    async def reports(self, unit: Sequence[pipeline.Pending]) -> Sequence[EvaluationReport]:
         scored = [pending for pending in unit if pending.scorer is not None]
         states = [pending.state for pending in scored if pending.state is not None]
         found: Sequence[EvaluationReport] = ()
         by_group = self._by_group or unit[0].row.fields.get(COLUMN) is not None
         if scored and by_group:
-            found = await self._of_group(scored, states)
+            try:
+                rubric, _ = self._rubrics.of(scored[0].row.fields)
+                found = await rubric.reports_on_group(states, self._grader)
+                self._fits = True
+            except (RubricError, SignatureError) as error:
+                # A field is missing. If others have it, that is these examples' fault; if not, the rubric's.
+                if isinstance(error, SignatureError) and not self._fits:
+                    raise
+                found = [pipeline.unreadable_report(error, f"example {each.row.example}") for each in scored]
         elif scored:
             # Each rollout by itself, all at once: a call for each group would cost more than the checks do.
             # A field that no rollout has is the rubric's fault at first, and then those examples'.
-            found = await reports_on(self._rubric, states, None, lenient=self._fits)
+            found = await pipeline.reports_on(self._rubric, states, None, lenient=self._fits)
             self._fits = True
         by_row = dict(zip(map(id, scored), found, strict=True))
         reports = [by_row.get(id(pending)) or EvaluationReport() for pending in unit]
@@ -302,7 +296,7 @@ class Evaluator(Pipeline):
             self._write_states(unit, reports)
         return reports
 
-    def _write_states(self, unit: Sequence[Pending], reports: Sequence[EvaluationReport]) -> None:
+    def _write_states(self, unit: Sequence[pipeline.Pending], reports: Sequence[EvaluationReport]) -> None:
         """Write what was found about rollouts that were scored each by itself, and their advantage in their group."""
         groups: dict[str, list[dict[str, Any]]] = {}
         for pending, report in zip(unit, reports, strict=True):
@@ -322,18 +316,6 @@ class Evaluator(Pipeline):
             worth = advantages([state.get("reward") for state in groups[example]])
             for state, advantage in zip(groups[example], worth, strict=True):
                 state["advantage"] = advantage
-
-    async def _of_group(self, unit: Sequence[Pending], states: list[dict[str, Any]]) -> Sequence[EvaluationReport]:
-        try:
-            rubric, _ = self._rubrics.of(unit[0].row.fields)
-            found = await rubric.reports_on_group(states, self._grader)
-        except (RubricError, SignatureError) as error:
-            # A field is missing. If others have it, that is these examples' fault; if not, the rubric's.
-            if isinstance(error, SignatureError) and not self._fits:
-                raise
-            return [unreadable_report(error, f"example {pending.row.example}") for pending in unit]
-        self._fits = True
-        return found
 
 
 def _end(groups: Iterable[ExampleGroup]) -> None:
@@ -371,8 +353,8 @@ async def carry_out(
         )
     jobs = jobs_of(examples, times=times)
     with budget() as ledger, logging_once():
-        watch = Watch(options.get("on_progress"), len(jobs), ledger)
-        with opened_sink(folder, about, resume=resume, on_row=options.get("on_row"), watch=watch) as sink:
+        watch = pipeline.Watch(options.get("on_progress"), len(jobs), ledger)
+        with pipeline.opened_sink(folder, about, resume=resume, on_row=options.get("on_row"), watch=watch) as sink:
             if folder is not None and not sink.is_fresh:
                 _restore(jobs, folder, sink)
             evaluator = Evaluator(environment, rubric, under_test, options, sink)
@@ -404,7 +386,7 @@ async def carry_out(
     return Results(list(_outputs(done)), [job.state or State() for job in done], metadata, summary)
 
 
-def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: Sink) -> None:
+def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: pipeline.Sink) -> None:
     """Fill in the jobs that were done in an earlier sitting, as far as they were kept."""
     saved = {row.key: row for row in Run.open(folder).rows()}
     for job in jobs:
