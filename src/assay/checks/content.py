@@ -61,7 +61,11 @@ class MaxWords(BuiltinCheck):
 
 @dataclass(frozen=True)
 class MinWords(BuiltinCheck):
-    """The text has at least `limit` words, which are what white space separates."""
+    """The text has at least `limit` words, which are what white space separates.
+
+    >>> MinWords(3)("one two three")
+    True
+    """
 
     limit: Count
 
@@ -76,7 +80,11 @@ def _words(number: int) -> str:
 
 @dataclass(frozen=True)
 class CodeBlock(BuiltinCheck):
-    """The text holds a fenced code block; with `language`, one that is marked so."""
+    """The text holds a fenced code block; with `language`, one that is marked so.
+
+    >>> CodeBlock("python")("```python\\nprint(1)\\n```")
+    True
+    """
 
     language: Text | None = None
 

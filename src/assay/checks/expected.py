@@ -44,7 +44,11 @@ class ExactMatch(BuiltinCheck):
 
 @dataclass(frozen=True)
 class OneOf(BuiltinCheck):
-    """The answer that the rubric's parser reads is one of `values`."""
+    """The answer that the rubric's parser reads is one of `values`.
+
+    >>> OneOf(["A", "B", "C"])("B")
+    True
+    """
 
     values: Texts
     ignore_case: Flag = False
