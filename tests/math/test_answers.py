@@ -480,7 +480,8 @@ def test_what_is_neither_proven_nor_disproven_says_where_it_stopped(gold: str, a
         (r"\mathbb{R}^2", "R with a script is not known"),
         (r"\mathbb{X}", "the set 'X' is not known"),
         (r"\begin{pmatrix}1&2\\3\end{pmatrix}", "the rows of a matrix differ in length"),
-        (r"x\equiv 1\pmod 3", r"'\\pmod' at 9 is not understood"),
+        (r"x\equiv 1\pmod", "it ends too early"),
+        (r"\begin{vmatrix}1&2\end{vmatrix}", "a determinant of 1 by 2"),
         (r"\sin_2 x", "sin takes no subscript"),
         (r"\sin(1,2)", "sin takes one argument, not 2"),
         ("x+", "it ends too early"),
@@ -507,3 +508,47 @@ def test_a_batch_is_compared_by_one_set_of_options():
     pairs = [("100", "101"), ("1000", "1011"), (r"100\sqrt2", "142")]
     found = verify_many(pairs, options=MathOptions(tolerance=0.01, symbolic=False))
     assert [bool(verdict) for verdict in found] == [True, False, True]
+
+
+NOTATIONS = [
+    (r"\log^2 100", "4", r"\log 100"),
+    (r"\log_2 100", r"2\log_2 10", r"2\log 10"),
+    ("x! = 5", "5 = x!", r"x \ne 5"),
+    (r"\mathrm{sin} x", r"\sin x", r"\cos x"),
+    (r"\frac16", r"0.1\dot{6}", r"0.\dot{1}\dot{6}"),
+    (r"\frac17", r"0.\dot{1}4285\dot{7}", r"0.\bar{1}"),
+    ("5!!", "15", "(5!)!"),
+    ("84", "C(9,3)", "C(9,4)"),
+    ("84", "9C3", "3C9"),
+    ("84", "C_9^3", "C_3^9"),
+    ("84", "C^6_9", "C^9_6"),
+    ("84", "{}_9C_3", "{}_9P_3"),
+    ("504", r"\mathrm{A}_9^3", r"\mathrm{C}_9^3"),
+    (r"\frac{n(n-1)}{2}", "C(n,2)", "C(n,3)"),
+    ("1011_2", "(1011)_2", "(1011)_3"),
+    ("1011_2", r"1011_{\text{two}}", r"1011_{\text{three}}"),
+    (r"\text{(B)}", "B", "C"),
+    (r"(-\infty,1)\cup(3,\infty)", "(-oo,1) U (3,oo)", "(-oo,1) U [3,oo)"),
+    (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "[[1,2],[3,4]]", "[[1,3],[2,4]]"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}", "[1,2]^T", "[2,1]^T"),
+    (r"\begin{pmatrix}1&2\end{pmatrix}", r"\frac12\begin{pmatrix}2&4\end{pmatrix}", r"\frac12\begin{pmatrix}1&2\end{pmatrix}"),
+    (r"\begin{vmatrix}1&2&3\\4&5&6\\7&8&10\end{vmatrix}", "-3", "3"),
+    (r"\begin{cases}x=1\\y=2\end{cases}", "(1,2)", "(2,1)"),
+    (r"\begin{cases}x^2&x>0\\0&x\le 0\end{cases}", r"\begin{cases}0,&\text{for }x\le 0,\\x\cdot x&\text{if }x>0\end{cases}",
+     r"\begin{cases}x^2&x\ge 0\\0&x<0\end{cases}"),
+    ("5:2", "5 to 2", "2 to 5"),
+    (r"\frac52", r"5\text{ to }2", r"2\text{ to }5"),
+    (r"n\equiv 2\pmod 3", r"n\equiv 5\pmod{3}", r"n\equiv 1\pmod 3"),
+    (r"n\equiv 2\pmod 3", r"n\equiv 2 (mod 3)", r"n\equiv 2 (mod 4)"),
+    (r"n\equiv 2\pmod 3", r"n\equiv 2\mod 3", r"n\equiv 2"),
+    (r"x=2k\pi, k\in\mathbb{Z}", r"x=2n\pi, n\in\mathbb{Z}", r"x=2n\pi, n\in\mathbb{N}"),
+    (r"x=2k\pi, k\in\mathbb{Z}", r"2k\pi", r"k\pi"),
+    (r"\max(1,\sqrt2)", r"\sqrt2", "1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "same", "other"), NOTATIONS)
+def test_a_notation_says_what_it_says_and_nothing_else(gold: str, same: str, other: str):
+    """Each way of writing equals what it means, and differs from what only looks like it."""
+    assert verify(gold, same, options=HERE).equal
+    assert verify(gold, other, options=HERE).status == "different"

@@ -15,7 +15,7 @@ from assay.math.normalization import settled, shortened
 from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Percent, Quantity, Words, is_value, symbols_of
 from assay.math.units import says_what, unit_of
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
-from assay.math.words import FUNCTIONS, GREEK, LEADS, PERCENT, PHRASES, SCALES, VERDICTS, spelled, words_of
+from assay.math.words import FUNCTIONS, GREEK, LEADS, PERCENT, PHRASES, SCALES, SPELLED, VERDICTS, spelled, words_of
 
 _WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
@@ -44,6 +44,25 @@ _CONDITION: Final = re.compile(
 _CLOCK: Final = re.compile(r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE)
 _WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
+
+
+_NUMERAL: Final = re.compile(r"(?:\((\d+)\)|\\(?:text|mathrm)\s*\{(\d+)\})\s*_")
+_SPELLED_BASE: Final = re.compile(r"(?<=\d)_\{\s*\\(?:text|mathrm)\s*\{\s*([a-z]+)\s*\}\s*\}")
+_CALLED_MATRIX: Final = re.compile(r"\A(?:Matrix|array)\s*\((\[\[.*\]\])\)\Z", re.DOTALL)
+_N, _K = (rf"\{{?(?P<{name}>\d+|[a-z])\}}?" for name in "nk")
+_SIGN: Final = r"(?:\\(?:mathrm|text)\s*\{)?(?P<sign>[CPA])\}?"
+_COMBINATIONS: Final = tuple(
+    map(
+        re.compile,
+        (
+            rf"(?:\{{\}})?[_^]{_N}\s*{_SIGN}\s*_{_K}",
+            rf"(?<![\w}}]){_SIGN}_{_N}\^{_K}",
+            rf"(?<![\w}}]){_SIGN}\^{_K}_{_N}",
+            rf"(?<![\w}}]){_SIGN}\s*\({_N}\s*,\s*{_K}\)",
+            rf"(?<![\w}}]){_N}\s*{_SIGN}\s*{_K}(?![\w(])",
+        ),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +101,9 @@ class ParsedAnswer:
     @cached_property
     def _others(self) -> tuple[Node, ...]:
         found: list[Node] = []
+        counted = _with_binomials(self.text)
+        if counted != self.text:
+            found += _attempt(counted)
         if self.is_ambiguous:
             found += _attempt(self.text, loose=True)
         if re.search(r"\d,\d{3}", self.text):
@@ -181,6 +203,9 @@ def read(answer: str) -> ParsedAnswer:
     try:
         tree, is_ambiguous = parsed(text)
     except UnreadableError as error:
+        counted = _with_binomials(text)
+        if counted != text:
+            return read(counted)
         is_deep = str(error) == TOO_DEEP
         return ParsedAnswer(text, None, str(error), is_too_large=is_deep)
     return ParsedAnswer(text, tree, is_ambiguous=is_ambiguous)
@@ -189,12 +214,27 @@ def read(answer: str) -> ParsedAnswer:
 def _mended(text: str) -> str:
     """The text without slips of typing that change nothing: doubled backslashes, `√2.]`, `15th`."""
     text = _LIBRARY.sub("", text.strip())
-    if "\\\\" in text and "matrix" not in text and "array" not in text:
+    if "\\\\" in text and r"\begin" not in text:
         text = re.sub(r"\\\\(?=[a-zA-Z])", r"\\", text)
     text = _STRAY_POINT.sub("", text)
     text = _ORDINAL.sub("", text)
     text = _ENUMERATED.sub(r", ", text).lstrip(", ") if _ENUMERATED.match(text) else text
+    text = _NUMERAL.sub(lambda match: f"{match[1] or match[2]}_", text)
+    text = _SPELLED_BASE.sub(lambda match: f"_{{{SPELLED[match[1]]}}}" if match[1] in SPELLED else match[0], text)
+    text = _CALLED_MATRIX.sub(r"\1", text)
     return _CONDITION.sub("", text).strip()
+
+
+def _with_binomials(text: str) -> str:
+    """The text with combinations and permutations as LaTeX writes them: `9C3`, `C(9,3)`, `C_9^3`, `{}_9P_3`."""
+    for pattern in _COMBINATIONS:
+        text = pattern.sub(_counted, text)
+    return text
+
+
+def _counted(match: re.Match[str]) -> str:
+    n, sign, k = match["n"], match["sign"], match["k"]
+    return rf"\binom{{{n}}}{{{k}}}" if sign == "C" else rf"\frac{{({n})!}}{{({n}-{k})!}}"
 
 
 def _as_words(text: str) -> Node | None:
@@ -217,7 +257,8 @@ def _as_words(text: str) -> Node | None:
         if not rest or rest in PERCENT:
             return Percent(value) if rest else value
         return Quantity(value, rest) if says_what(rest) else Words(folded)
-    if plain != text or any(len(word) > 3 and not is_mathematics(word) for word in words):
+    is_text = plain != text and not any(map(is_mathematics, words))
+    if is_text or any(len(word) > 3 and not is_mathematics(word) for word in words):
         return Words(folded)
     return None
 

@@ -23,6 +23,7 @@ from assay.math.tree import (
     children,
     is_assignment,
     is_equation,
+    rebuilt,
     renamed,
     rewritten,
     symbols_of,
@@ -45,6 +46,7 @@ def compare(gold: Node, answer: Node, options: MathOptions) -> Equality:
 
     if isinstance(gold, Words) or isinstance(answer, Words):
         return _compare_words(gold, answer)
+    gold, answer = _multiplied_out(gold), _multiplied_out(answer)
     if isinstance(gold, Grid) or isinstance(answer, Grid):
         return compare_grids(gold, answer, parts)
     if is_set(gold) or is_set(answer):
@@ -74,7 +76,7 @@ def _compare_words(gold: Node, answer: Node) -> Equality:
         return different(f"different words: {gold.text!r} and {answer.text!r}")
     words, other = (gold, answer) if isinstance(gold, Words) else (answer, gold)
     text = words.text if isinstance(words, Words) else ""
-    if isinstance(other, Symbol) and other.name.lower() == text:
+    if isinstance(other, Symbol) and other.name.lower() in (text, text.strip("(). ")):
         return Equality(True, f"equal as words: {text}")
     return different(f"one is words ({text!r}), the other mathematics")
 
@@ -240,6 +242,15 @@ def compare_grids(gold: Node, answer: Node, compare: Compare) -> Equality:
     if len(one) != len(two):
         return different(f"{len(one)} and {len(two)} cells")
     return all_of(list(map(compare, one, two)), as_what="matrices")
+
+
+def _multiplied_out(node: Node) -> Node:
+    """A multiple of a matrix, by its cells."""
+    if not isinstance(node, Product) or sum(isinstance(factor, Grid) for factor in node.factors) != 1:
+        return node
+    grid = next(factor for factor in node.factors if isinstance(factor, Grid))
+    rest = tuple(factor for factor in node.factors if factor is not grid)
+    return rebuilt(grid, tuple(Product((*rest, cell)) for cell in children(grid)))
 
 
 def _shape(node: Node) -> tuple[int, int]:

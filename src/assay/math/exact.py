@@ -8,7 +8,7 @@ that tells the two apart.
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from math import lcm
+from math import lcm, prod
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx, fmpz
@@ -605,6 +605,8 @@ class Form:
         angle = self._angle_function(function, values[0])
         if angle is not None:
             return angle
+        if function in ("max", "min") and not any(map(symbols_of, arguments)):
+            return values[_place_of_extreme(function, arguments)]
         if function in _WHOLE and not any(symbols_of(argument) for argument in arguments):
             return _whole(Apply(function, arguments))
         return self.atom(function, *values)
@@ -689,6 +691,27 @@ def _primes(number: fmpq) -> list[tuple[fmpz, int]]:
     return above + [(prime, -int(power)) for prime, power in number.q.factor()]
 
 
+def _place_of_extreme(function: str, arguments: tuple[Node, ...]) -> int:
+    """Which of several numbers is surely the largest, or the smallest; the first of those that are written alike."""
+    extreme = ball(Apply(function, arguments), {}, 256)
+    return next(place for place, argument in enumerate(arguments) if ball(argument, {}, 256).overlaps(extreme))
+
+
+def _modular(form: Form, value: Ratio, modulus: Ratio) -> Ratio:
+    """What is congruent by the modulus, as one atom."""
+    number, divisor = rational(value), rational(modulus)
+    if number is not None and divisor is not None and number.q == divisor.q == 1 and divisor != 0:
+        value = constant(number.p % divisor.p)
+    return form.atom("mod", value, modulus)
+
+
+def _double_factorial(_: Form, argument: Ratio) -> Ratio:
+    number = rational(argument)
+    if number is None or number.q != 1 or not 0 <= number.p <= _LARGEST_FACTORIAL:
+        raise TooComplexError("a double factorial that is no small number")
+    return constant(prod(range(int(number.p), 0, -2)))
+
+
 def _whole(node: Node) -> Ratio:
     """The whole number that a constant `floor`, `gcd`, … surely is."""
     value = ball(node, {}, 256)
@@ -705,4 +728,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Ratio]]] = {
     "abs": Form.absolute,
     "factorial": Form.factorial,
     "binomial": Form.binomial,
+    "double factorial": _double_factorial,
+    "mod": _modular,
 }

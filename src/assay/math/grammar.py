@@ -4,7 +4,7 @@ From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` �
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
@@ -33,6 +33,7 @@ from assay.math.tree import (
     Sum,
     Symbol,
     Words,
+    children,
     levels_of,
     negated,
 )
@@ -55,7 +56,7 @@ class UnreadableError(ValueError):
 
 _TOKEN: Final = re.compile(
     r"(?P<space>\s+)"
-    r"|(?P<number>(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d])|[1-9]\d{0,2}(?: \d{3})+(?![\d,])|\d+)(?:\.\d+|\.(?=\\overline|\s*\\overline))?(?:[eE][-+]?\d+)?|\.\d+)"
+    r"|(?P<number>(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d])|[1-9]\d{0,2}(?: \d{3})+(?![\d,])|\d+)(?:\.\d+|\.(?=\s*\\(?:overline|bar|dot)(?![a-zA-Z])))?(?:[eE][-+]?\d+)?|\.\d+)"
     r"|\\(?:text|textbf|textit|textrm|textnormal|mbox|hbox|textsf|emph)\s*\{(?P<text>[^{}]*)\}"
     r"|(?P<command>\\(?:[a-zA-Z]+|.))"
     r"|(?P<word>[a-zA-Z]+)"
@@ -80,6 +81,11 @@ def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
             raise UnreadableError(f"{text[place]!r} at {place} is no mathematics")
         kind: str = match.lastgroup or "space"
         value = match[kind]
+        if kind == "number" and " " in value and tokens and tokens[-1].value in ("^", "_"):
+            # `\log_2 100`: no digits of the number below, but the next number.
+            match = _TOKEN.match(text, place, place + value.index(" "))
+            assert match is not None
+            value = match["number"]
         if kind == "space" or value in _DROPPED:
             spaced = True
         else:
@@ -150,7 +156,7 @@ _ORDINALS: Final = tuple(
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 _STOPS: Final = (
     {r"\}", r"\rfloor", r"\rceil", r"\rangle", r"\rvert", r"\mid", r"\\", r"\end", r"\rbrace", r"\%", r"\circ",
-     r"\ldots", r"\dots", r"\cdots", r"\prime", r"\degree", r"\pmod", r"\bmod", r"\;"}
+     r"\ldots", r"\dots", r"\cdots", r"\prime", r"\degree", r"\pmod", r"\bmod", r"\mod", r"\;"}
     | RELATIONS.keys() | SET_OPERATIONS.keys() | TIMES | DIVIDED | SIGNS | CONNECTIVES.keys()
 )  # fmt: skip
 """Commands that end a run of factors."""
@@ -162,7 +168,10 @@ _DECORATIONS: Final = frozenset(
 _VECTORS: Final = frozenset({r"\vec", r"\overrightarrow", r"\mathbf", r"\boldsymbol", r"\bm"})
 """Commands that make a letter a vector; `×` between vectors is no product of numbers."""
 _FONTS: Final = frozenset({r"\mathrm", r"\mathbf", r"\mathit", r"\mathsf", r"\boldsymbol", r"\bm", r"\mathnormal"})
-_GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array"})
+_GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "cases"})
+_CONDITIONS: Final = frozenset({"if", "for", "when"})
+_MODULI: Final = frozenset({r"\pmod", r"\mod", r"\bmod"})
+_LARGEST_DETERMINANT: Final = 4
 _TWO: Final = Number(fmpq(2))
 _DIFFERENTIALS: Final = tuple(
     each for d in map(Symbol, ("d", "partial")) for each in (d, Power(d, _TWO), Power(d, Number(fmpq(3))))
@@ -320,20 +329,42 @@ class Grammar:
             self.advance()
             operators.append(meant)
             sides.append(self.set_expression())
+        if operators[-1:] == ["mod"] and self.starts_modulus():
+            sides[-1] = Apply("mod", (sides[-1], self.modulus()))
         if operators:
             return _exact_part(sides, operators)
-        if self.token.value == ":" and self.in_braces == 0:
-            while self.take(":"):
-                sides.append(self.sum())
-            return Listing("ratio", tuple(sides))
-        return sides[0]
+        while (self.token.value == ":" and self.in_braces == 0) or self.token.value.strip() == "to":
+            self.advance()
+            sides.append(self.sum())
+        return sides[0] if len(sides) == 1 else Listing("ratio", tuple(sides))
+
+    def modulus(self) -> Node:
+        if self.advance().value != "(":
+            return self.script()
+        self.advance()
+        node = self.sum()
+        self.expect(")")
+        return node
+
+    def starts_modulus(self) -> bool:
+        """Whether `\\pmod 3`, `\\mod 3` or `(mod 3)` stands here."""
+        token = self.token
+        return token.value in _MODULI or (token.value == "(" and self.peek(1).value.strip() == "mod")
 
     def set_expression(self) -> Node:
         left = self.sum()
-        while (operator := SET_OPERATIONS.get(self.token.value)) is not None:
+        while (operator := "union" if self.joins_sets() else SET_OPERATIONS.get(self.token.value)) is not None:
             self.advance()
             left = SetOperation(operator, left, self.sum())  # pyright: ignore[reportArgumentType]
         return left
+
+    def joins_sets(self) -> bool:
+        """Whether a `U` between two intervals stands here: `(-oo,1) U (3,oo)`."""
+        if self.token.value != "U" or self.before.value not in (")", "]") or self.peek(1).value not in ("(", "["):
+            return False
+        behind = [token.value for token in self.tokens[self.position + 2 :]]
+        closing = next((place for place, value in enumerate(behind) if value in (")", "]", "(", "[")), 0)
+        return "," in behind[:closing]
 
     def sum(self) -> Node:
         terms: list[Node] = []
@@ -404,11 +435,13 @@ class Grammar:
         """Whether what comes next is multiplied by standing there."""
         token = self.token
         if token.kind in ("number", "word"):
-            return token.value not in NO_FACTORS and not self.starts_unit()
+            return token.value not in NO_FACTORS and not self.starts_unit() and not self.joins_sets()
         if token.kind == "command":
             return token.value not in _STOPS
         if token.kind != "sign" or token.value not in _STARTS:
             return False
+        if token.value == "(":
+            return not self.starts_modulus()
         return token.value != "|" or (self.in_bars == 0 and self.in_braces == 0)
 
     def power(self) -> Node:
@@ -419,11 +452,14 @@ class Grammar:
             if token.value in ("^", "**"):
                 self.advance()
                 node = self.raised(node)
-            elif token.value == "!" and self.peek(1).value != "=":
+            elif token.value == "!":
                 again = self.before.value == "!" and not token.spaced
                 self.advance()
-                # `5!!` is 5·3·1 and no factorial of a factorial; nothing is concluded of it.
-                node = Apply("double factorial" if again else "factorial", (node,))
+                # `5!!` is 5·3·1 and no factorial of a factorial; of more signs nothing is concluded.
+                if again and isinstance(node, Apply) and node.function == "factorial":
+                    node = Apply("double factorial", node.arguments)
+                else:
+                    node = Apply("multifactorial" if again else "factorial", (node,))
             elif token.value in ("%", r"\%") or (token.kind == "text" and token.value.strip().lower() in PERCENT):
                 self.advance()
                 node = Percent(node)
@@ -449,6 +485,9 @@ class Grammar:
             exponent = self.raised(exponent)
         if exponent in _ORDINALS:
             return base
+        if exponent == Symbol("T") and isinstance(base, Grid | Listing):
+            rows = base.rows if isinstance(base, Grid) else (base.items,)
+            return Grid(tuple(zip(*rows, strict=True)))
         return Power(base, exponent)
 
     def mixed_number(self, whole: Node) -> list[Node]:
@@ -592,6 +631,10 @@ class Grammar:
             return Range(*inside.items, opening == "(", closing == ")")
         if (opening == "(") != (closing == ")"):
             raise UnreadableError(f"the brackets {opening}…{closing} hold {len(inside.items)} parts")
+        if opening == "[" and all(isinstance(item, Listing) and item.kind == "square" for item in inside.items):
+            rows = tuple(children(item) for item in inside.items)
+            if len({len(row) for row in rows}) == 1:
+                return Grid(rows)
         return Listing("round" if opening == "(" else "square", inside.items)
 
     def numeral(self, value: str) -> Node:
@@ -599,12 +642,11 @@ class Grammar:
         if self.token.value in ("...", r"\ldots", r"\dots", r"\cdots") and "." in value:
             self.advance()
             return recurring(value)
-        if self.token.value == r"\overline" and self.before.kind == "number":
-            digits = self.peek(2).value
-            if self.peek(1).value == "{" and digits.isdigit() and self.peek(3).value == "}":
-                self.position += 4
+        if self.token.value in (r"\overline", r"\bar", r"\dot") and self.before.kind == "number" and "." in value:
+            period = self.period()
+            if period:
                 whole, _, decimals = value.partition(".")
-                return Number(repeating(whole, decimals, digits))
+                return Number(repeating(whole, decimals, period))
             return literal(value)
         if self.token.value == "_" and value.isdigit():
             mark = self.position
@@ -616,6 +658,18 @@ class Grammar:
             self.position = mark
             raise self.unexpected()
         return literal(value)
+
+    def period(self) -> str:
+        r"""The digits under a bar, or from one dot to the next: `\dot{1}4285\dot{7}`."""
+        command, digits = self.token.value, self.peek(2).value
+        if self.peek(1).value != "{" or not digits.isdigit() or self.peek(3).value != "}":
+            return ""
+        self.position += 4
+        between = self.token.value if self.token.kind == "number" and self.peek(1).value == r"\dot" else ""
+        if command != r"\dot" or not (between.isdigit() or self.token.value == r"\dot"):
+            return digits
+        self.position += bool(between)
+        return digits + between + self.period()
 
     def digit_or_group(self) -> Node:
         r"""The argument of a command: a group in braces, or the one sign that follows (`\frac12`)."""
@@ -793,7 +847,7 @@ class Grammar:
         return self.subscripted(Symbol(name)) if name.isalpha() and len(name) < 4 else Words(name.casefold())
 
     def environment(self) -> Node:
-        r"""A matrix between `\begin` and `\end`."""
+        r"""A matrix, its determinant, or a choice of cases between `\begin` and `\end`."""
         name = self.label()
         if name not in _GRIDS:
             raise UnreadableError(f"the environment {name!r} is not known")
@@ -802,8 +856,12 @@ class Grammar:
         rows: list[tuple[Node, ...]] = []
         while True:
             row = [self.statement()]
+            self.take(",")
             while self.take("&"):
+                if name == "cases" and self.token.kind == "text" and self.token.value.strip(" ,") in _CONDITIONS:
+                    self.advance()
                 row.append(self.statement())
+            self.take(",")
             rows.append(tuple(row))
             again = self.take(r"\\")
             if self.take(r"\end"):
@@ -813,7 +871,13 @@ class Grammar:
                 raise self.unexpected()
         if len({len(row) for row in rows}) > 1:
             raise UnreadableError("the rows of a matrix differ in length")
-        return Grid(tuple(rows))
+        if name == "cases":
+            # Several statements at once, or values with the condition of each.
+            is_system = len(rows[0]) == 1
+            return Listing(
+                "bare" if is_system else "set", tuple(r[0] if is_system else Listing("round", r) for r in rows)
+            )
+        return _determinant(rows) if name == "vmatrix" else Grid(tuple(rows))
 
     def function(self, name: str) -> Node:
         r"""A function with its base, its power and its argument: `\log_2 8`, `\sin^2 x`."""
@@ -862,6 +926,17 @@ class Grammar:
     def starts_function(self) -> bool:
         name = self.token.value.lstrip("\\")
         return self.token.kind in ("word", "command") and (name in FUNCTIONS or name == "operatorname")
+
+
+def _determinant(rows: Sequence[tuple[Node, ...]]) -> Node:
+    """Expanded along the first row."""
+    if len(rows) != len(rows[0]) or len(rows) > _LARGEST_DETERMINANT:
+        raise UnreadableError(f"a determinant of {len(rows)} by {len(rows[0])}")
+    if len(rows) == 1:
+        return rows[0][0]
+    minors = ([row[:place] + row[place + 1 :] for row in rows[1:]] for place in range(len(rows)))
+    terms = [Product((cell, _determinant(minor))) for cell, minor in zip(rows[0], minors, strict=True)]
+    return Sum(tuple(negated(term) if place % 2 else term for place, term in enumerate(terms)))
 
 
 def _exact_part(sides: list[Node], operators: list[str]) -> Node:

@@ -209,9 +209,12 @@ def symbols_of(node: Node) -> set[str]:
     return {each.name for each in nodes_of(node) if isinstance(each, Symbol)}
 
 
+_NOT_ASKED: Final = ("double factorial", "multifactorial", "mod")  # which math-verify does not read as they are
+
+
 def is_value(node: Node) -> bool:
     """Whether a tree is one number or expression, of functions that are known by their values."""
-    if isinstance(node, Apply) and (node.function.endswith("()") or node.function == "double factorial"):
+    if isinstance(node, Apply) and (node.function.endswith("()") or node.function in _NOT_ASKED):
         return False
     kinds = Number | Symbol | Constant | Sum | Product | Quotient | Power | Apply | Percent
     return isinstance(node, kinds) and all(map(is_value, children(node)))
@@ -293,7 +296,10 @@ def _with_one_case(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
     """`x = kπ` against `nπ`: the letter for any whole number is free in a family of solutions."""
-    sides = [side.sides if is_assignment(side) else ((), side) for side in (gold, answer)]
+    families = [_family(side) for side in (gold, answer)]
+    if families[0] is gold or families[1] is answer:
+        gold, answer = families  # one leaves out what the other says: that the letter is any whole number
+    sides = [side.sides if is_assignment(side) else ((), side) for side in families]
     if not any(side[0] for side in sides):
         return gold, answer
     names = [symbols_of(side[0]) if side[0] else set[str]() for side in sides]
@@ -303,6 +309,15 @@ def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
         return gold, answer
     (new,), (old,) = only_gold, only_answer
     return gold, renamed(answer, lambda name: new if name == old else name)
+
+
+def _family(node: Node) -> Node:
+    """The solutions in `x = kπ, k ∈ Z`."""
+    match node:
+        case Listing("bare", (first, Relation((Symbol(), NamedSet("Z")), ("in",)))):
+            return first
+        case _:
+            return node
 
 
 def _with_names_of(gold: Node, answer: Node) -> Node:

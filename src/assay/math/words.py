@@ -156,7 +156,7 @@ CONNECTIVES: Final = {
     r"\lor": "or", r"\land": "and", r"\vee": "or", r"\wedge": "and",
 }  # fmt: skip
 """What may stand between two answers, and which connective it is."""
-NO_FACTORS: Final = frozenset({"and", "or", "if", "for", "where", "mod"})
+NO_FACTORS: Final = frozenset({"and", "or", "if", "for", "where", "mod", "to"})
 """Words that are never multiplied by standing beside a number."""
 NO_UNITS: Final = NO_FACTORS | CONNECTIVES.keys() | PERCENT | {"with", "when", "such that"}
 """Words in `\\text{…}` behind a number that are not its unit."""
