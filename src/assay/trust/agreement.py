@@ -142,8 +142,8 @@ def agreement_of(joined: Joined, *, reference: Reference = "each", repeats: "Rep
         raters=tuple(overall.rater(name, chosen) for name in sorted({rater for i in chosen for rater in i.people})),
         reference=reference,
         members={name: overall.measured(overall.pairs(chosen, lambda i, n=name: i.members.get(n))) for name in members},
-        swap=repeats.swap() if repeats else None,
-        retest=repeats.retest() if repeats else None,
+        swap=repeats.consistency("swap") if repeats else None,
+        retest=repeats.consistency("retest") if repeats else None,
         errors=dict(Counter(item.error for item in joined.items if item.error).most_common()),
         other_wording=joined.other_wording,
         skipped=joined.skipped,
@@ -231,13 +231,12 @@ def mean_answer(question: Question, answers: Sequence[Answer]) -> Answer:
 
 
 class Repeats:
-    """Answers of a judge to the same question, collected from rows as they pass."""
+    """Answers of a judge to the same question: in both orders (`swap`), or when it was asked again (`retest`)."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.questions = questions
-        # By criterion, how often each pair or unit of answers came: runs are large, and answers few.
-        self._swaps: dict[str, Counter[tuple[str, Answer, Answer]]] = {}
-        self._again: dict[str, Counter[tuple[str, tuple[Answer, ...]]]] = {}
+        # By kind and criterion, how often each unit of answers came: runs are large, and answers few.
+        self._given: dict[str, dict[str, Counter[tuple[str, tuple[Answer, ...]]]]] = {"swap": {}, "retest": {}}
         self._unanswered: Counter[str] = Counter()
 
     def add(self, row: Row) -> None:
@@ -253,54 +252,30 @@ class Repeats:
             for votes in ballots(line):
                 answers = [question.answered(vote) for vote in votes]
                 if {vote.name for vote in votes} == ORDERS:
-                    first, second = answers
-                    if first is None or second is None:
-                        self._unanswered["swap"] += answers.count(None)
-                    else:
-                        self._swaps.setdefault(question.name, Counter())[row.example, first, second] += 1
+                    self.add_answers(row.example, question.name, answers, "swap")
                 elif len(votes) > 1 and all(SAMPLE.fullmatch(vote.name) for vote in votes):
                     self.add_answers(row.example, question.name, answers)
 
-    def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None]) -> None:
-        """Take in what one judge answered when it was asked the same again."""
+    def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None], kind: str = "retest") -> None:
+        """Take in what one judge answered to one question."""
         given = tuple(answer for answer in answers if answer is not None)
-        self._unanswered["retest"] += len(answers) - len(given)
+        self._unanswered[kind] += len(answers) - len(given)
         if len(given) > 1:
-            self._again.setdefault(criterion, Counter())[example, given] += 1
+            self._given[kind].setdefault(criterion, Counter())[example, given] += 1
 
-    def swap(self) -> Consistency | None:
-        """Agreement between the two orders; None when nothing was asked in both."""
-        return self._consistency(self._swaps, None, self._unanswered["swap"])
-
-    def retest(self) -> Consistency | None:
-        """Agreement between repeated answers; None when nothing was asked twice."""
-        pairs: dict[str, Counter[tuple[str, Answer, Answer]]] = {}
-        for name, counts in self._again.items():
-            pairs[name] = Counter()
-            for (example, answers), times in counts.items():
-                for two in combinations(answers, 2):
-                    pairs[name][example, *two] += times
-        units = {name: [AnswerUnit(*key, n) for key, n in counts.items()] for name, counts in self._again.items()}
-        return self._consistency(pairs, units, self._unanswered["retest"])
-
-    def _consistency(
-        self,
-        pairs: Mapping[str, Counter[tuple[str, Answer, Answer]]],
-        units: Mapping[str, list[AnswerUnit]] | None,
-        unanswered: int,
-    ) -> Consistency | None:
-        if not pairs:
-            return None
+    def consistency(self, kind: str) -> Consistency | None:
+        """Agreement between the answers of one kind; None when nothing was asked so."""
+        found = self._given[kind]
 
         def measured(names: Sequence[str]) -> Measures:
             choices, ranked = pooled_choices(self.questions[name] for name in names)
-            return measure(
-                [AnswerPair(*key, times) for name in names for key, times in pairs[name].items()],
-                choices,
-                ranked=ranked,
-                units=None if units is None else [unit for name in names for unit in units[name]],
-                symmetric=True,
-            )
+            units = [AnswerUnit(*key, times) for name in names for key, times in found[name].items()]
+            pairs = [
+                AnswerPair(each.example, *two, each.times) for each in units for two in combinations(each.answers, 2)
+            ]
+            return measure(pairs, choices, ranked=ranked, units=units, symmetric=True)
 
-        chosen = [name for name in pairs if self.questions[name].choices]
-        return Consistency(measured(chosen), {name: measured([name]) for name in pairs}, unanswered)
+        if not found:
+            return None
+        chosen = [name for name in found if self.questions[name].choices]
+        return Consistency(measured(chosen), {name: measured([name]) for name in found}, self._unanswered[kind])
