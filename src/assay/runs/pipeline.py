@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from os import PathLike
@@ -248,11 +247,9 @@ def opened_sink(
     folder: str | PathLike[str] | None, about: RunAbout, *, resume: bool, on_row: OnRow | None, watch: Watch
 ) -> Generator[Sink]:
     """A sink into a folder; without one nothing is saved."""
-    if folder is None:
-        yield Sink(None, on_row, watch)
-        return
-    with Journal.open(folder, about, resume=resume) as journal:
-        journal.count_spending(watch.ledger)
+    with nullcontext() if folder is None else Journal.open(folder, about, resume=resume) as journal:
+        if journal is not None:
+            journal.count_spending(watch.ledger)
         yield Sink(journal, on_row, watch)
 
 
@@ -276,7 +273,7 @@ class RowRubrics:
         self.rubric = rubric
         self.autograder = autograder
         self._plan = Traits() if rubric is None else Traits.of(rubric)
-        self._ready: OrderedDict[str, tuple[Rubric, Traits]] = OrderedDict()
+        self._ready: dict[str, tuple[Rubric, Traits]] = {}
 
     @property
     def criteria(self) -> Sequence[Any]:
@@ -297,13 +294,14 @@ class RowRubrics:
             key = own if isinstance(own, str) else hash_of(data)
         except (TypeError, ValueError) as error:
             raise RubricError(f"its column {COLUMN!r} holds what no rubric file can: {error}") from None
-        if key not in self._ready:
+        found = self._ready.pop(key, None)
+        if found is None:
             rubric = _read(data)
-            self._ready[key] = (rubric, Traits.of(rubric))
-            if len(self._ready) > MOST_KEPT:
-                self._ready.popitem(last=False)
-        self._ready.move_to_end(key)
-        return self._ready[key]
+            found = (rubric, Traits.of(rubric))
+            if len(self._ready) >= MOST_KEPT:
+                del self._ready[next(iter(self._ready))]
+        self._ready[key] = found  # at the end, so that what was used longest ago goes first
+        return found
 
     async def score(self, rollouts: Sequence[Any], *, autograder: Autograder | None = None) -> list[EvaluationReport]:
         """One report a rollout, in order. A rubric that cannot be read is an error of its row."""

@@ -3,7 +3,7 @@
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,8 @@ class Spending:
         return self.prompt + self.completion
 
     def __add__(self, other: "Spending") -> "Spending":
-        return Spending(
-            self.calls + other.calls,
-            self.hits + other.hits,
-            self.prompt + other.prompt,
-            self.completion + other.completion,
-            (self.cost or 0.0) + (other.cost or 0.0),
-            self.unpriced + other.unpriced,
-        )
+        both = zip(astuple(self), astuple(other), strict=True)
+        return Spending(*((one or 0) + (more or 0) for one, more in both))
 
     def shares(self, count: int) -> "list[Spending]":
         """The same in so many parts, which add up to it."""

@@ -35,6 +35,7 @@ _NO_PAIRS = undefined(_NONE)
 _NUMBERS = undefined("the answers are numbers, and not choices")
 UNRANKED = undefined("the criteria have different choices, which have no common order")
 """Stands for a figure that needs an order of the choices."""
+_OF_RANKS = ("precision", "recall", "linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha", "bias")
 _SAME_ANSWERS = "all answers are the same, so there is no disagreement to expect"
 
 
@@ -134,12 +135,13 @@ def measure(
         return Clustered(_summed(units, found))
 
     whole, size = Clustered(tables), len(choices)
+    by_rank = dict.fromkeys(_OF_RANKS, UNRANKED)
     if ranked:
         # In figures that need an order `N/A` has no place, but for the shares of the best choice.
         seats = Clustered(both_ways if symmetric else tables)
         ordered, paired = Clustered(tables[:, :size, :size]), coincident(size)
         worths = [rank / (size - 1) for rank in range(size)]
-        by_rank = {
+        by_rank |= {
             "precision": seats.estimate(precision(size - 1, choices[-1])),
             "recall": seats.estimate(recall(size - 1, choices[-1])),
             "linear_kappa": ordered.estimate(kappa(size, "linear")),
@@ -148,9 +150,6 @@ def measure(
             "interval_alpha": paired.estimate(table_alpha("interval", worths)),
             "bias": ordered.estimate(bias(worths)),
         }
-    else:
-        names = ("precision", "recall", "linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha", "bias")
-        by_rank = dict.fromkeys(names, UNRANKED)
     return Measures(
         pairs=sum(pair.times for pair in pairs),
         examples=len(tables),
