@@ -302,9 +302,8 @@ class _Editor:
         """A text in the quotation marks of the one that it replaces."""
         if here.style == "'":
             return "'" + value.replace("'", "''") + "'"
-        # JSON is YAML too, and needs no look at what brackets forbid.
-        is_quoted = here.style == '"' or here.in_brackets or self.node.document.format == "json"
-        return _quoted(value) if is_quoted else _yaml_scalar(value)
+        is_quoted = here.style == '"' or self.node.document.format == "json"
+        return _quoted(value) if is_quoted else _yaml_scalar(value, in_brackets=here.in_brackets)
 
     def _column(self, place: int) -> int:
         return place - (self.text.rfind("\n", 0, place) + 1)
@@ -314,10 +313,11 @@ def _quoted(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _yaml_scalar(value: Any) -> str:
+def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
     """A value as YAML: without quotation marks where it is read back as it is."""
+    text, data = (f"[{value}]\n", [value]) if in_brackets else (f"key: {value} # \n", {"key": value})
     try:
-        is_plain = isinstance(value, str) and "\n" not in value and load_yaml(f"key: {value} # \n") == {"key": value}
+        is_plain = isinstance(value, str) and "\n" not in value and load_yaml(text) == data
     except RubricError:
         is_plain = False
     return value if is_plain else _quoted(value)
