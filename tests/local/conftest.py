@@ -25,7 +25,7 @@ class Verdict(BaseModel):
 @pytest.fixture(scope="session")
 def server() -> Iterator[LocalServer]:
     """An OpenAI-compatible server in this process, on a free port of 127.0.0.1, one thread."""
-    with LocalServer("smoke", threads=1, slots=2, context=4096, key="sesame") as running:
+    with LocalServer("smoke", threads=1, context=4096, key="sesame") as running:
         yield running
 
 

@@ -51,15 +51,3 @@ async def test_one_who_gives_up_leaves_the_place_to_others(turns):
     await asyncio.wait([first, second, third], timeout=60)
     assert third.done()
     assert order == ["A"]
-
-
-async def test_as_many_go_at_once_as_there_are_places():
-    """Two, and the third waits."""
-    turns = PrefixQueue(2)
-    await turns.enter("A")
-    await turns.enter("B")
-    third = asyncio.create_task(turns.enter("C"))
-    await asyncio.sleep(0)
-    assert not third.done()
-    turns.leave()
-    await third

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from assay.errors import MissingExtraError, Refused
-from assay.local.llama_server import LocalServer, cores
+from assay.local.llama_server import LocalServer
 from assay.local.local_model import LocalModel
 from assay.local.weights import KNOWN, QWEN, SMOKE, fingerprint, weights_file
 
@@ -100,8 +100,3 @@ def test_what_each_model_is_worth_stands_next_to_its_name():
         assert weights.measured
         assert weights.licence
         assert len(weights.sha256) == 64
-
-
-def test_threads_are_bounded():
-    """A server with many cores does not give all of them to a small model."""
-    assert 1 <= cores() <= 8

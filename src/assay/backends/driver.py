@@ -24,9 +24,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
-from assay.backends.sharded_run import ShardedRun, ShardPlan
+from assay.backends.sharded_run import ShardedRun
 from assay.backends.shards import ROWS, Shard, files_of, shards_of
-from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, count_in, packed
+from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, packed
 from assay.engine import Traits
 from assay.models.budgets import Ledger
 from assay.models.model import Usage
@@ -109,7 +109,7 @@ def score_shards(
         if about.judge is None:
             about = about.with_fields(judge=judge_of(shared, grader))
         shards = shards_of(paths, rows=rows, mapping=mapping)
-        run = ShardedRun(place, ShardPlan(about, shards, next(iter(traits.compares), "")))
+        run = ShardedRun(place, about, shards, next(iter(traits.compares), ""))
         run.begin(resume=resume)
         if run.left:
             may_ask = traits.waits or grader is not None
@@ -200,12 +200,14 @@ class _Driver:
             self._finished = self._summed([result.progress])
             self._rollout = max(self._rollout or 0.0, result.dearest) or None
             self._is_short = result.counts["errors"]["BudgetExceeded"] > 0
-            count_in(self._ledger, result.counts)
+            self._ledger.count(**result.counts)
             return ()
         # Its calls were answered and cost, though it has no part to show for them.
         spent = spent_by(Path(self._job.folder) / "parts" / f"{task.part}.spending")
-        counts = {"calls": spent.calls, "hits": spent.hits, "cost": spent.cost or 0.0, "unpriced": spent.unpriced}
-        count_in(self._ledger, counts | {"usage": Usage(prompt=spent.prompt, completion=spent.completion)})
+        usage = Usage(prompt=spent.prompt, completion=spent.completion)
+        self._ledger.count(
+            calls=spent.calls, hits=spent.hits, cost=spent.cost or 0.0, unpriced=spent.unpriced, usage=usage
+        )
         if not result.died:
             return (result,)
         self._deaths[result.shard] += 1

@@ -19,24 +19,18 @@ from typing import Any
 from assay.backends.driver import PATIENCE, Results, TakeTask
 from assay.backends.worker import Job, ShardFailure, ShardResult, Task, score_shard
 from assay.errors import RubricError
+from assay.isolation.pool import processors
 from assay.runs.folder import RunError
 from assay.wording import described
 
 FAREWELL_SECONDS = 10.0  # how long a worker that is done may take to end: its cache may have something to write
-
-_CAN_MASK = hasattr(signal, "pthread_sigmask")  # Windows cannot
-
-
-def _processors() -> int:
-    """Those that we may use, which in a container are fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
 class Processes:
     """So many processes on this machine; as many as there are processors unless said otherwise."""
 
-    workers: int = field(default_factory=_processors)
+    workers: int = field(default_factory=processors)
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -78,8 +72,12 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, job))
-        with _without_interrupts():
+        # So that it does not hear Ctrl-C, not even before it can say so itself.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
             self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self.is_ready = self.is_dead = False
         self.give(task)
@@ -126,25 +124,11 @@ class _Worker:
         return code
 
 
-@contextmanager
-def _without_interrupts() -> Generator[None]:
-    """Start children that do not hear Ctrl-C, not even before they can say so themselves."""
-    if not _CAN_MASK:
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _serve(pipe: "Connection[Any, Any]", job: Job) -> None:
     """A worker's life: shards in, parts written, word sent back."""
     # Ctrl-C goes to all processes at the terminal; only the driver decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if _CAN_MASK:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # What goes wrong stands on the rows; that every worker says it too would drown the terminal.
     logging.getLogger("assay").setLevel(logging.CRITICAL)
     threading.Thread(target=_end_with_driver, name="assay-driver-watch", daemon=True).start()

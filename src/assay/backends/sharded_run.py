@@ -14,8 +14,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,29 +35,18 @@ _SLICES = 256  # how often examples that come again are looked for, each time wi
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
-class ShardPlan:
-    """What is run, on which shards."""
-
-    about: RunAbout
-    shards: Sequence[Shard]
-    compares: str = ""
-    """The criterion that weighs the rollouts of an example against each other; empty when none does."""
-
-    @cached_property
-    def spec(self) -> str:
-        """The hash of what decides the results: rubric, judge, settings, data, and how it is cut."""
-        about, data = self.about, self.about.data
-        paths = list(dict.fromkeys(shard.path for shard in self.shards))
-        place = {path: number for number, path in enumerate(paths)}
-        return hash_of(
-            {
-                **{name: getattr(about, name) for name in ("kind", "model", "judge", "config")},
-                "rubric": None if about.rubric is None else about.rubric.hash,
-                "data": data.get("fingerprint", data),
-                "cuts": [[place[s.path], s.begin, s.end] for s in self.shards],
-            }
-        )
+def spec_of(about: RunAbout, shards: Sequence[Shard]) -> str:
+    """The hash of what decides the results of a run: rubric, judge, settings, data, and how it is cut."""
+    paths = list(dict.fromkeys(shard.path for shard in shards))
+    place = {path: number for number, path in enumerate(paths)}
+    return hash_of(
+        {
+            **{name: getattr(about, name) for name in ("kind", "model", "judge", "config")},
+            "rubric": None if about.rubric is None else about.rubric.hash,
+            "data": about.data.get("fingerprint", about.data),
+            "cuts": [[place[s.path], s.begin, s.end] for s in shards],
+        }
+    )
 
 
 class Manifest:
@@ -108,9 +97,10 @@ class Manifest:
 class ShardedRun:
     """One sitting of a run. What was done in earlier ones counts."""
 
-    def __init__(self, place: Folder, plan: ShardPlan) -> None:
-        self._place = place
-        self._plan = plan
+    def __init__(self, place: Folder, about: RunAbout, shards: Sequence[Shard], compares: str = "") -> None:
+        """`compares` is the criterion that weighs the rollouts of an example against each other; empty when none does."""
+        self._place, self._about, self._shards, self._compares = place, about, shards, compares
+        self._spec = spec_of(about, shards)
         self._manifest = Manifest(place.path)
         self._parts = place.path / "parts"
         self._scratch = place.path / "scratch"
@@ -122,7 +112,7 @@ class ShardedRun:
         """What is still to be scored."""
         if self._is_joined:
             return []
-        return [shard for shard in self._plan.shards if shard.number not in self._manifest.done]
+        return [shard for shard in self._shards if shard.number not in self._manifest.done]
 
     @property
     def rows(self) -> int:
@@ -135,17 +125,17 @@ class ShardedRun:
 
     def begin(self, *, resume: bool) -> None:
         """Find out what is left. Raises `RunError` when the folder holds another run, or is not to be resumed."""
-        path, manifest, plan = self._place.path, self._manifest, self._plan
+        path, manifest = self._place.path, self._manifest
         if not manifest.spec:
             self._begin_anew()
             return
         if not resume:
             raise RunRefused(f"{path} holds a run already: go on with it by resuming, or name another folder")
-        if manifest.spec != plan.spec:
-            cut = f"it was cut into {manifest.shards} shards, and is cut into {len(plan.shards)}"
+        if manifest.spec != self._spec:
+            cut = f"it was cut into {manifest.shards} shards, and is cut into {len(self._shards)}"
             raise RunRefused(
                 f"{path} holds another run, which cannot be gone on with: "
-                f"{'; '.join(RunAbout.saved(self._place).differences(plan.about)) or cut}. Give what it "
+                f"{'; '.join(RunAbout.saved(self._place).differences(self._about)) or cut}. Give what it "
                 "was started with, or name another folder"
             )
         if self._is_joined:
@@ -174,8 +164,8 @@ class ShardedRun:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         self._place.spending.unlink(missing_ok=True)
-        self._plan.about.save(self._place)
-        self._manifest.add({"format": FORMAT, "spec": self._plan.spec, "shards": len(self._plan.shards)})
+        self._about.save(self._place)
+        self._manifest.add({"format": FORMAT, "spec": self._spec, "shards": len(self._shards)})
 
     def _sort_parts(self) -> None:
         """Keep the parts that are well. What is not, the next attempt at the shard goes on from."""
@@ -229,12 +219,12 @@ class ShardedRun:
                         f"shard {done[0].shard} have {there} own one: give every row one, or none"
                     )
         repeated = _repeated(self._parts, done)
-        if repeated and self._plan.compares:
+        if repeated and self._compares:
             raise RunRefused(
-                f"criterion {self._plan.compares!r} compares the rollouts of an example, and there are "
+                f"criterion {self._compares!r} compares the rollouts of an example, and there are "
                 "examples whose rollouts do not stand together: sort the rows by example"
             )
-        tally, form = Tally(), RowForm(self._plan.about.criteria)
+        tally, form = Tally(), RowForm(self._about.criteria)
         # Tallies merge where no example is in two of them. Else, and of earlier sittings, rows are read.
         for part in done:
             if repeated or part.shard not in self._fresh:
@@ -283,8 +273,7 @@ def _repeated(parts: Path, done: Sequence[Done]) -> set[int]:
 def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> None:
     """Write `rollouts.jsonl`, and `failures.jsonl` where there are any; each whole, or not at all."""
     failures = place.path / "failures.jsonl"
-    before: Counter[str] = Counter()
-    """How many rollouts of an example that comes again were in earlier parts."""
+    before: Counter[str] = Counter()  # how many rollouts of an example that comes again were in earlier parts
     keys: set[Key] = set()
     with _whole(place.rollouts) as rows, _whole(failures) as failed:
         for part in done:

@@ -25,7 +25,7 @@ from assay.models.budgets import Ledger, counting_in
 from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
 from assay.runs.metadata import RunAbout
-from assay.runs.pipeline import Feed, OnProgress, Pipeline, Progress, RowRubrics, Sink, Texts, Watch
+from assay.runs.pipeline import Feed, Pipeline, Progress, RowRubrics, Sink, Texts, Watch
 from assay.runs.row import Row, RowForm, data_of, opening_of
 from assay.runs.spending import SpendingLog
 from assay.runs.summary import Tally
@@ -43,22 +43,14 @@ _COUNTED = ("calls", "retries", "hits", "shared", "models", "errors", "usage", "
 class Job:
     """What every worker of a run has to know."""
 
-    folder: str
-    """Where parts are written; all workers see it."""
-    about: Mapping[str, Any]
-    """What `RunAbout.to_dict` gives."""
-    make: bytes
-    """A pickled `Make`."""
-    mapping: Mapping[str, str]
-    """What columns are called, as in `rows_of`."""
-    max_concurrent: int
-    """Rollouts that a worker has under way at once where a model is waited for."""
-    workers: int = 1
-    """How many there are, which divide the limits of endpoints among them."""
-    judge_log: bool = False
-    """Whether rows keep what judges were asked and said."""
-    may_ask: bool = False
-    """Whether models may be asked, so that spending has to be logged."""
+    folder: str  # where parts are written; all workers see it
+    about: Mapping[str, Any]  # what `RunAbout.to_dict` gives
+    make: bytes  # a pickled `Make`
+    mapping: Mapping[str, str]  # what columns are called, as in `rows_of`
+    max_concurrent: int  # rollouts that a worker has under way at once where a model is waited for
+    workers: int = 1  # how many there are, which divide the limits of endpoints among them
+    judge_log: bool = False  # whether rows keep what judges were asked and said
+    may_ask: bool = False  # whether models may be asked, so that spending has to be logged
     ends: float = float("inf")
     """When the time of the run is up, in seconds since 1970."""
 
@@ -95,14 +87,10 @@ class Task:
     """One attempt at a shard."""
 
     shard: Shard
-    part: str
-    """What its files in the folder `parts` are called, without their endings; no other attempt has this name."""
-    slot: int = 0
-    """Which of the workers does it, for its share of the limits."""
-    dollars: float | None = None
-    """What it may spend; None is no limit."""
-    rollout: float | None = None
-    """Dollars that a rollout is known to cost."""
+    part: str  # what its files in the folder `parts` are called, without their endings; no other attempt has this name
+    slot: int = 0  # which of the workers does it, for its share of the limits
+    dollars: float | None = None  # what it may spend; None is no limit
+    rollout: float | None = None  # dollars that a rollout is known to cost
 
 
 @dataclass(frozen=True)
@@ -110,20 +98,14 @@ class Done:
     """A shard that was scored, and the part that came of it."""
 
     shard: int
-    part: str
-    """What its files in the folder `parts` are called, without their endings."""
+    part: str  # what its files in the folder `parts` are called, without their endings
     rows: int
-    errors: int
-    """Rows that have an error, and stand in the file of failures too."""
-    size: int
-    """Bytes of the part."""
+    errors: int  # rows that have an error, and stand in the file of failures too
+    size: int  # bytes of the part
     sha256: str
-    named: bool
-    """Whether its rows say which example they belong to; else they go by their number."""
-    sampled: bool
-    """Whether they say which sample of it they are."""
-    seconds: float = 0.0
-    """That the worker took for it."""
+    named: bool  # whether its rows say which example they belong to; else they go by their number
+    sampled: bool  # whether they say which sample of it they are
+    seconds: float = 0.0  # that the worker took for it
 
 
 class ShardResult(NamedTuple):
@@ -131,12 +113,9 @@ class ShardResult(NamedTuple):
 
     done: Done
     tally: Tally
-    progress: Progress
-    """Where it ended."""
-    counts: Mapping[str, Any]
-    """What its ledger counted."""
-    dearest: float
-    """Dollars that the dearest of its rollouts has cost."""
+    progress: Progress  # where it ended
+    counts: Mapping[str, Any]  # what its ledger counted
+    dearest: float  # dollars that the dearest of its rollouts has cost
 
     @property
     def shard(self) -> int:
@@ -149,8 +128,7 @@ class ShardFailure:
 
     shard: int
     error: str
-    died: bool = False
-    """Whether its worker died of it, so that another one may do better."""
+    died: bool = False  # whether its worker died of it, so that another one may do better
 
 
 def score_shard(job: Job, task: Task) -> ShardResult:
@@ -159,10 +137,6 @@ def score_shard(job: Job, task: Task) -> ShardResult:
     Rows go to a file in `scratch`. An attempt that was killed leaves it behind, and the next one goes on
     from there. Once all rows are in it, it becomes a part, by a name that no other attempt has.
     """
-    return run_sync(_score(job, task))
-
-
-async def _score(job: Job, task: Task) -> ShardResult:
     shard, began = task.shard, time.monotonic()
     part = Path(job.folder) / "parts" / f"{task.part}.jsonl"
     progress_file = part.with_suffix(".progress")
@@ -172,7 +146,16 @@ async def _score(job: Job, task: Task) -> ShardResult:
     first = list(map(ShardNumbering(shard).key_of, islice(shard.read(job.mapping), 2)))
     tally = Tally(alone=len({example for example, _ in first}) == len(first))
     numbering = ShardNumbering(shard)
-    watch = Watch(_progress_writer(progress_file), shard.rows, ledger)
+    told = began
+
+    def write_progress(progress: Progress) -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_SECONDS:
+            told = time.monotonic()
+            with suppress(OSError):  # a full disk is told of where rows are written
+                progress_file.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+
+    watch = Watch(write_progress, shard.rows, ledger)
     with ExitStack() as stack:
         scratch = stack.enter_context(_scratch(Path(job.folder), shard.name))
         stack.enter_context(Endpoint.share(task.slot, job.workers))
@@ -186,7 +169,7 @@ async def _score(job: Job, task: Task) -> ShardResult:
         with logging_once(), closing(PartSink(rows, form, tally, watch)) as sink:
             feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
             pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log)
-            await pipeline.run(feed.units(), None)
+            run_sync(pipeline.run(feed.units(), None))
         if feed.broken is not None:
             raise feed.broken
         if sink.rows != shard.rows:
@@ -207,17 +190,9 @@ async def _score(job: Job, task: Task) -> ShardResult:
         rows.replace(part)
         shutil.rmtree(scratch, ignore_errors=True)
         progress_file.unlink(missing_ok=True)
-    done = Done(
-        shard.number,
-        task.part,
-        rows=shard.rows,
-        errors=len(sink.failures),
-        size=part.stat().st_size,
-        sha256=digest,
-        named=named,
-        sampled=sampled,
-        seconds=round(time.monotonic() - began, 3),
-    )
+    seconds = round(time.monotonic() - began, 3)
+    size = part.stat().st_size
+    done = Done(shard.number, task.part, shard.rows, len(sink.failures), size, digest, named, sampled, seconds)
     sums = Tally()
     sums.merge(tally)  # without the few numbers an example, which need not travel
     counts = {name: getattr(ledger, name) for name in _COUNTED}
@@ -228,26 +203,6 @@ def count_rows(path: Path, form: RowForm, tally: Tally) -> None:
     """Count the rows of a part, or of what is to become one."""
     for where, _, line in numbered_lines(path, whole_lines(path)):
         tally.add(form.read(line, where))
-
-
-def count_in(ledger: Ledger, counts: Mapping[str, Any]) -> None:
-    """Have a ledger, and those around it, count what was counted in another process."""
-    for each in ledger.chain():
-        for name, value in counts.items():
-            setattr(each, name, getattr(each, name) + value)
-
-
-def _progress_writer(path: Path) -> OnProgress:
-    last = time.monotonic()
-
-    def write(progress: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
-            with suppress(OSError):  # a full disk is told of where rows are written
-                path.write_text(json.dumps(asdict(progress)), encoding="utf-8")
-
-    return write
 
 
 @contextmanager

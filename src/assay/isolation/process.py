@@ -15,7 +15,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from assay.isolation import protocol
 from assay.isolation.forkserver import Reading, worked
@@ -66,14 +66,17 @@ class Outcome:
         return self.kind is None
 
 
-class Work(NamedTuple):
-    """What is to be done, and how long it may take."""
+@dataclass(eq=False, slots=True)
+class Task:
+    """One call on its way through a pool: what is to be done, and how long it may take."""
 
     function: Packed
     arguments: bytes
     timeout: float  # seconds that it may work
     hard_timeout: float | None
     """Seconds after which it ends in any case, counted from its start; None for a limit that only overload meets."""
+    is_abandoned: bool = False  # whether its caller has given it up
+    worker: "WorkerProcess | None" = None  # which is not used for anything else meanwhile
 
 
 class WorkerLostError(Exception):
@@ -152,34 +155,34 @@ class WorkerProcess:
             pass
         return False
 
-    def give(self, work: Work) -> None:
+    def give(self, task: Task) -> None:
         """Send it a task. Raises `OSError` when it is gone, or does not take it."""
-        number = work.function.number
-        function = None if number in self._known else work.function.data
+        number = task.function.number
+        function = None if number in self._known else task.function.data
         self.is_busy = True
         self._token = secrets.token_bytes(protocol.TOKEN_BYTES)
-        call = pickle.dumps((number, function, work.arguments))
+        call = pickle.dumps((number, function, task.arguments))
         self._pipe.settimeout(LOADING)
         self._pipe.sendall(protocol.message(protocol.TASK, call, token=self._token), _QUIETLY)
 
-    def answer(self, work: Work) -> Outcome:
+    def answer(self, task: Task) -> Outcome:
         """What came of its task. Raises `WorkerLostError`; at a deadline it is left busy."""
         before = None  # what was counted of the process before its task, by its own word
         began, until = 0.0, time.monotonic() + LOADING
-        limit = work.timeout * (1 if self.template.settings.counts_waiting else CEILING) + SLACK
-        hard = OVERLOAD * (1 + limit) if work.hard_timeout is None else work.hard_timeout
+        limit = task.timeout * (1 if self.template.settings.counts_waiting else CEILING) + SLACK
+        hard = OVERLOAD * (1 + limit) if task.hard_timeout is None else task.hard_timeout
         while True:
             received, now = self._received(until), time.monotonic()
             if received is None:
                 if before is None:
-                    text = f"{work.function.name} was not loaded within {LOADING:g} s"
+                    text = f"{task.function.name} was not loaded within {LOADING:g} s"
                     return Outcome(kind="timeout", message=f"TimeoutError: {text}")
                 since = now - began
                 seconds = self._worked(since, before)
                 if since >= hard:
                     return _not_done(hard, since, seconds)
                 if seconds >= limit:
-                    return _out_of_time(work, seconds)
+                    return _out_of_time(task, seconds)
                 until = now + max(min(limit - seconds, hard - since), 0.001)
                 continue
             kind, token, said = received
@@ -187,12 +190,12 @@ class WorkerProcess:
                 raise _misbehaved("said something that is no answer to its task")
             try:
                 if kind == protocol.STARTED and before is None:
-                    self._known.add(work.function.number)
+                    self._known.add(task.function.number)
                     before, began = Reading(*json.loads(said)), now
                     until = began + min(limit, hard)
                     continue
                 if kind == protocol.ANSWER and not self._inbox:
-                    return self._outcome(json.loads(said), work)
+                    return self._outcome(json.loads(said), task)
             except Exception as error:
                 raise _misbehaved("gave an answer that could not be read") from error
             raise _misbehaved("said more than its answer")
@@ -215,12 +218,12 @@ class WorkerProcess:
         is_asleep = not status[b"State"].strip().startswith(b"R")
         return min(worked(since, before, now, slept=is_asleep or now.sleeps > before.sleeps), since)
 
-    def _outcome(self, said: Any, work: Work) -> Outcome:
+    def _outcome(self, said: Any, task: Task) -> Outcome:
         (kind, seconds, spent), content = said
         self.is_spent = spent is not False
         self.tasks += 1
-        if not seconds <= work.timeout:
-            outcome = _out_of_time(work, seconds)
+        if not seconds <= task.timeout:
+            outcome = _out_of_time(task, seconds)
         elif kind == "value":
             outcome = Outcome(protocol.read_plain(content), seconds=seconds)
         else:
@@ -286,8 +289,8 @@ class WorkerProcess:
         return None
 
 
-def _out_of_time(work: Work, seconds: float) -> Outcome:
-    text = f"TimeoutError: still working after {work.timeout:g} s, and stopped"
+def _out_of_time(task: Task, seconds: float) -> Outcome:
+    text = f"TimeoutError: still working after {task.timeout:g} s, and stopped"
     return Outcome(kind="timeout", message=text, seconds=seconds)
 
 

@@ -9,7 +9,6 @@ log-probabilities, streaming and `cached_tokens` in the usage.
 """
 
 import argparse
-import atexit
 import json
 import os
 import secrets
@@ -17,12 +16,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import weakref
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from typing import Any
 
 from assay.errors import AssayError, MissingExtraError, Refused
+from assay.isolation.pool import processors
 from assay.local.weights import weights_file
 
 CONTEXT = 8192  # tokens of prompt and reply together that one request may have
@@ -40,19 +39,11 @@ class LocalServer(AbstractContextManager["LocalServer"]):
     """Starts when made; `url` is where to ask it. Threads and memory are freed by `close`."""
 
     def __init__(
-        self,
-        model: str = "local",
-        *,
-        port: int = 0,
-        threads: int | None = None,
-        context: int = CONTEXT,
-        slots: int = 1,
-        key: str = "",
+        self, model: str = "local", *, port: int = 0, threads: int | None = None, context: int = CONTEXT, key: str = ""
     ) -> None:
         """`model` is as in `weights_file`; `port` 0 takes a free one; `threads` None takes every core.
 
-        Each of the `slots` answers one request at a time and has `context` tokens of its own. Only requests
-        that carry the `key` are answered; without one, a new key is made.
+        Requests are answered one at a time, and only those that carry the `key`; without one, a new key is made.
         """
         # The engine does not look at the name it is asked under, so that a page in a browser whose own name
         # resolves to this machine could ask it. Such a page does not know the key.
@@ -64,10 +55,11 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             raise MissingExtraError("the local engine", package="xllamacpp", extra="local") from None
         settings = engine.CommonParams()
         settings.model.path = str(path)
-        # The engine divides what it is given among its slots.
-        settings.n_ctx = context * slots
-        settings.n_parallel = slots
-        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads or cores()
+        settings.n_ctx = context
+        settings.n_parallel = 1
+        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads or min(
+            8, processors()
+        )  # more do not help a small model
         settings.n_predict = MOST_WRITTEN
         settings.n_batch = settings.n_ubatch = TOKENS_AT_ONCE
         settings.cache_ram_mib = REMEMBERED_MIB
@@ -97,12 +89,6 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         self.close()
 
 
-def cores() -> int:
-    """The cores this process may use, eight at most: more do not help a small model."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(8, usable or 1))
-
-
 class LocalProcess:
     """A server in a child process: started on first need and again when it has died, ended with this one.
 
@@ -110,15 +96,14 @@ class LocalProcess:
     threads do not wait in ours.
     """
 
-    def __init__(self, model: str, *, threads: int | None = None, context: int = CONTEXT, slots: int = 1) -> None:
+    def __init__(self, model: str, *, threads: int | None = None, context: int = CONTEXT) -> None:
         self.key = secrets.token_urlsafe(24)
-        self._arguments = ["--model", model, "--context", str(context), "--slots", str(slots)]
+        self._arguments = ["--model", model, "--context", str(context)]
         self._arguments += ["--threads", str(threads)] if threads else []
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._owner = os.getpid()
         self._url = ""
-        _RUNNING.add(self)
 
     @property
     def pid(self) -> int | None:
@@ -178,15 +163,6 @@ class LocalProcess:
             raise Refused(f"the local engine did not start (exit status {status}): {said}")
 
 
-_RUNNING: weakref.WeakSet[LocalProcess] = weakref.WeakSet()
-
-
-@atexit.register
-def _stop_all() -> None:
-    for process in list(_RUNNING):
-        process.stop()
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Serve until stopped. The first line on stdout says where, as JSON."""
     parser = argparse.ArgumentParser(
@@ -199,7 +175,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one (default)")
     parser.add_argument("--threads", type=int, help="default: every core")
     parser.add_argument("--context", type=int, default=CONTEXT, help="tokens a request may have")
-    parser.add_argument("--slots", type=int, default=1, help="requests answered at once")
     parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")
     options = vars(parser.parse_args(arguments))
     until_eof, key = options.pop("until_eof"), os.environ.get("ASSAY_LOCAL_KEY", "")

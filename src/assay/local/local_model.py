@@ -49,16 +49,14 @@ class LocalModel:
     cancelled request stops in the engine too.
     """
 
-    def __init__(
-        self, source: str = "local", *, threads: int | None = None, context: int = CONTEXT, slots: int = 1
-    ) -> None:
+    def __init__(self, source: str = "local", *, threads: int | None = None, context: int = CONTEXT) -> None:
         """`threads` None takes every core; give 1 where others are at work."""
         name, path = weights_file(source)
         self.is_judge = name != SMOKE.name  # false for `smoke`, whose verdicts mean nothing
         label = f"local/{name}" if self.is_judge else NOT_A_JUDGEMENT
         self.id = f"{label}@{fingerprint(path)}"
-        self._process = LocalProcess(f"local:{path}", threads=threads, context=context, slots=slots)
-        self._queue = PrefixQueue(slots)
+        self._process = LocalProcess(f"local:{path}", threads=threads, context=context)
+        self._queue = PrefixQueue()
         endpoint = Endpoint(self.id, PATIENT)
         self._whole, self._token = (
             EndpointModel(self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE)
@@ -110,43 +108,43 @@ class _OneTokenFormat(OpenAIFormat):
 
 
 class PrefixQueue:
-    """Give the engine's places to tasks; those whose prompt begins as a recent one did go first.
+    """Give the engine to one task at a time; those whose prompt begins as a recent one did go first.
 
     So a response is read once for all its criteria, though those of many responses wait at the same time.
     """
 
-    def __init__(self, at_once: int = 1) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free = at_once
+        self._is_free = True
         self._lines: dict[Hashable, WaitQueue] = {}
         self._recent: list[Hashable] = []
 
     async def enter(self, beginning: Hashable) -> None:
-        """Wait for a place; `leave` gives it back."""
+        """Wait for the engine; `leave` gives it back."""
         with self._lock:
-            if self._free:
-                self._free -= 1
-                self._remember(beginning)
+            if self._is_free:
+                self._serve(beginning)
                 return
             line = self._lines.setdefault(beginning, WaitQueue(self.leave))
             place = line.join()
         await line.wait(place)
 
     def leave(self) -> None:
-        """Give the place back; the task that fits best takes it."""
+        """Give the engine back; the task that fits best takes it."""
         with self._lock:
-            self._free += 1
-            recent = [beginning for beginning in reversed(self._recent) if beginning in self._lines]
-            for beginning in [*recent, *(other for other in self._lines if other not in self._recent)]:
-                line = self._lines[beginning]
-                served = line.serve()
+            self._is_free = True
+            # The latest beginning that is known first, then those that came first.
+            for beginning in dict.fromkeys([*reversed(self._recent), *self._lines]):
+                line = self._lines.get(beginning)
+                if line is None:
+                    continue
+                if line.serve():
+                    self._serve(beginning)
                 if not len(line):
                     del self._lines[beginning]
-                if served:
-                    self._free -= 1
-                    self._remember(beginning)
+                if not self._is_free:
                     return
 
-    def _remember(self, beginning: Hashable) -> None:
-        others = [recent for recent in self._recent if recent != beginning]
-        self._recent = [*others, beginning][-REMEMBERED:]
+    def _serve(self, beginning: Hashable) -> None:
+        self._is_free = False
+        self._recent = [*(recent for recent in self._recent if recent != beginning), beginning][-REMEMBERED:]

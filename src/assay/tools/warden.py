@@ -266,15 +266,13 @@ def call_c(function: str, *arguments: int | bytes) -> int:
     return found
 
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
-"""The numbers of its three calls, on every machine."""
+_CREATE, _ADD, _RESTRICT = 444, 445, 446  # the numbers of its three calls, on every machine
 _WRITE, _TRUNCATE = 1 << 1, 1 << 14
 _CHANGES: Final = _WRITE | sum(1 << right for right in range(4, 13))
 """The rights to write, to remove, and to make files of all kinds."""
 _CHANGES_SINCE: Final = {2: 1 << 13, 3: _TRUNCATE}
 """More of them, by the version that brought them: to link elsewhere, to cut short."""
-_SCOPES, _SCOPES_SINCE = 0b11, 6
-"""Signals, and local sockets without a path, reach no process outside; by version too."""
+_SCOPES, _SCOPES_SINCE = 0b11, 6  # signals, and local sockets without a path, reach no process outside; by version too
 
 
 def write_only_in(folder: str) -> None:
@@ -362,11 +360,9 @@ _GO_ON, _TRY_AGAIN = 1, 11
 _LISTEN: Final = 1 << 3
 
 _LOAD, _IS, _IS_FROM, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _KIND, _ARGUMENT = 0, 4, 16
-"""Where the number of a call, the kind of machine and the first argument stand."""
+_NUMBER, _KIND, _ARGUMENT = 0, 4, 16  # where the number of a call, the kind of machine and the first argument stand
 
-Step = tuple[int, int, int, int]
-"""What to do, how many steps to skip if so and if not, and the value it is done with."""
+Step = tuple[int, int, int, int]  # what to do, how many steps to skip if so and if not, and the value it is done with
 Rule = tuple[int, int | tuple[int, int, int, int]]
 """A call, and what becomes of it; or a test of its first argument, and what then and what else."""
 
