@@ -29,7 +29,7 @@ class AgreeOptions(LabelOptions):
     "Exit code: 0; 2 when labels cannot be read or do not fit the run.",
 )  # fmt: skip
 def command(options: AgreeOptions) -> None:
-    """Say how far the judge of a saved RUN agrees with people, who are shown beside it.
+    """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
 
     LABELS is a CSV or JSONL file with example, criterion, verdict, and if there are several, sample
     and rater. Without it, the labels that were given in the page of the run are taken.

@@ -58,7 +58,7 @@ def _opened(cache: str | None, *, make: bool = False) -> Generator[verdict_cache
 
 @click.group("cache", cls=Group, example="assay cache inspect")
 def command() -> None:
-    """Look into the cache of verdicts, prune it, and move it."""
+    """Inspect, prune, export and import cached verdicts."""
 
 
 @command.command("inspect", example="assay cache inspect --judge 'openai/*' --limit 10")
@@ -66,7 +66,7 @@ def command() -> None:
 @option("--json", "Print it as JSON.", name="as_json")
 @option("--limit N", "How many verdicts to show.", count)
 def inspect(cache: str | None, as_json: bool, limit: int | None, **which: Any) -> None:
-    """Say what is there."""
+    """Print how many verdicts there are, or those that are selected."""
     with _opened(cache) as store:
         if limit is None and not any(value is not None for value in which.values()):
             _print_stats(store, as_json=as_json)
@@ -101,7 +101,7 @@ def _time(moment: float) -> str:
 @_which
 @option("--all", "Delete every verdict.", name="all_of_it")
 def prune(cache: str | None, all_of_it: bool, **which: Any) -> None:
-    """Forget verdicts for ever."""
+    """Delete verdicts."""
     if any(value is not None for value in which.values()) is all_of_it:
         raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
     with _opened(cache) as store:
@@ -128,7 +128,7 @@ def export(cache: str | None, output: str | None, **which: Any) -> None:
 @click.argument("file")
 @_place
 def take_in(file: str, cache: str | None) -> None:
-    """Take in verdicts that another cache exported: a FILE, or - for standard input."""
+    """Import verdicts that another cache exported: a FILE, or - for standard input."""
     with _opened(cache, make=True) as store, click.open_file(file, "rb") as lines:
         taken = counted(verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict")
         print(f"took {taken} into {store.where}")

@@ -23,7 +23,7 @@ from assay.cli.root import BROKEN, FINE, MISSED, Command
 @option("--fail-if-worse", "Exit with 100 when the score has fallen beyond chance.")
 @page_option
 def command(run_a: str, run_b: str, flips: int, fail_if_worse: bool, layout: str) -> int:
-    """Hold RUN_B against RUN_A, paired by example, and say whether the difference could be chance.
+    """Compare RUN_B with RUN_A, paired by example, and test whether the difference could be chance.
 
     Repeated rollouts of an example count as one. P-values of criteria are adjusted for their number.
     """

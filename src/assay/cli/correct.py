@@ -28,7 +28,7 @@ class CorrectOptions(LabelOptions):
     "Exit code: 0; 1 when every correction was refused; 2 when labels cannot be read or do not fit.",
 )  # fmt: skip
 def command(options: CorrectOptions) -> int:
-    """Say what a saved RUN would come to if people had judged all of it, from LABELS on some.
+    """Estimate the scores of a saved RUN if people had judged all of it, from LABELS on some of it.
 
     The labelled rollouts have to be drawn at random from the run. At least 30 are needed, and a judge that
     is better than chance.

@@ -47,7 +47,7 @@ class LintOptions(CommandOptions):
     "Exit code: 0 nothing as bad as --fail-on was found, 100 something was, 2 a rubric cannot be read, or bad usage.",
 )
 def command(options: LintOptions) -> int:
-    """Find what judges will stumble over: vague words, two questions in one, weights with the wrong sign.
+    """Find what judges will misread: vague words, two questions in one, weights with the wrong sign.
 
     A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python. Each finding is
     a line with file, line, rule, and what to do. A comment in the file, `# assay: ignore R004`, leaves

@@ -72,7 +72,7 @@ def _rules(function: Any) -> Any:
 def command(
     gold: str | None, answer: str | None, file: str | None, as_json: bool, strict: bool, timeout: float, **rules: Any
 ) -> int:
-    """Say whether two mathematical answers are the same.
+    """Check whether two mathematical answers are equal.
 
     GOLD is the right answer. ANSWER is the one to look at; a box in it is read.
     """

@@ -14,13 +14,13 @@ from assay.redaction import redacted
 
 @click.group("models", cls=Group, example="assay models list")
 def command() -> None:
-    """List and fetch the models that run on this machine, with no key."""
+    """List and download the models that run on this machine, with no key."""
 
 
 @command.command("list", example="assay models list")
 @click.pass_context
 def list_models(ctx: click.Context) -> None:
-    """Say what there is, what each is worth as a judge, and which model is asked by default."""
+    """List the models, how well each does as a judge, and which model is asked by default."""
     from assay.local.weights import KNOWN
 
     for weights in KNOWN.values():
@@ -57,7 +57,7 @@ def _file(source: str) -> tuple[str, Path] | None:
 @click.argument("name")
 @option("-q --quiet", "Show no progress.")
 def pull(name: str, quiet: bool) -> None:
-    """Fetch the model of that NAME, unless it is here, and print where it is.
+    """Download the model of that NAME, unless it is here, and print where it is.
 
     A download that was broken off goes on where it stopped.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group("rubric", cls=Group, example="assay rubric lint rubric.yaml")
 def command() -> None:
-    """Look at a rubric, find what is wrong with it, test it, and write it in another format.
+    """Show, check, test and convert a rubric.
 
     A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python.
     """

@@ -43,7 +43,7 @@ class ShowOptions(DisplayOptions):
     "complete; 2 bad usage.",
 )
 def command(options: ShowOptions) -> int:
-    """Print what the saved RUN came to: errors first, then means, then every criterion.
+    """Print the summary of the saved RUN: errors first, then means, then every criterion.
 
     A run that is still being written is shown as far as it is.
     """
