@@ -48,7 +48,7 @@ def test_nothing_is_loaded_from_another_host(site):
 def test_the_reference_has_every_command(site):
     """From what `--help` prints."""
     page = (site / "reference" / "commands.md").read_text()
-    assert [name for name in COMMANDS if f"Usage: assay {name} " not in page] == []
+    assert [name for name in COMMANDS if f"\nassay {name} " not in page] == []
 
 
 def test_the_reference_is_made_from_docstrings(site):

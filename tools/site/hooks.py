@@ -5,6 +5,7 @@ stand; the reference is made from `--help` and from the public names of each pac
 """
 
 import importlib
+import inspect
 import os
 import re
 from pathlib import Path
@@ -82,6 +83,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files of the repository into links to their pages, and keep the text for the Markdown copy."""
     uri = page.file.src_uri
+    if "/" not in uri:  # a page by itself: there is no navigation to show beside it
+        page.meta["hide"] = ["navigation"]
     source = next((path for path, target in ELSEWHERE.items() if target == uri), f"docs/{uri}")
 
     def moved(link: re.Match[str]) -> str:
@@ -130,13 +133,30 @@ def _filled(nav: Any, given: dict[str, list[Any]]) -> Any:
 
 
 def _commands() -> str:
-    """Every command and subcommand with what its `--help` prints."""
-    parts = ["# Commands and options", "", "This page is what each command prints with `--help`.", ""]
+    """Every command and subcommand, with the text and the options that its `--help` prints."""
+    parts = ["# Commands and options", "", "This page lists what each command prints with `--help`.", ""]
     for path, command in [*_walk(root, ())][1:]:
         title = " ".join(("assay", *path))
-        context = command.context_class(command, info_name=title, terminal_width=100, max_content_width=100)
-        parts += [f"{'#' * (len(path) + 1)} {title}", "", "```text", command.get_help(context).rstrip(), "```", ""]
+        context = command.context_class(command, info_name=title)
+        texts = [inspect.cleandoc(text) for text in (command.help, command.epilog) if text]
+        records = [param.get_help_record(context) for param in command.get_params(context) if param.name != "help"]
+        options = [(names, meaning) for names, meaning in filter(None, records) if meaning]
+        usage = command.get_usage(context).removeprefix("Usage: ")
+        parts += [f"{'#' * (len(path) + 1)} {title}", "", "```text", usage, "```", "", texts[0], ""]
+        if isinstance(command, click.Group):
+            parts += [
+                f"- [`{title} {name}`](#{title.replace(' ', '-')}-{name})" for name in command.list_commands(context)
+            ]
+        parts += ["", "| option | meaning |", "|---|---|"] if options else []
+        parts += [f"| `{_cell(names)}` | {_cell(meaning)} |" for names, meaning in options]
+        parts += ["", *texts[1:], ""]
+        if example := getattr(command, "example", ""):
+            parts += ["```sh", inspect.cleandoc(example), "```", ""]
     return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _walk(command: click.Command, path: tuple[str, ...]) -> Any:
@@ -174,7 +194,8 @@ def _api(package: str) -> str:
     others = (
         {name for other in API if other != "assay" for name in _public(other)} if package == "assay" else set[str]()
     )
-    summary = (module.__doc__ or "").strip()
+    told = inspect.cleandoc(module.__doc__ or "").split("\n\n")
+    summary = "\n\n".join(text for text in told if "  " not in text)  # without the list of its modules
     parts = [f"# {API[package]}: `{package}`", "", summary, ""]
     for name in _public(package):
         if name not in others:
@@ -210,13 +231,21 @@ def _body(found: Any) -> list[str]:
     if found.is_function:
         signature = str(found.signature())
     elif found.is_class:
-        taken = ", ".join(str(parameter) for parameter in found.parameters if parameter.name != "self")
-        signature = f"class {found.name}({taken})"
+        taken = ", ".join(_parameter(parameter) for parameter in found.parameters if parameter.name != "self")
+        signature = f"class {found.name}({taken})" if taken else f"class {found.name}"
     else:
         annotation = f": {found.annotation}" if getattr(found, "annotation", None) else ""
         signature = f"{found.name}{annotation}"
     text = found.docstring.value if found.docstring else ""
     return ["```python", signature, "```", "", text, ""]
+
+
+def _parameter(parameter: Any) -> str:
+    stars = {"variadic positional": "*", "variadic keyword": "**"}.get(parameter.kind.value, "")
+    annotation = f": {parameter.annotation}" if parameter.annotation else ""
+    return f"{stars}{parameter.name}{annotation}" + (
+        f" = {parameter.default}" if parameter.default and not stars else ""
+    )
 
 
 def _listed(item: Any, level: int) -> list[str]:
