@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
-from assay.isolation.process import Outcome, Task, Template, WorkerLostError, WorkerProcess
+from assay.isolation.process import Outcome, PoolTask, Template, WorkerLostError, WorkerProcess
 from assay.isolation.protocol import Function, WorkerSettings, packed, packed_arguments
 from assay.redaction import logger_of
 from assay.wording import described, short_repr
@@ -101,7 +101,7 @@ class Pool:
         self.owner = os.getpid()
         self._executor = ThreadPoolExecutor(self._max_workers, "assay-isolation")
         self._unfinished: set[Future[Outcome]] = set()
-        self._tasks: set[Task] = set()  # which threads are at work on
+        self._tasks: set[PoolTask] = set()  # which threads are at work on
         self._counts = Counter[str]()
         self._lock = threading.Lock()
         """Held to change anything here, and to close a socket that another thread might interrupt."""
@@ -142,14 +142,14 @@ class Pool:
 
     def _submitted(
         self, function: Function, args: tuple[Any, ...], options: CallOptions
-    ) -> "tuple[Future[Outcome], Task]":
+    ) -> "tuple[Future[Outcome], PoolTask]":
         timeout, hard_timeout = options["timeout"], options.get("hard_timeout")
         for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
         sent = packed(function)
         arguments = packed_arguments(args, options.get("keywords", {}), sent.name)
-        task = Task(sent, arguments, timeout, hard_timeout)
+        task = PoolTask(sent, arguments, timeout, hard_timeout)
         if self.closed:
             raise RuntimeError("the pool is closed: make a new one")
         future = self._executor.submit(self._outcome, task)
@@ -157,7 +157,7 @@ class Pool:
         future.add_done_callback(self._unfinished.discard)
         return future, task
 
-    def _abandon(self, future: "Future[Outcome]", task: Task) -> None:
+    def _abandon(self, future: "Future[Outcome]", task: PoolTask) -> None:
         """Give a task up; if it is being worked on, its worker is killed."""
         if not future.cancel():
             task.is_abandoned = True
@@ -207,7 +207,7 @@ class Pool:
 
     # What a thread does.
 
-    def _outcome(self, task: Task) -> Outcome:
+    def _outcome(self, task: PoolTask) -> Outcome:
         """The outcome of a task, from a second worker when the first was lost and that need not be the task's fault."""
         with self._lock:
             self._tasks.add(task)
@@ -244,14 +244,14 @@ class Pool:
                     self._idle.append(task.worker)
                     task.worker = None
 
-    def _refuse_to_go_on(self, task: Task) -> None:
+    def _refuse_to_go_on(self, task: PoolTask) -> None:
         """Raise `_LostError` when nothing can come of a task any more."""
         if task.is_abandoned:
             raise _LostError("CancelledError: it was given up")
         if self.closed:
             raise _LostError("RuntimeError: the pool was closed before this was done")
 
-    def _given(self, task: Task) -> WorkerProcess:
+    def _given(self, task: PoolTask) -> WorkerProcess:
         """The worker that was sent the task: one without work that is fit for it, else a new one."""
         for _ in range(STARTS):
             while task.worker is None and self._idle:
@@ -270,7 +270,7 @@ class Pool:
                 self._end_worker(task)
         raise _LostError("RuntimeError: workers are gone before they can be given a task")
 
-    def _started(self, task: Task) -> WorkerProcess:
+    def _started(self, task: PoolTask) -> WorkerProcess:
         """Give a task a new worker that is there. Raises `_LostError`."""
         tries, why = 0, ""
         while tries < STARTS:
@@ -312,7 +312,7 @@ class Pool:
         self.templates.append(Template(self._settings))
         return self.templates[-1]
 
-    def _end_worker(self, task: Task, why: str = "") -> None:
+    def _end_worker(self, task: PoolTask, why: str = "") -> None:
         """End the worker of a task, if it has one; `why` is what it is counted under."""
         with self._lock:
             if task.worker is not None:

@@ -67,7 +67,7 @@ class Outcome:
 
 
 @dataclass(eq=False, slots=True)
-class Task:
+class PoolTask:
     """One call on its way through a pool: what is to be done, and how long it may take."""
 
     function: Packed
@@ -155,7 +155,7 @@ class WorkerProcess:
             pass
         return False
 
-    def give(self, task: Task) -> None:
+    def give(self, task: PoolTask) -> None:
         """Send it a task. Raises `OSError` when it is gone, or does not take it."""
         number = task.function.number
         function = None if number in self._known else task.function.data
@@ -165,7 +165,7 @@ class WorkerProcess:
         self._pipe.settimeout(LOADING)
         self._pipe.sendall(protocol.message(protocol.TASK, call, token=self._token), _QUIETLY)
 
-    def answer(self, task: Task) -> Outcome:
+    def answer(self, task: PoolTask) -> Outcome:
         """What came of its task. Raises `WorkerLostError`; at a deadline it is left busy."""
         before = None  # what was counted of the process before its task, by its own word
         began, until = 0.0, time.monotonic() + LOADING
@@ -218,7 +218,7 @@ class WorkerProcess:
         is_asleep = not status[b"State"].strip().startswith(b"R")
         return min(worked(since, before, now, slept=is_asleep or now.sleeps > before.sleeps), since)
 
-    def _outcome(self, said: Any, task: Task) -> Outcome:
+    def _outcome(self, said: Any, task: PoolTask) -> Outcome:
         (kind, seconds, spent), content = said
         self.is_spent = spent is not False
         self.tasks += 1
@@ -289,7 +289,7 @@ class WorkerProcess:
         return None
 
 
-def _out_of_time(task: Task, seconds: float) -> Outcome:
+def _out_of_time(task: PoolTask, seconds: float) -> Outcome:
     text = f"TimeoutError: still working after {task.timeout:g} s, and stopped"
     return Outcome(kind="timeout", message=text, seconds=seconds)
 
