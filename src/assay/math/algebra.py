@@ -13,7 +13,7 @@ from assay.math.equality import compare
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
 from assay.math.normalization import settled, shortened
 from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Percent, Quantity, Words, is_value, symbols_of
-from assay.math.units import says_what, unit_of
+from assay.math.units import CHINESE, SHAPES, says_what, unit_of
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
 from assay.math.words import FUNCTIONS, GREEK, LEADS, PERCENT, PHRASES, SCALES, SPELLED, VERDICTS, spelled, words_of
 
@@ -46,6 +46,8 @@ _WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
 
 
+_DIGIT: Final = re.compile(r"\d")
+_CHINESE: Final = re.compile(rf"(?<=[\d)}}])\s*({'|'.join(SHAPES)})({'|'.join(CHINESE)})\Z")
 _NUMERAL: Final = re.compile(r"(?:\((\d+)\)|\\(?:text|mathrm)\s*\{(\d+)\})\s*_")
 _SPELLED_BASE: Final = re.compile(r"(?<=\d)_\{\s*\\(?:text|mathrm)\s*\{\s*([a-z]+)\s*\}\s*\}")
 _CALLED_MATRIX: Final = re.compile(r"\A(?:Matrix|array)\s*\((\[\[.*\]\])\)\Z", re.DOTALL)
@@ -213,7 +215,13 @@ def read(answer: str) -> ParsedAnswer:
 
 def _mended(text: str) -> str:
     """The text without slips of typing that change nothing: doubled backslashes, `√2.]`, `15th`."""
-    text = _LIBRARY.sub("", text.strip())
+    text = _LIBRARY.sub("", text.strip().lstrip("#").strip())
+    wrapped = _TEXT.match(text)
+    if wrapped and wrapped.end() == len(text) and _DIGIT.search(text):
+        text = wrapped[1].strip()
+    elif wrapped and (leads := words_of(wrapped[1])) and LEADS.issuperset(leads) and not _DIGIT.search(wrapped[1]):
+        text = text[wrapped.end() :].lstrip(" :=")  # `\text{Answer: }7`
+    text = _CHINESE.sub(lambda match: rf"\text{{ {SHAPES[match[1]]} {CHINESE[match[2]]}}}", text)
     if "\\\\" in text and r"\begin" not in text:
         text = re.sub(r"\\\\(?=[a-zA-Z])", r"\\", text)
     text = _STRAY_POINT.sub("", text)

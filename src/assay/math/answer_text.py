@@ -211,6 +211,7 @@ def unwrapped(text: str) -> str:
 
 def _with_currency(text: str) -> str:
     r"""The text with money as people say it: `\$5`, `$5` and `€5` are 5 dollars and 5 euros; `$5$` is a formula."""
+    text = _THOUSANDS.sub(",", text) if _SIGN.search(text) else text
     if text.count("$") - text.count(r"\$") == 1 and _AMOUNT.match(text.lstrip().removeprefix("$")):
         text = text.replace("$", r"\$", 1) if r"\$" not in text else text
     return (
@@ -229,7 +230,7 @@ def _peeled(text: str) -> str:
             inside = text[len(mark) : -len(mark)]
             if text.startswith(mark) and text.endswith(mark) and inside and "$" not in inside:
                 return inside
-    for start, end in ((r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`")):
+    for start, end in ((r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"')):
         if text.startswith(start) and text.endswith(end) and len(text) > len(start) + len(end):
             inside = text[len(start) : -len(end)]
             if start not in inside:

@@ -105,6 +105,9 @@ _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "fact
 """Kinds of atoms that are positive, variables by assumption."""
 _REAL: Final = frozenset({"symbol", "pi", "e", "root", "ln", "i"})
 """Kinds of atoms that are real when they are of a number, and i."""
+_POSITIVE_NUMBERS: Final = _POSITIVE - {"symbol"}
+_MOST_FACTORED: Final = 40  # terms of a polynomial up to which its squares are looked for under a root
+_MOST_ANGLES: Final = 64  # how often one inverse function may count in a sum of them
 _MOST_TURNS: Final = 12  # sin(ku) is written out up to this k
 _INVERSES: Final = {"arcsin": "sin", "arctan": "tan"}
 _COMPLEMENTS: Final = {"arccos": "arcsin", "arccot": "arctan"}  # π/2 less the other function
@@ -280,6 +283,10 @@ class Form:
 
     def general_power(self, base: Ratio, exponent: Ratio) -> Ratio:
         number = rational(base)
+        if number is None and len(base.top) == len(base.bottom) == 1 and base.top not in ATOMS:
+            product = self._power_of_product(base, exponent)
+            if product is not None:
+                return product
         if number is None or number <= 0:
             return self._power_of_terms(lambda term: self.atom("power", base, term), exponent, base)
         if not exponent.bottom.is_constant():
@@ -292,6 +299,20 @@ class Form:
             power_of = partial(self.atom, "power", int(prime))
             piece = self._power_of_terms(power_of, exponent, constant(prime))
             result = self.multiply(result, self.raised(piece, times_in))
+        return result
+
+    def _power_of_product(self, base: Ratio, exponent: Ratio) -> Ratio | None:
+        """(2xy)^n as 2^n·x^n·y^n, for variables taken as positive; None for factors whose sign is not known."""
+        factor = base.top.leading_coefficient() / base.bottom.leading_coefficient()
+        powers = [*powers_in(base.top).items(), *((atom, -power) for atom, power in powers_in(base.bottom).items())]
+        kinds = {self.keys[atom][0] for atom, _ in powers}
+        if factor < 0 or not _POSITIVE.issuperset(kinds):
+            return None
+        self.assumed_positive |= "symbol" in kinds
+        result = constant(1) if factor == 1 else self.general_power(constant(factor), exponent)
+        for atom, power in powers:
+            piece = self.general_power(Ratio(ATOMS[atom], ONE), self.multiply(exponent, constant(power)))
+            result = self.multiply(result, piece)
         return result
 
     def _power_of_terms(self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio) -> Ratio:
@@ -329,6 +350,13 @@ class Form:
             if left:
                 root = self.atom("root", key, index, equation=(index, base.top))
                 result = self.multiply(result, self.raised(root, left))
+        if len(rest) < _MOST_FACTORED:
+            for factor, power in rest.factor_squarefree()[1] if len(rest) > 1 else ():
+                if power >= index:
+                    # √(x² + 2x + 1) is |x + 1|.
+                    base = Ratio(factor, ONE) if index % 2 else self.absolute(Ratio(factor, ONE))
+                    result = self.multiply(result, self.raised(base, power // index))
+                    rest /= factor ** (power - power % index)
         if rest == 1:
             return result
         if rest == -1 and index % 2:
@@ -470,7 +498,7 @@ class Form:
         product, direction = constant(1), (constant(1), constant(0))
         for part, share in shares:
             count, unit = int((share * scale).p), self._direction(part)
-            if abs(count) > _MOST_TURNS:
+            if abs(count) > _MOST_ANGLES:
                 return None
             if unit is not None:
                 direction = self._sum(direction, self._repeated(unit, count))
@@ -633,6 +661,11 @@ class Form:
             top, bottom = argument.top.leading_coefficient(), argument.bottom.leading_coefficient()
             return argument if top / bottom > 0 else self.negative(argument)
         argument = self._canonical(argument)
+        atoms = {atom for side in argument for atom in powers_in(side)}
+        if min(argument.top.coeffs() + argument.bottom.coeffs()) > 0 and _POSITIVE_NUMBERS.issuperset(
+            self.keys[atom][0] for atom in atoms
+        ):
+            return argument
         if argument.top.leading_coefficient() < 0:
             argument = self.negative(argument)
         if argument.bottom != 1:

@@ -825,6 +825,10 @@ class Grammar:
         name = self.label()
         if name not in SETS:
             raise UnreadableError(f"the set {name!r} is not known")
+        if name == "R" and self.token.value == "^" and "+" in (self.peek(1).value, self.peek(2).value):
+            self.advance()
+            if self.label() == "+":
+                return Range(Number(fmpq(0)), CONSTANTS["infinity"], True, True)
         if self.token.value in ("^", "_"):
             raise UnreadableError(f"{name} with a script is not known")
         return NamedSet(name)

@@ -12,7 +12,7 @@ from typing import Final
 from flint import acb, fmpq, fmpq_poly
 
 from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
-from assay.math.exact import NO_PROOF, ONE, Form, Ratio, TooComplexError, powers_in, slope_in
+from assay.math.exact import ATOMS, NO_PROOF, ONE, Form, Ratio, TooComplexError, powers_in, slope_in
 from assay.math.tree import (
     Apply,
     Builder,
@@ -108,7 +108,11 @@ def _same_line(gold: Relation, answer: Relation) -> Equality:
     """Whether left minus right of one is a constant multiple of that of the other."""
     form = Form()
     try:
-        factor = _factor(form, form.value(_residual(gold)), form.value(_residual(answer)))
+        sides = [form.value(_residual(side)) for side in (gold, answer)]
+        if gold.operators == ("=",):
+            # Where a denominator is 0 there is no solution to lose: y = 1/x is xy = 1.
+            sides = [Ratio(side.top, ONE) if _is_no_solution(form, side) else side for side in sides]
+        factor = _factor(form, *sides)
     except NO_PROOF as error:
         return undecided(str(error))
     if factor is None or form.assumed_positive:
@@ -116,6 +120,13 @@ def _same_line(gold: Relation, answer: Relation) -> Equality:
     if gold.operators[0] not in ("=", "!=") and factor < 0:
         return different("the inequality points the other way")
     return Equality(True, "equal as equations" if gold.operators == ("=",) else "equal as inequalities")
+
+
+def _is_no_solution(form: Form, side: Ratio) -> bool:
+    """Whether the numerator is another number than 0 wherever the denominator, a product of variables, is 0."""
+    atoms = powers_in(side.bottom)
+    rests = [side.top % ATOMS[atom] for atom in atoms if form.keys[atom][0] == "symbol"]
+    return len(side.bottom) == 1 and len(rests) == len(atoms) and all(rest and rest.is_constant() for rest in rests)
 
 
 def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:

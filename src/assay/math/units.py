@@ -46,6 +46,15 @@ _NO_UNITS_IN_LETTERS: Final = frozenset({"mg", "ms", "gm", "mV", "mA", "in", "mi
 """Units that may as well be two letters side by side."""
 
 
+SHAPES: Final = {"平方": "square", "立方": "cubic", "": ""}
+CHINESE: Final = {
+    "千米": "km", "公里": "km", "厘米": "cm", "毫米": "mm", "分米": "dm", "米": "meters", "千克": "kg", "公斤": "kg", "克": "grams",
+    "小时": "hours", "分钟": "minutes", "秒": "seconds", "天": "days", "度": "degrees",
+    **dict.fromkeys("个只人名本次种条张辆棵支件块颗元岁", "units"),
+}  # fmt: skip
+"""Units, and words that stand between a number and what is counted, as they are written behind a number in Chinese."""
+
+
 class Unit(NamedTuple):
     """Powers of dimensions, sorted, and the factor to the base unit of each."""
 
@@ -103,7 +112,7 @@ def unit_of(text: str) -> Unit | None:
         above, below = (unit[1], unit[2]) if sign * power > 0 else (unit[2], unit[1])
         top, bottom = top * above ** abs(power), bottom * below ** abs(power)
 
-    text = text.replace(" per ", "/").replace(".", "")
+    text = text.replace(" per ", "/").replace(".", "").replace("mph", "mi/h").replace("kph", "km/h")
     if _PIECE.sub("", text).strip(" {}()-"):
         return None
     for piece in _PIECE.findall(text):
