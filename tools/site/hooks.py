@@ -58,6 +58,7 @@ API = {
 """Packages whose public names have a page each, and its title."""
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+_CODE = re.compile(r"`[^`\n]+`")
 _markdown: dict[str, str] = {}
 
 
@@ -99,7 +100,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     text = _LINK.sub(moved, markdown)
     _markdown[uri] = text
-    return text
+    # In a table GitHub wants a bar inside code escaped, and Python-Markdown shows the backslash.
+    return re.sub(r"^\|.*$", lambda row: _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), text, flags=re.M)
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
