@@ -197,7 +197,7 @@ class TestForPeople:
         assert out.startswith("## essays\n\n| rollout |")
         assert "| a\\|b | 1 | 4 |  |  |\n" in out
         assert "| right | +3 | 1 | 1 | 0 |\n" in out
-        assert "2 calls, 5 tokens read and 0 written, $0.1000" in out
+        assert "2 calls, 5 input and 0 output tokens, $0.1000" in out
 
     def test_a_terminal_is_not_steered_by_what_a_model_wrote(self, capsys: Any) -> None:
         """Escape sequences are shown, and not obeyed."""

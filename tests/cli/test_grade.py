@@ -163,7 +163,7 @@ class TestOutcomes:
         server = serve(by_words)
         first = grade("It is Paris", "It is Rome", model=server)
         assert first.err.startswith("2 texts, mean score 0.375; 4 calls, ")
-        assert f"{server.prompt_tokens:,} tokens read and" in first.err
+        assert f"{server.prompt_tokens:,} input and" in first.err
         assert first.err.endswith(", $0\n")
         again = grade("It is Paris", "It is Rome", model=server)
         assert again.err == "2 texts, mean score 0.375; 0 calls, 4 verdicts from the cache\n"

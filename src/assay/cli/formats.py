@@ -39,7 +39,7 @@ def shown_spending(spent: Spending) -> str:
     if spent.hits:
         parts.append(f"{counted(spent.hits, 'verdict')} from the cache")
     if spent.calls:
-        parts.append(f"{spent.prompt:,} tokens read and {spent.completion:,} written")
+        parts.append(f"{spent.prompt:,} input and {spent.completion:,} output tokens")
         # What has no known price is said, and not counted as free.
         unpriced = f" and {counted(spent.unpriced, 'call')} whose price is not known" if spent.unpriced else ""
         parts.append((f"${spent.cost:.4f}" if spent.cost else "$0") + unpriced)
