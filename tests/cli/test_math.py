@@ -90,9 +90,9 @@ class TestOnePair:
         for rule in fields(MathOptions):
             flag = rule.name.replace("_", "-")
             assert f"--{flag}" in out
-            assert isinstance(rule.default, bool) == (f"--no-{flag}" in out)
+            is_bool = rule.default is None or isinstance(rule.default, bool)
+            assert is_bool == (f"--no-{flag}" in out)
             on_or_off = "yes" if rule.default else "no"
-            is_bool = isinstance(rule.default, bool)
             assert RULES[rule.name][1] == (on_or_off if is_bool else f"{rule.default:g}")
 
 

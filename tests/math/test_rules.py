@@ -60,6 +60,7 @@ def bare_verdict(gold: str, answer: str) -> bool:
         (MathOptions(assignments=False), "3", "x=3", False),
         (MathOptions(rename_variables=True), "2x+1", "2y+1", True),
         (MathOptions(positive=True), r"\sqrt{x^2}", "x", True),
+        (MathOptions(solved=True), "x=2", "2x+3=7", False),
         (MathOptions(symbolic=False), r"\sum_{k=1}^{3} k", "6", False),
     ],
 )

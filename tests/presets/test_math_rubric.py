@@ -153,17 +153,24 @@ class TestRules:
     async def test_options_go_to_the_comparison(self, verdicts):
         """With the limit."""
         asked = verdicts(MathVerdict("equal", "", "normalize"))
-        options = MathOptions(tolerance=0.01, units=True)
+        options = MathOptions(tolerance=0.01, units=True, solved=False)
         await reward(MathRubric(options=options, timeout_seconds=2), "4")
         assert asked[0][1] == {"options": options, "timeout": 2, "at_once": 50}
         await reward(MathRubric(options=options, normalize=False), "4")
-        assert asked[1][1]["options"] == MathOptions(tolerance=0.01, units=False, assignments=False)
+        assert asked[1][1]["options"] == MathOptions(tolerance=0.01, units=False, assignments=False, solved=False)
+
+    async def test_an_answer_must_be_solved_unless_the_options_say_otherwise(self):
+        """Options about something else leave it on."""
+        handed_back = "\\boxed{2x = 8}"
+        assert await reward(MathRubric(), handed_back, "x = 4") == 0.0
+        assert await reward(MathRubric(options=MathOptions(tolerance=0.01)), handed_back, "x = 4") == 0.0
+        assert await reward(MathRubric(options=MathOptions(solved=False)), handed_back, "x = 4") == 1.0
 
     def test_the_check_has_every_rule_under_its_name(self):
         """So that a file can give them."""
         assert {f.name for f in fields(MathOptions)} <= {f.name for f in fields(MathEqual)}
-        assert MathEqual().options == MathOptions()
-        assert MathEqual(tolerance=0.5).options == MathOptions(tolerance=0.5)
+        assert MathEqual().options == MathOptions(solved=True)
+        assert MathEqual(tolerance=0.5).options == MathOptions(tolerance=0.5, solved=True)
 
 
 class TestWhatIsSaid:
@@ -295,7 +302,7 @@ class TestBatches:
         monkeypatch.setattr("assay.math.verification._pool", Workers)
         integrals = [rf"\boxed{{\int_0^{n + 1} x \, dx}}" for n in range(7)]
         states = [make_state(integral, answer="4") for integral in integrals]
-        await MathRubric(max_workers=3).score_group(states)
+        await MathRubric(max_workers=3, options=MathOptions(solved=False)).score_group(states)
         assert most == 3
         assert [state["reward"] for state in states] == [1.0] * 7
 

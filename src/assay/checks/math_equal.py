@@ -53,6 +53,7 @@ class MathEqual(BuiltinCheck):
     assignments: Flag = True
     rename_variables: Flag = False
     positive: Flag = False
+    solved: Flag = True
     symbolic: Flag = True
     max_workers: Places = field(default=50, compare=False)
     """At most so many of its comparisons are in worker processes at once."""

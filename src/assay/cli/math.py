@@ -29,6 +29,7 @@ RULES: dict[str, tuple[str, str, Any]] = {
     "assignments": ("`x = 3` equals `3`", "yes", None),
     "rename_variables": ("`2x + 1` equals `2y + 1`", "no", None),
     "positive": ("Letters stand for positive numbers: `\\sqrt{x^2}` equals `x`", "no", None),
+    "solved": ("The answer must be solved as far as the gold is: `2x + 3 = 7` is no `x = 2`", "no", None),
     "symbolic": ("Undecided pairs go to math-verify, in a worker process", "yes", None),
 }
 """What counts as the same, by the options of `assay.MathOptions`: in words, as usual, and the value that it takes;

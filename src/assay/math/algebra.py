@@ -12,6 +12,7 @@ from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unw
 from assay.math.equality import compare
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
 from assay.math.normalization import settled, shortened
+from assay.math.solved import unsolved
 from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Percent, Quantity, Words, is_value, symbols_of
 from assay.math.units import CHINESE, SHAPES, says_what, unit_of
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
@@ -128,13 +129,17 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
         if verdict is not None:
             return verdict
     is_asked = options.symbolic and one.is_expression and two.is_expression
+    undone = unsolved((one.text, one.tree), (two.text, two.tree)) if options.solved else None
+    not_solved = MathVerdict("different", f"the answer is not solved as far as the gold is: {undone}", "algebra")
     if one.tree is None or two.tree is None:
         if is_asked:
-            return Open(one.text, two.text, one.tree is not None)
+            return not_solved if undone else Open(one.text, two.text, one.tree is not None)
         if one.tree is None:
             return MathVerdict("gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra")
         return MathVerdict("answer_unparsable", f"the answer: {two.problem}", "algebra")
     finding = _best(one, two, options)
+    if undone and (finding.equal or (finding.equal is None and is_asked)):
+        return not_solved
     if finding.equal is not None:
         return MathVerdict("equal" if finding.equal else "different", finding.reason, "algebra")
     if finding.reason.startswith("too large"):

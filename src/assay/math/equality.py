@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias, TypeGuard
 
 from flint import fmpq
@@ -70,7 +71,7 @@ def _is_false(equation: Relation, options: MathOptions) -> bool:
 
 def _compare_words(gold: Node, answer: Node) -> Equality:
     if isinstance(gold, Words) and isinstance(answer, Words):
-        one, two = (_SAYS_NOTHING.sub("", side.text) for side in (gold, answer))
+        one, two = (_SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip() for side in (gold, answer))
         if one == two:
             return Equality(True, f"equal as words: {gold.text}")
         return different(f"different words: {gold.text!r} and {answer.text!r}")
@@ -130,7 +131,8 @@ def _compare_definitions(gold: Relation, answer: Relation, options: MathOptions)
 Compare: TypeAlias = Callable[[Node, Node], Equality]  # how parts are compared
 
 _MOST_ITEMS: Final = 40
-_SAYS_NOTHING: Final = re.compile(r"[\s.,;:!?'\"]|(?<=\w)-(?=\w)")
+_BETWEEN_WORDS: Final = re.compile(r"[\s,;]+|(?<=\w)-(?=\w)")
+_SAYS_NOTHING: Final = re.compile(r"[.:!?'\"]")
 _ONE: Final = Number(fmpq(1))
 
 
@@ -140,6 +142,8 @@ def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Co
     if "ratio" in kinds:
         return _compare_ratios(gold, answer, compare)
     one, two = (side.items if isinstance(side, Listing) else (side,) for side in (gold, answer))
+    if isinstance(gold, Listing) and isinstance(answer, Listing):
+        compare = partial(_compare_members, compare)
     if len(one) != len(two):
         if kinds <= {"bare", "set", ""}:
             return _compare_repeated(one, two, compare)
@@ -164,6 +168,13 @@ def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Co
     ):
         return different("one holds for all its parts, the other for one of them")
     return _compare_unordered(one, two, compare)
+
+
+def _compare_members(compare: Compare, one: Node, two: Node) -> Equality:
+    """Two members of lists: a set of one number is that number by itself, and not in another set."""
+    if (_kind(one) == "set") != (_kind(two) == "set"):
+        return different("only one is a set")
+    return compare(one, two)
 
 
 def _kind(node: Node) -> str:

@@ -20,7 +20,7 @@ _NUMBER: Final = re.compile(
     r"\.?\$?\s*(?P<percent>\\?%)?\s*(?P<unit>\\(?:text|mathrm|mbox)\s*\{[a-zA-Z .]*\})?\s*[.,]?\$?",
     re.ASCII,
 )
-_SPACE: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # spaces that say nothing; between digits they do
+_SPACE: Final = re.compile(r"(?<![\w.])\s+|\s+(?![\w.])")  # spaces that say nothing; between digits and letters they do
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SEPARATOR: Final = re.compile(r"[^0-9]")
 
@@ -87,6 +87,8 @@ def _numbers(gold: Plain, answer: Plain, options: MathOptions) -> MathVerdict | 
         same = gold.top == answer.top
     elif (gold.has_unit != answer.has_unit and not options.units) or (gold.has_unit and answer.has_unit):
         return None
+    elif (gold.has_unit or answer.has_unit) and (gold.is_percent or answer.is_percent):
+        return MathVerdict("different", "one is a percentage, the other has a unit", "normalize")
     else:
         same = same_number(gold, answer, options)
     if same:

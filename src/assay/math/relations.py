@@ -226,6 +226,8 @@ def as_set(node: Node) -> Node:
             return Range(low, high, kind == "round", kind == "round")
         case Listing("set", items):
             return Listing("set", items)
+        case Builder(Relation() as domain, condition):
+            return SetOperation("intersection", as_set(domain), as_set(condition))
         case Builder(_, condition):
             return as_set(condition)
         case Listing("bare", items, joined):

@@ -19,6 +19,7 @@ from assay.math.tree import (
     Product,
     Quantity,
     Quotient,
+    Sum,
     holds,
     nodes_of,
     rational_of,
@@ -219,10 +220,16 @@ def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equali
     """Values with their units: converted where both are known, ignored where one has none."""
     if isinstance(gold, Based) or isinstance(answer, Based):
         return _compare_based(gold, answer, options)
+    try:
+        gold, answer = _with_one_unit(gold), _with_one_unit(answer)
+    except UndefinedError as error:
+        return undecided(str(error))
     one, left = (gold.unit, gold.value) if isinstance(gold, Quantity) else (None, gold)
     two, right = (answer.unit, answer.value) if isinstance(answer, Quantity) else (None, answer)
     if one is None and two is None:
         return compare_values(gold, answer, options)
+    if one != two and (isinstance(left, Percent) or isinstance(right, Percent)):
+        return different("one is a percentage, the other has a unit")
     if not options.units and one != two:
         return different("only one has a unit, or the units differ")
     if one is not None and two is not None and one != two:
@@ -232,6 +239,16 @@ def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equali
         if found.equal:
             return found
     return compare_values(left, right, options)
+
+
+def _with_one_unit(node: Node) -> Node:
+    """A sum of values with one unit as one value with it: 3 cm + 2 cm. Angles are numbers, and stay where they are."""
+    units = {each.unit for each in nodes_of(node) if isinstance(each, Quantity) and each.unit != "degree"}
+    if len(units) > 1:
+        raise UndefinedError(f"values in several units: {' and '.join(sorted(units))}")
+    if isinstance(node, Sum) and len(units) == 1 and all(isinstance(term, Quantity) for term in node.terms):
+        return Quantity(Sum(tuple(term.value for term in node.terms if isinstance(term, Quantity))), units.pop())
+    return node
 
 
 def _compare_converted(one: tuple[Node, str], two: tuple[Node, str], options: MathOptions) -> Equality:

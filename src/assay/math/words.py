@@ -176,7 +176,11 @@ def is_label(text: str) -> bool:
     words = words_of(text)
     if words[-1:] == ["times"]:
         words = [*words[:-1], "ways"]
-    if not words or not NO_LABELS.isdisjoint(words) or any(word.rstrip("s") in SCALES for word in words):
+    if (
+        not words
+        or not NO_LABELS.isdisjoint(words)
+        or any(word.rstrip("s") in SPELLED.keys() | SCALES for word in words)
+    ):
         return False
     return any(word in _LABELS or (len(word) > 3 and word[-1] == "s" != word[-2]) for word in words)
 

@@ -56,6 +56,8 @@ class MathRubric(Rubric):
         if strict and not extract_answer:
             raise RubricError("strict reads the box and extract_answer=False nothing: drop one")
         rules = options or MathOptions()
+        if rules.solved is None:
+            rules = replace(rules, solved=True)
         if not normalize:
             rules = replace(rules, units=False, assignments=False)
         self._check = MathEqual(
