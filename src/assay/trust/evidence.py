@@ -6,8 +6,10 @@ said to be missing.
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from itertools import pairwise
+from array import array
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final
 
 _QUOTED: Final = re.compile(
@@ -19,9 +21,8 @@ _UNSPACED: Final = (
     r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-_LETTER: Final = rf"[^\W_{_UNSPACED}]"  # of a script that puts spaces between words
-_ALONE: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]")  # a letter that is a word, as words have no spaces between them
-_WORD: Final = re.compile(rf"{_ALONE.pattern}|{_LETTER}++")
+_WORD: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
+"""A word; where words are written without spaces, every letter is one."""
 _FEWEST: Final = 3  # characters of a quotation; two do where every letter is a word
 _CUT_AT_END: Final = 5
 _CUT_AT_START: Final = 10
@@ -41,42 +42,66 @@ def evidence_of(reason: str, text: str) -> list[dict[str, Any]]:
     quoted = (next(filter(None, found.groups())) for found in _QUOTED.finditer(reason))
     quotes = dict.fromkeys(quote.strip() for quote in quoted)
     long_enough = [quote for quote in quotes if len(quote) >= _FEWEST or len(_WORD.findall(quote)) == len(quote)]
-    small = text.lower()
-    if len(small) != len(text):
-        # A few letters become two in small letters, and stay as they are: each letter keeps its place.
-        small = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    return [_found(quote, small) for quote in long_enough[:MOST]]
+    return [_found(quote, _words_of(text)) for quote in long_enough[:MOST]]
 
 
-def _found(quote: str, text: str) -> dict[str, Any]:
+def _found(quote: str, words: "_Words") -> dict[str, Any]:
     start, end = None, 0
     for part in re.split(r"\.\.\.|…", quote):
-        words = _WORD.findall(part.lower())
-        if not words:
+        wanted = _WORD.findall(part.lower())
+        if not wanted:
             continue
-        matches = (form.search(text, end) for form in _forms(words))
-        match = next(filter(None, matches), None)
-        if match is None:
+        span = words.find(wanted, end)
+        if span is None:
             return {"quote": quote, "found": False}
-        start, end = (match.start() if start is None else start), match.end()
-        # Accents and vowel signs belong to the letter before them.
-        while end < len(text) and unicodedata.category(text[end])[0] == "M":
-            end += 1
+        start, end = (span[0] if start is None else start), span[1]
     return {"quote": quote, "found": False} if start is None else {"quote": quote, "start": start, "end": end}
 
 
-def _forms(words: list[str]) -> Iterator[re.Pattern[str]]:
-    """What these words look like in a text: whole first, then cut off at the end, at the start, and at both."""
-    alone = [_ALONE.fullmatch(word) is not None for word in words]
-    # Nothing need stand between words that are written without spaces. What may stand there is no part of a word,
-    # so that no text makes a search go back.
-    gaps = [r"[\W_]*" if one or other else r"[\W_]+" for one, other in pairwise(alone)]
-    middle = "".join(f"{re.escape(word)}{gap}" for word, gap in zip(words, [*gaps, ""], strict=True))
-    opening, ending = ("" if alone[0] else rf"(?<!{_LETTER})"), ("" if alone[-1] else rf"(?!{_LETTER})")
-    size = len(" ".join(words))
-    yield re.compile(f"{opening}{middle}{ending}")
-    if size >= _CUT_AT_END:
-        yield re.compile(f"{opening}{middle}")
-    if len(words) > 1 and size >= _CUT_AT_START:
-        yield re.compile(f"{middle}{ending}")
-        yield re.compile(middle)
+class _Words:
+    """The words of a text in one line, with a space before and behind each, and where they stand in the text."""
+
+    def __init__(self, text: str) -> None:
+        lowered = text.lower()
+        if len(lowered) != len(text):
+            # A few letters become two in small letters, and stay as they are: each letter keeps its place.
+            lowered = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+        found = list(_WORD.finditer(lowered))
+        words = [word[0] for word in found]
+        self.text = text
+        self.line = f" {' '.join(words)} "
+        self.starts = array("q", (word.start() for word in found))  # of each word in the text
+        self.places = array("q", accumulate((len(word) + 1 for word in words[:-1]), initial=1))
+        """Of each word in the line."""
+
+    def find(self, words: list[str], start: int) -> tuple[int, int] | None:
+        """Where these words first stand in this order, from a place of the text on.
+
+        Each form is one plain search, so that no text takes more than linear time.
+        """
+        wanted = " ".join(words)
+        forms = [f" {wanted} "]
+        if len(wanted) >= _CUT_AT_END:
+            forms.append(f" {wanted}")
+        if len(words) > 1 and len(wanted) >= _CUT_AT_START:
+            forms += [f"{wanted} ", wanted]
+        first = bisect_left(self.starts, start)
+        begin = self.places[first] - 1 if first < len(self.starts) else len(self.line)
+        for form in forms:
+            at = self.line.find(form, begin)
+            if at >= 0:
+                at += form.startswith(" ")
+                end = self._in_text(at + len(wanted) - 1) + 1
+                # Accents and vowel signs belong to the letter before them.
+                while end < len(self.text) and unicodedata.category(self.text[end])[0] == "M":
+                    end += 1
+                return self._in_text(at), end
+        return None
+
+    def _in_text(self, at: int) -> int:
+        """The place in the text of a letter of the line."""
+        word = bisect_right(self.places, at) - 1
+        return self.starts[word] + at - self.places[word]
+
+
+_words_of = lru_cache(maxsize=2)(_Words)  # kept, since every line of a report asks for the words of the same text

@@ -97,7 +97,7 @@
     return made;
   }
 
-  /** Close what is open when somebody clicks elsewhere, or presses Escape in it. */
+  /** Close what is open on a click elsewhere, or presses Escape in it. */
   function closeOutside(details) {
     const close = (event) => {
       if (!details.contains(event.target)) details.open = false;

@@ -10,7 +10,7 @@
     const note = "mean with 95 % interval, and shares of verdicts";
     const lines = (some) => element("div.criteria", {}, some.map((one) => criterionLine(one, run)));
     if (criteria.length <= MANY) return section("Criteria", { note }, lines(criteria));
-    // Rows may bring thousands; the rest is drawn when somebody wants to see it.
+    // Rows may bring thousands; the rest is drawn when it is asked for.
     const rest = element("details", {}, element("summary", {}, `${assay.words.count(criteria.length - MANY)} more`));
     rest.addEventListener("toggle", () => rest.append(lines(criteria.slice(MANY))), { once: true });
     return section("Criteria", { note }, lines(criteria.slice(0, MANY)), rest);

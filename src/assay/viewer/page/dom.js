@@ -43,7 +43,7 @@
     return parent;
   }
 
-  /** Text that somebody else wrote, kept from turning round what stands beside it. */
+  /** Text from elsewhere, kept from turning round what stands beside it. */
   function foreign(text, given) {
     return element("bdi", given, assay.hidden.shown(String(text ?? "")));
   }

@@ -1,4 +1,4 @@
-/* Hidden characters: what nobody sees in a text, made visible; what turns text round, made harmless. */
+/* Hidden characters: what cannot be seen in a text, made visible; what turns text round, made harmless. */
 ((assay) => {
   "use strict";
   // Direction marks and overrides: these reorder what stands around them, so they are shown in every view.

@@ -5,7 +5,7 @@
   const { count, plural, score } = assay.words;
   const HEIGHT = 220;
 
-  /** A chart of `{edges, counts}` in `unit`. `onrange(low, high, last)` is told of the bars that somebody picks. */
+  /** A chart of `{edges, counts}` in `unit`. `onrange(low, high, last)` is told of the bars that are picked. */
   function histogram({ edges, counts }, { unit, mean, low, high, onrange }) {
     const place = element("div.plot", { role: "img", "aria-label": described(edges, counts, unit, mean) });
     const caption = element("p.caption", { "aria-hidden": "true" });

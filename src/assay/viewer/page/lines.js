@@ -4,7 +4,7 @@
   const { element, foreign, button } = assay.dom;
   const { score, isNumber, percent } = assay.words;
 
-  /** The lines of a row. `label(line, place)` opens what overrules a verdict; null where nobody can. */
+  /** The lines of a row. `label(line, place)` opens what overrules a verdict; null where that is not possible. */
   function lines(row, { label, find }) {
     if (!row.lines.length) return element("p.note", {}, row.reason ? foreign(row.reason) : "No criterion was asked.");
     return element("ol.lines", {}, row.lines.map((line, place) => lineOf(line, place, { label, find })));
@@ -51,7 +51,7 @@
     return body;
   }
 
-  /** Quotations that are not in the answer: whoever judged has not read it well. */
+  /** Quotations that are not in the answer: the judge has not read it well. */
   function missingOf({ evidence }) {
     const missing = (evidence || []).filter((one) => !isNumber(one.start));
     if (!missing.length) return null;

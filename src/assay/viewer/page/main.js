@@ -98,7 +98,7 @@
           wait = Math.max(wait, 4 * (performance.now() - started));
         }
       } catch {
-        // The server may be gone for a moment; the next look says so if somebody asks for something.
+        // The server may be gone for a moment; the next look says so when something is asked for.
       }
     }
     setTimeout(watch, wait);

@@ -28,7 +28,7 @@
     ];
   }
 
-  /** A banner that nobody can overlook: how many rows have no score, and why. */
+  /** A banner at the top: how many rows have no score, and why. */
   function errorBanner({ errors, unscored, failed, rows }, run) {
     if (!errors.length && !unscored) return null;
     const lost = unscored ? `${plural(unscored, "rollout")} of ${count(rows)} ${unscored === 1 ? "has" : "have"} no score` : "Some questions have no answer";
