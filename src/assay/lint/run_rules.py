@@ -193,7 +193,7 @@ def led_by_length(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Ite
         if not criterion.judged:
             continue
         rows = columns.answered(name)
-        found = rank_correlation(columns.values[name][rows], columns.lengths[rows], columns.examples[rows])
+        found = clustered_rank_correlation(columns.values[name][rows], columns.lengths[rows], columns.examples[rows])
         if found.low is None or found.high is None or max(found.low, -found.high) < LONG:
             continue
         which = "longer" if found.low > 0 else "shorter"
@@ -209,7 +209,7 @@ def _rarer(values: Array) -> int:
 # How two columns go together.
 
 
-def rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
+def clustered_rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
     if np.ptp(one) == 0 or np.ptp(two) == 0:
         return undefined("one of the two is always the same")
     first, second = _standard(mid_ranks(one)), _standard(mid_ranks(two))

@@ -127,7 +127,7 @@
       const known = [
         ...Object.entries(row.timing || {}).map(([name, value]) => [`time, ${name}`, seconds(value)]),
         ["cost", spent.cost === null ? "not known" : dollars(spent.cost ?? 0)],
-        ["tokens", `${count(spent.prompt || 0)} read, ${count(spent.completion || 0)} written`],
+        ["tokens", `${count(spent.prompt || 0)} input, ${count(spent.completion || 0)} output`],
         ["calls", `${count(spent.calls || 0)}${spent.hits ? `, ${count(spent.hits)} more from the cache` : ""}`],
         row.model ? ["model", foreign(row.model)] : null,
       ].filter(Boolean);
