@@ -51,3 +51,9 @@ def test_all_means_every_extra_but_the_trainers():
     [requirement] = EXTRAS["all"]
     named = set(re.search(r"\[(.*)\]", requirement)[1].split(","))
     assert set(EXTRAS) - named == {"all", "demo", "dev", "docs", "trl"} & set(EXTRAS)
+
+
+def test_the_table_of_the_readme_names_every_extra():
+    """With what it adds."""
+    rows = re.findall(r"^\| (`[\w`, ]+`) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(EXTRAS) - set(re.findall(r"`(\w+)`", " ".join(rows))) == set()
