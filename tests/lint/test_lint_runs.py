@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from assay import Rubric
 from assay.lint import lint
-from assay.lint.run_rules import correlation, mid_ranks, rank_correlation, separation
+from assay.lint.run_rules import clustered_rank_correlation, correlation, mid_ranks, separation
 from assay.runs import RunError
 
 
@@ -238,7 +238,7 @@ class TestAssociation:
         generator = np.random.default_rng(1)
         one = generator.integers(0, 5, 200).astype(float)
         two = one + generator.normal(size=200)
-        found = rank_correlation(one, two, np.arange(200.0))
+        found = clustered_rank_correlation(one, two, np.arange(200.0))
         assert found.value == pytest.approx(spearmanr(one, two).statistic)
         assert found.low < found.value < found.high
 
@@ -259,8 +259,8 @@ class TestAssociation:
         twice = separation(np.tile(values, 2), np.tile(high, 2), np.tile(examples, 2))
         assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
         one, two = values, values + generator.random(100)
-        once = rank_correlation(one, two, examples)
-        twice = rank_correlation(np.tile(one, 2), np.tile(two, 2), np.tile(examples, 2))
+        once = clustered_rank_correlation(one, two, examples)
+        twice = clustered_rank_correlation(np.tile(one, 2), np.tile(two, 2), np.tile(examples, 2))
         assert (twice.low, twice.high) == pytest.approx((once.low, once.high), abs=1e-3)
 
     def test_perfect_agreement_is_not_certain(self):
@@ -281,7 +281,7 @@ class TestAssociation:
             values = base + generator.normal(size=240)
             other = np.repeat(generator.normal(size=80), 3) + generator.normal(size=240)
             area = separation(values, other > 0, examples)
-            rank = rank_correlation(values, other, examples)
+            rank = clustered_rank_correlation(values, other, examples)
             covered["separation"] += area.low <= 0.5 <= area.high
             covered["rank"] += rank.low <= 0 <= rank.high
         assert all(0.90 <= count / 400 <= 0.99 for count in covered.values()), covered
