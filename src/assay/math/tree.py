@@ -314,8 +314,8 @@ def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
 def _family(node: Node) -> Node:
     """The solutions in `x = kπ, k ∈ Z`."""
     match node:
-        case Listing("bare", (first, Relation((Symbol(), NamedSet("Z")), ("in",)))):
-            return first
+        case Listing("bare", (first, Relation((Symbol(name), NamedSet("Z")), ("in",)))) if name in _PARAMETERS:
+            return node if is_inequality(first) else first
         case _:
             return node
 
