@@ -27,7 +27,9 @@ def test_nearly_all_right_answers_are_proven():
     assert sum(row["proven"] for row in ROWS) >= 0.97 * len(ROWS)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row["kind"] == "calculus"], ids=lambda row: row["answer"])
-def test_sums_integrals_and_limits_are_left_to_math_verify(row: dict[str, Any]):
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row["kind"] == "calculus" and not row["proven"]], ids=lambda row: row["answer"]
+)
+def test_limits_and_sums_without_end_are_left_to_math_verify(row: dict[str, Any]):
     """Its yes on them, confirmed by values, is what there is."""
     assert verify(row["gold"], row["answer"]).equal

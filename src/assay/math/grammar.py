@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from flint import fmpq
+from flint import fmpq, fmpq_poly
 
 from assay.math import words
 from assay.math.answer_text import DEEPEST
+from assay.math.relations import fraction_of
 from assay.math.tree import (
     Apply,
     Based,
@@ -36,6 +37,10 @@ from assay.math.tree import (
     children,
     levels_of,
     negated,
+    nodes_of,
+    rational_of,
+    replaced,
+    symbols_of,
 )
 from assay.math.units import is_unit, says_what
 from assay.math.words import CONNECTIVES, FUNCTIONS, GREEK, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES, SETS
@@ -169,6 +174,8 @@ _VECTORS: Final = frozenset({r"\vec", r"\overrightarrow", r"\mathbf", r"\boldsym
 """Commands that make a letter a vector; `×` between vectors is no product of numbers."""
 _FONTS: Final = frozenset({r"\mathrm", r"\mathbf", r"\mathit", r"\mathsf", r"\boldsymbol", r"\bm", r"\mathnormal"})
 _GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "cases"})
+_MOST_WRITTEN: Final = 3000  # nodes of a sum that is written out
+_IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
 _CONDITIONS: Final = frozenset({"if", "for", "when"})
 _MODULI: Final = frozenset({r"\pmod", r"\mod", r"\bmod"})
 _LARGEST_DETERMINANT: Final = 4
@@ -850,6 +857,56 @@ class Grammar:
             return CONSTANTS[name]
         return self.subscripted(Symbol(name)) if name.isalpha() and len(name) < 4 else Words(name.casefold())
 
+    def written_out(self, kind: type[Sum | Product]) -> Node:
+        r"""`\sum_{k=1}^{3} k^2` as 1 + 4 + 9, and products alike. Only math-verify knows about those without end."""
+        self.expect("_")
+        self.expect("{")
+        name = self.advance()
+        self.expect("=")
+        low = rational_of(self.sum())
+        self.expect("}")
+        self.expect("^")
+        high = rational_of(self.script())
+        body = self.product()
+        if len(name.value) != 1 or any(name.value in token.value for token in self.tokens[self.position :]):
+            raise UnreadableError("it is not clear where a sum ends")
+        if low is None or high is None or low.q != 1 or high.q != 1:
+            raise UnreadableError("a sum without numbers for its limits")
+        if not 0 <= int(high.p) - int(low.p) < _MOST_WRITTEN // len(nodes_of(body)):
+            raise UnreadableError("a sum of too many terms")
+        steps = range(int(low.p), int(high.p) + 1)
+        return kind(tuple(replaced(body, letter(name.value), Number(fmpq(step))) for step in steps))
+
+    def integral(self) -> Node:
+        r"""The integral of a polynomial between two limits, by its antiderivative."""
+        self.expect("_")
+        low = self.script()
+        self.expect("^")
+        high = self.script()
+        ends = (
+            place for place, token in enumerate(self.tokens) if place > self.position and _IS_DIFFERENTIAL(token.value)
+        )
+        end = next(ends, None)
+        if end is None:
+            raise UnreadableError("an integral over nothing")
+        variable = Symbol(self.tokens[end].value[1])
+        inside = Grammar([*self.tokens[self.position : end], MathToken("end", "", self.tokens[end].place, False)])
+        body = inside.sum()
+        self.position = end + 1
+        try:
+            top, bottom = fraction_of(body)
+        except ValueError:
+            bottom = top = fmpq_poly([0, 1])
+        if inside.token.kind != "end" or symbols_of(body) - {variable.name} or bottom.degree() != 0:
+            raise UnreadableError("an integral that is not over a polynomial")
+        whole = [value / bottom.coeffs()[0] for value in top.integral().coeffs()]
+        terms = ((Number(value), place) for place, value in enumerate(whole) if value != 0)
+        differences = [
+            Product((value, Sum((Power(high, Number(fmpq(place))), negated(Power(low, Number(fmpq(place))))))))
+            for value, place in terms
+        ]
+        return Sum(tuple(differences)) if differences else Number(fmpq(0))
+
     def environment(self) -> Node:
         r"""A matrix, its determinant, or a choice of cases between `\begin` and `\end`."""
         name = self.label()
@@ -1038,4 +1095,7 @@ _COMMANDS: Final[dict[str, Callable[[Grammar], Node]]] = {
     r"\mathbb": Grammar.blackboard,
     r"\operatorname": lambda grammar: grammar.named(grammar.label()),
     r"\begin": Grammar.environment,
+    r"\sum": lambda grammar: grammar.written_out(Sum),
+    r"\prod": lambda grammar: grammar.written_out(Product),
+    r"\int": Grammar.integral,
 }

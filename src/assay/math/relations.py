@@ -32,7 +32,7 @@ from assay.math.tree import (
     children,
     is_inequality,
     negated,
-    rebuilt,
+    replaced,
     symbols_of,
 )
 from assay.math.values import compare_constants, points, shown
@@ -277,13 +277,13 @@ def _solutions(left: Node, operator: str, right: Node) -> Node:
     if len(bars) > _MOST_BARS:
         raise NoSetError("too many absolute values")
     if not bars:
-        return _where(*_fraction(residual), _HOLDS[operator])
+        return _where(*fraction_of(residual), _HOLDS[operator])
     inside = children(bars[0])[0]
     cases = [
         SetOperation(
             "intersection",
             _solutions(case, limit, Number(fmpq(0))),
-            _solutions(_replaced(left, bars[0], case), operator, _replaced(right, bars[0], case)),
+            _solutions(replaced(left, bars[0], case), operator, replaced(right, bars[0], case)),
         )
         for case, limit in ((inside, ">="), (negated(inside), ">"))
     ]
@@ -296,11 +296,7 @@ def _bars(node: Node) -> list[Node]:
     return [*found, node] if isinstance(node, Apply) and node.function == "abs" else found
 
 
-def _replaced(node: Node, old: Node, new: Node) -> Node:
-    return new if node == old else rebuilt(node, tuple(_replaced(child, old, new) for child in children(node)))
-
-
-def _fraction(node: Node) -> tuple[fmpq_poly, fmpq_poly]:
+def fraction_of(node: Node) -> tuple[fmpq_poly, fmpq_poly]:
     """A rational function, whose denominator is 0 wherever some part of it has no value."""
     one = fmpq_poly([1])
     match node:
@@ -309,15 +305,15 @@ def _fraction(node: Node) -> tuple[fmpq_poly, fmpq_poly]:
         case Symbol():
             return fmpq_poly([0, 1]), one
         case Sum(parts) | Product(parts):
-            top, bottom = _fraction(parts[0])
-            for above, below in map(_fraction, parts[1:]):
+            top, bottom = fraction_of(parts[0])
+            for above, below in map(fraction_of, parts[1:]):
                 top = top * below + above * bottom if isinstance(node, Sum) else top * above
                 bottom *= below
         case Quotient(over, under):
-            (top, below), (bottom, above) = _fraction(over), _fraction(under)
+            (top, below), (bottom, above) = fraction_of(over), fraction_of(under)
             top, bottom = top * above * above, bottom * below * above
         case Power(base, Number(value)) if value.q == 1:
-            top, bottom = _fraction(base)
+            top, bottom = fraction_of(base)
             if abs(value.p) * max(1, top.degree(), bottom.degree()) > _MOST_DEGREES:
                 raise NoSetError("too high a degree")
             top, bottom = top ** abs(int(value.p)), bottom ** abs(int(value.p))

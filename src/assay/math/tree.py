@@ -196,6 +196,10 @@ def rebuilt(node: Node, parts: "tuple[Node, ...]") -> Node:
     return replace(node, **dict(zip(_EACH[kind], parts, strict=True))) if parts else node
 
 
+def replaced(node: Node, old: Node, new: Node) -> Node:
+    return new if node == old else rebuilt(node, tuple(replaced(child, old, new) for child in children(node)))
+
+
 def levels_of(node: Node) -> int:
     """How many nodes stand below each other at most, counted without recursion."""
     levels, below = 0, [node]

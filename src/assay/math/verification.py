@@ -1,18 +1,18 @@
 """Verify answers against golds: the first two tiers in this process, what they leave open in a worker process."""
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from assay.concurrency import SIDE_BY_SIDE, side_by_side
 from assay.errors import MissingExtraError
-from assay.isolation import Outcome, Pool, shared_pool
 from assay.math import normalization
 from assay.math.answer_text import last_box
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
 from assay.wording import described
+
+if TYPE_CHECKING:  # a number is compared without an event loop and without a pool
+    from assay.isolation import Outcome, Pool
 
 HARD_TIMEOUT: Final = 120.0  # seconds after which a comparison ends in any case, however busy the machine is
 _BREATH: Final = 0.004  # seconds of work between two breaths of the event loop
@@ -74,12 +74,16 @@ async def verify_many_async(
     *,
     options: MathOptions | None = None,
     timeout: float = 5.0,  # noqa: ASYNC109
-    at_once: int = SIDE_BY_SIDE,
+    at_once: int | None = None,
 ) -> list[MathVerdict]:
     """As `verify_many`; the event loop breathes between comparisons.
 
-    At most `at_once` of them are with the workers at one time.
+    At most `at_once` of them are with the workers at one time; None is as many as are scored side by side anywhere.
     """
+    import asyncio
+
+    from assay.concurrency import SIDE_BY_SIDE, side_by_side
+
     rules = options or DEFAULT
     findings: list[MathVerdict | Open] = []
     resume = time.perf_counter() + _BREATH
@@ -89,11 +93,11 @@ async def verify_many_async(
             await asyncio.sleep(0)
             resume = time.perf_counter() + _BREATH
 
-    async def compared(question: Open) -> Outcome:
+    async def compared(question: Open) -> "Outcome":
         return await _pool().run(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)
 
     questions = _open(findings)
-    outcomes = zip(questions, await side_by_side(compared, questions, limit=at_once), strict=True)
+    outcomes = zip(questions, await side_by_side(compared, questions, limit=at_once or SIDE_BY_SIDE), strict=True)
     found = {question: _remembered(question, rules, outcome, timeout) for question, outcome in outcomes}
     return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
@@ -153,7 +157,9 @@ def _by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | O
 # The last tier: math-verify in a worker.
 
 
-def _pool() -> Pool:
+def _pool() -> "Pool":
+    from assay.isolation import shared_pool
+
     return shared_pool("assay.math.symbolic")
 
 
@@ -161,7 +167,7 @@ def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int]:
     return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
 
 
-def _remembered(question: Open, options: MathOptions, outcome: Outcome, timeout: float) -> MathVerdict:
+def _remembered(question: Open, options: MathOptions, outcome: "Outcome", timeout: float) -> MathVerdict:
     """The verdict that an outcome is, kept when it will be the same next time."""
     verdict = MathVerdict(*_verdict(question, outcome, timeout), "symbolic")
     if outcome.ok:
@@ -171,7 +177,7 @@ def _remembered(question: Open, options: MathOptions, outcome: Outcome, timeout:
     return verdict
 
 
-def _verdict(question: Open, outcome: Outcome, timeout: float) -> tuple[Status, str]:
+def _verdict(question: Open, outcome: "Outcome", timeout: float) -> tuple[Status, str]:
     if outcome.kind == "timeout":
         return "out_of_time", f"undecided after {timeout:g} seconds of work"
     if outcome.kind == "memory":
