@@ -319,7 +319,8 @@ def _family(node: Node) -> Node:
     """The solutions in `x = kπ, k ∈ Z`."""
     match node:
         case Listing("bare", (first, Relation((Symbol(name), NamedSet("Z")), ("in",)))) if name in _PARAMETERS:
-            return node if is_inequality(first) else first
+            is_asked = is_inequality(first) or (is_equation(first) and name in symbols_of(first.sides[0]))
+            return node if is_asked else first
         case _:
             return node
 
