@@ -788,6 +788,98 @@ def replace_main() -> None:
     leave(checker)
 
 
+# Double the size of hostile texts, and take the time that this process needs to say no to each.
+
+# What reads a completion and what decides in the first two tiers runs in the caller, so it must be linear.
+
+SMALLEST_TEXT, LARGEST_TEXT = 1 << 14, 1 << 20
+LONG_TEXTS: dict[str, tuple[str, str]] = {
+    "open formulas": (r"\(", ""),
+    "open displays": (r"\[", ""),
+    "dollars": ("$", ""),
+    "formulas": ("$x$ ", ""),
+    "open boxes": (r"\boxed{", ""),
+    "boxes": (r"\boxed{1} and ", ""),
+    "boxes in boxes": (r"\boxed{", "}"),
+    "braces": ("{", "}"),
+    "brackets": ("(", ")"),
+    "answer is": ("the answer is ", ""),
+    "final answer, far from its verb": (f"final answer {'x' * 90} ", ""),
+    "digits": ("1", ""),
+    "groups of digits": (",111", ""),
+    "numbers and spaces": (f"1{' ' * 500}", ""),
+    "letters": ("a", ""),
+    "words": ("seven and ", ""),
+    "spaces": (" ", ""),
+    "backslashes": ("\\", ""),
+    "open texts": (r"\text{", ""),
+    "raised digits": ("²", ""),
+    "digits of other scripts": ("٣", ""),
+    "HTML powers": ("<sup>", ""),
+    "thoughts": ("<think>", ""),
+    "ends of thoughts": ("</think>", ""),
+    "money": (r"\$1 ", ""),
+    "denials": ("not 7 ", ""),
+    "conditions": ("for all n ", ""),
+    "signs": ("5!", ""),
+    "quotients": ("1/", ""),
+    "zero-width characters": ("\u200b", ""),
+}
+"""By kind: what is repeated, and what closes each."""
+
+
+def linear_main() -> None:
+    from assay.checks.math_equal import MathEqual
+    from assay.math import MathOptions, verify
+
+    rules, checks = MathOptions(symbolic=False, solved=True), (MathEqual(), MathEqual(strict=True))
+
+    def seconds(text: str) -> float:
+        began = time.process_time()
+        for check in checks:
+            read = check.read(text)
+            verify("7", read if isinstance(read, str) else text, options=rules)
+        verify("7", text, options=rules)
+        verify(text, "7", options=rules)
+        return time.process_time() - began
+
+    seconds(r"So it is \boxed{\frac12}.")
+    found: dict[str, list[float]] = {}
+    for kind, (unit, closing) in LONG_TEXTS.items():
+        size, found[kind] = SMALLEST_TEXT, []
+        while size <= LARGEST_TEXT and sum(found[kind]) < TIMEOUT:
+            times = size // len(unit + closing)
+            found[kind].append(seconds(unit * times + closing * times))
+            size *= 2
+    print(json.dumps(found))
+
+
+def measure_linear(subjects: Subjects, sets: Sets) -> Found:
+    """Thirty kinds of hostile text, each twice as long as the one before, up to a mebibyte."""
+    figures = subjects.measure("assay", "mathematics.py:linear")
+    if figures is None:
+        return Found(notes=["the time of long texts was not measured"])
+    sizes = (LARGEST_TEXT // SMALLEST_TEXT).bit_length()
+    done = {kind: taken for kind, taken in figures.items() if len(taken) == sizes}
+    # Below a millisecond a clock tells growth from noise no more.
+    growth = max((taken[-1] / max(taken[-3], 1e-3) for taken in done.values()), default=None)
+    slowest = max((taken[-1] for taken in figures.values()), default=None)
+    rows = [
+        _counted("kinds of hostile text read up to 1 MiB in the caller", len(done), least=len(LONG_TEXTS)),
+        Row(
+            "the slowest of them at 1 MiB",
+            figure({"s": slowest}, "s", times=MILLI),
+            None,
+            "ms",
+            target=Limit(1000, "at most", "ms"),
+        ),
+        Row("four times the size, so many times the time, at most", growth, None, "", target=Limit(8, "at most", "")),
+    ]
+    lines = tuple((kind, *(f"{1000 * seconds:.1f}" for seconds in taken[::2])) for kind, taken in figures.items())
+    headings = ("CPU milliseconds", *(f"{SMALLEST_TEXT * 4**step >> 10} KiB" for step in range((sizes + 1) // 2)))
+    return Found(rows, [Table("Hostile texts of doubled size, read and refused four times each:", headings, lines)])
+
+
 # Give hostile answers to one subject, and tell each verdict as it comes.
 
 # Started in a fresh process by `math_watch.py`, which may have to kill it; its only argument is the
@@ -1426,7 +1518,7 @@ def _told(watched: Watched, number: int) -> str:
     return f"{words}, {watched.seconds_of[number]:.2f} s"
 
 
-# The five measures of `mathematics.py`, by name.
+# The six measures of `mathematics.py`, by name.
 
 MEASURES = (
     Measure("rates", measure_rates),
@@ -1434,6 +1526,7 @@ MEASURES = (
     Measure("replacement", measure_replacement),
     Measure("load", measure_load),
     Measure("hostile", measure_hostile),
+    Measure("linear", measure_linear),
 )
 
 
@@ -1485,5 +1578,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    run_worker(sys.argv, {"rate": rate_main, "loop": loop_main, "replace": replace_main, "hostile": hostile_main})
+    run_worker(
+        sys.argv,
+        {"rate": rate_main, "loop": loop_main, "replace": replace_main, "linear": linear_main, "hostile": hostile_main},
+    )
     sys.exit(main())
