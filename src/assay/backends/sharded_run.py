@@ -80,7 +80,6 @@ class Manifest:
             raise ValueError(f"its format is {data['format']!r}, and not {FORMAT!r}")
 
     def add(self, data: dict[str, Any]) -> None:
-        """Add a line, for good."""
         self._take(data)
         line = json.dumps(data).encode() + b"\n"
         try:
@@ -109,14 +108,12 @@ class ShardedRun:
 
     @property
     def left(self) -> list[Shard]:
-        """What is still to be scored."""
         if self._is_joined:
             return []
         return [shard for shard in self._shards if shard.number not in self._manifest.done]
 
     @property
     def rows(self) -> int:
-        """Rows that are done."""
         return sum(done.rows for done in self._manifest.done.values())
 
     @property
@@ -196,7 +193,6 @@ class ShardedRun:
             return False
 
     def take(self, result: ShardResult) -> None:
-        """Count a shard as done."""
         self._manifest.add(asdict(result.done))
         self._fresh[result.shard] = result.tally
         self._models.update(result.counts["models"])

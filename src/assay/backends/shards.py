@@ -45,7 +45,6 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """What the names of its files begin with."""
         return f"{self.number:06d}"
 
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
@@ -188,7 +187,6 @@ class ShardNumbering(Numbering):
 
     @property
     def alike(self) -> tuple[bool, bool]:
-        """Whether rows say which example they belong to, and which sample of it they are."""
         return self._alike or (False, False)
 
     def fingerprints(self) -> "array[int]":

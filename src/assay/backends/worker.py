@@ -77,7 +77,6 @@ def packed(make: Make) -> bytes:
 
 
 def given(rubric: Any, grader: Autograder | None = None) -> Make:
-    """A `Make` of what is there already."""
     # Of parts that pickle by name, where a function inside of this one would not.
     return cast("Make", partial(tuple, (rubric, grader)))
 

@@ -58,7 +58,6 @@ _OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alph
 
 
 def _choices(measures: trust.Measures) -> list[str]:
-    """The choices that were on offer; N/A is none."""
     from assay.criterion import NOT_APPLICABLE
 
     table = measures.confusion

@@ -93,7 +93,6 @@ def _print_stats(store: verdict_cache.Store, *, as_json: bool) -> None:
 
 
 def _time(moment: float) -> str:
-    """A moment, by the clock here."""
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 

@@ -61,7 +61,6 @@ def shown_dry_run(spent: Ledger) -> str:
 
 
 def point(estimate: Estimate) -> str:
-    """A figure alone; a dash when there is none."""
     return "–" if estimate.value is None else f"{estimate.value:.2f}"
 
 
@@ -71,7 +70,6 @@ FOR_PEOPLE = ("table", "markdown")
 
 
 def row_name(row: Row) -> str:
-    """The example, and which of its samples where there are several."""
     return f"{row.example} #{row.sample}" if row.sample else row.example
 
 
@@ -111,7 +109,6 @@ def row_json(row: Row, judge: str | None) -> str:
 
 
 def page_text(page: Page, layout: str) -> str:
-    """A page as `table`, `json` or `markdown`."""
     return json_text(page.data) if layout == "json" else page.text(layout)
 
 
@@ -345,7 +342,6 @@ class JunitOutcome(NamedTuple):
 
 
 def write_junit(out: TextIO, title: str, counts: Mapping[str, object], cases: Iterator[str]) -> None:
-    """A document of JUnit with one test suite."""
     told = " ".join(f'{name}="{count}"' for name, count in counts.items())
     out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {told}>\n')
     out.write(f"  <testsuite name={_attribute(title)} {told}>\n")
@@ -354,7 +350,6 @@ def write_junit(out: TextIO, title: str, counts: Mapping[str, object], cases: It
 
 
 def junit_case(task: str, name: str, found: JunitOutcome | None, seconds: float | None = None) -> str:
-    """A test case of JUnit, on a line."""
     inside = ""
     if found is not None:
         inside = f'<{found.kind} type="{found.type}" message={_attribute(found.message)}'

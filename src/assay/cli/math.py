@@ -134,7 +134,6 @@ def _compare_file(path: str, verify: partial[list[MathVerdict]]) -> Counter[str]
 def _verdicts(
     pairs: Iterable[Mapping[str, Any]], *, options: MathOptions, strict: bool, timeout: float
 ) -> list[MathVerdict]:
-    """One a pair, in order."""
     from assay.math import MathVerdict, verify_many
     from assay.parsers import MaybeThinkParser, extract_boxed_answer
 

@@ -44,7 +44,6 @@ def _default(ctx: click.Context) -> str:
 
 
 def _file(source: str) -> tuple[str, Path] | None:
-    """The name and the file of a local model; None when it is not here."""
     from assay.local.weights import weights_file
 
     try:

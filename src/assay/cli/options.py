@@ -42,7 +42,6 @@ run_folder = click.Path(exists=True, file_okay=False)
 
 
 def threshold(value: Any) -> float:
-    """A score between 0 and 1."""
     try:
         return threshold_of(value)
     except ValueError as error:
@@ -50,7 +49,6 @@ def threshold(value: Any) -> float:
 
 
 def pair(value: Any) -> tuple[str, str]:
-    """Two names, as `ours=theirs`."""
     if isinstance(value, tuple):  # read already
         return cast("tuple[str, str]", value)
     ours, _, theirs = str(value).partition("=")
@@ -263,7 +261,6 @@ class LabelOptions(CommandOptions):
     any_wording: bool = value_of("--any-wording", "Take labels for another wording of their criterion too.")
 
     def labels(self) -> list[trust.Label]:
-        """The labels, read."""
         source = Path(self.run) / trust.LABELS if self.labels_file is None else self.labels_file
         if self.labels_file is None and not Path(source).exists():
             raise click.UsageError(

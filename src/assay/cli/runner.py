@@ -117,7 +117,6 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
 
 
 def say(line: str, *, quiet: bool) -> None:
-    """A line on standard error, unless all is to be quiet."""
     if not quiet:
         print(line, file=sys.stderr, flush=True)
 
@@ -331,7 +330,6 @@ def _resumes(output: OutputOptions) -> bool:
 
 
 def saved_format(folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None = None) -> Format:
-    """The format that prints the run of a folder."""
     parts = [f"{about.kind}, {about.created}"]
     if about.rubric is not None:
         parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
@@ -348,7 +346,6 @@ def saved_format(folder: str, about: RunAbout, display: DisplayOptions, rows: Ro
 
 
 def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
-    """The names of the rows that are below the threshold for every rollout."""
     thresholds = display.thresholds
     return [on_one_line(row_name(row)) for row in rows if thresholds.is_low(row.score)]
 

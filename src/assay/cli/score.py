@@ -152,7 +152,6 @@ class Rows:
 
 
 def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.Run, Rubric]:
-    """A run that was saved, and another rubric for it."""
     if rubric is None:
         raise click.UsageError(f"{options.data} is a run: say by which rubric to score it, with -r")
     if options.mapping or options.limit is not None:
@@ -175,7 +174,6 @@ def _made(options: ScoreOptions, rubric: Rubric | None, may_ask: bool) -> tuple[
 
 
 def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> Work[runs.Summary]:
-    """Rows of tables, in shards."""
     from assay.backends.shards import ROWS, files_of
     from assay.cli.runner import say
     from assay.cli.sources import LOCAL, has_own_grader

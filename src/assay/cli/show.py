@@ -31,7 +31,6 @@ class ShowOptions(DisplayOptions):
     limit: int | None = value_of("--limit N", "The most rollouts to show.", count)
 
     def has(self, row: Row) -> bool:
-        """Whether a row is one of them."""
         low = self.below is None or (row.score is not None and is_below(row.score, self.below))
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
 
@@ -82,7 +81,6 @@ FIRST = ("prompt", "completion", "answer")
 
 
 def _all_of(row: Row) -> str:
-    """Every field of a row, and then its report."""
     names = sorted(row.fields, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     values = [(name, row.fields[name]) for name in names] + ([("model", row.model)] if row.model else [])
     lines = [

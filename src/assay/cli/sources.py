@@ -122,7 +122,6 @@ def judging_with(
 
 @contextmanager
 def opened_cache(judging: JudgingOptions) -> Generator[VerdictCache | None]:
-    """The cache of verdicts that the options name."""
     cache = None if judging.no_cache else VerdictCache(judging.cache)
     try:
         yield cache

@@ -62,7 +62,6 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether there is a value."""
         return self.kind is None
 
 
@@ -339,7 +338,6 @@ class Template:
             self.control.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End the template, whose workers have been ended or are lost."""
         if not self.is_loaded:
             self._process.kill()  # it is busy with imports
         self.let_go()

@@ -48,7 +48,6 @@ class WorkerSettings(NamedTuple):
 
 
 def message(kind: bytes, content: bytes = b"", token: bytes = NO_TOKEN) -> bytes:
-    """A message, ready to be sent."""
     return HEAD.pack(kind, token, len(content)) + content
 
 

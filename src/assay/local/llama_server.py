@@ -81,7 +81,6 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         self.url = f"{self._server.listening_address}/v1"
 
     def close(self) -> None:
-        """Stop answering; requests under way are cut off."""
         # The engine stops when its last reference is gone.
         self._server = None
 
@@ -107,7 +106,6 @@ class LocalProcess:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process; None while it does not run."""
         process = self._process
         # Only a parent can know, so a forked child believes that it still runs.
         is_gone = process is None or (self._owner == os.getpid() and process.poll() is not None)

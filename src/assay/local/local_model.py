@@ -77,7 +77,6 @@ class LocalModel:
 
     @property
     def pid(self) -> int | None:
-        """The engine's process; None while it does not run."""
         return self._process.pid
 
     async def start(self) -> None:

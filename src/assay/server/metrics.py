@@ -70,7 +70,6 @@ class Metrics(Collector):
         self._shown.register(self)
 
     def text(self) -> bytes:
-        """All metrics, as Prometheus reads them."""
         for _ in range(20):
             # The file of a worker that is just starting is still empty.
             with suppress(struct.error, RuntimeError):

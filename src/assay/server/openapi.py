@@ -58,8 +58,6 @@ _REFUSALS: Final = {
 
 
 def document(*, needs_key: bool) -> Schema:
-    """The document of a server, of one that needs a key or of one that does not."""
-
     def operation(name: str, summary: str, answers: Schema, *, secured: bool, **body: Any) -> Schema:
         denied = {"403": _answer("The server was asked under a name that is not its own.")}
         if secured:

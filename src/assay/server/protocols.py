@@ -72,7 +72,6 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def encode(reply: Any) -> bytes:
-    """A reply as JSON."""
     try:
         return _ENCODER.encode(reply)
     except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry

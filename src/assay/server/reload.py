@@ -84,7 +84,6 @@ class RubricLoader:
         return judge.grader_around(model_of(named, cache=self._cache))
 
     def close(self) -> None:
-        """Write what the cache has not written yet."""
         if self._cache is not None:
             self._cache.close()
 
@@ -115,13 +114,11 @@ class ServerFolder:
         return len(earlier) >= self._workers
 
     def status(self) -> ServerStatus:
-        """The state of the whole server."""
         marks, workers, published = self._marks(), self._workers, self.published()
         ready, restarts = min(workers, sum(map(_is_alive, marks))), max(0, len(marks) - workers)
         return ServerStatus(workers, ready, restarts, published.reloads, published.failures, published.error)
 
     def _marks(self) -> list[int]:
-        """The process ids of all workers that there have been."""
         return [int(mark.name.partition("-")[2]) for mark in self.path.glob("worker-*")]
 
 

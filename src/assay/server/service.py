@@ -104,7 +104,6 @@ class RubricService:
             return self._failed(described(error)) * len(rollouts)
 
     def _failed(self, error: str) -> Reports:
-        """A report, alone in a list, in which every line has this error."""
         criteria = self.rubric.criteria
         lines = [line_of(criterion, Score.failed(error)) for criterion in criteria]
         return [aggregate(lines, criteria, aggregation=self.rubric.aggregation)]

@@ -110,12 +110,10 @@ class Settings:
 
     @property
     def url(self) -> str:
-        """The address of the server."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

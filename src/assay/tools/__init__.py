@@ -9,7 +9,6 @@ from assay.lazy import attach
 
 
 def failure(why: object) -> str:
-    """The reply of a tool that failed."""
     return f"Error: {why}"
 
 

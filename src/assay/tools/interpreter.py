@@ -117,7 +117,6 @@ class Program:
         self.fences: frozenset[str] = frozenset()  # what stood around it, known when it has run
 
     def begin(self) -> "Future[str]":
-        """Run it as soon as there is a place for it."""
         return _places(os.getpid()).submit(self.run)
 
     def run(self) -> str:
@@ -249,7 +248,6 @@ def _hear(news: IO[bytes], heard: dict[str, Any], seconds: float) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, whatever was put into it."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:

@@ -168,7 +168,6 @@ def _kill(process: int) -> None:
 
 
 def main() -> None:
-    """Watch the program that the command line orders."""
     warden = Warden(json.loads(sys.argv[1]))
     try:
         warden.watch()
