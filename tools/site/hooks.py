@@ -28,7 +28,8 @@ ELSEWHERE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "benchmarks/RESULTS.md": "benchmarks.md",
+    "benchmarks/RESULTS.md": "benchmarks/results.md",
+    "benchmarks/README.md": "benchmarks/method.md",
 }
 """Files outside docs/ that are pages of the site."""
 
