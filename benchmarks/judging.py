@@ -403,6 +403,30 @@ def measure_faults(subjects: Subjects, sizes: Sizes) -> list[Any]:
     return rows
 
 
+def measure_parts(subjects: Subjects, sizes: Sizes) -> list[Any]:
+    """Reading a state of 1 MB, of short turns with calls of tools, into its parts."""
+    from assay.messages import parts_of
+
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "search", "arguments": json.dumps({"query": "x" * 100})},
+    }
+    turns: list[dict[str, Any]] = [
+        {"role": "assistant", "content": "word " * 60, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "result " * 40},
+        {"role": "user", "content": [{"type": "text", "text": "more " * 20}]},
+    ]
+    chat = turns * (1_000_000 // len(json.dumps(turns)))
+    seconds: list[float] = []
+    for _ in range(10 * REPEATS):
+        start = time.perf_counter()
+        parts_of("Where is my order?", chat)
+        seconds.append(time.perf_counter() - start)
+    label = f"a state of 1 MB, {len(chat):,} turns, into parts"
+    return [Row(label, min(seconds) * 1000, 20.0, "ms", "target", Target(1.0, "at most"))]
+
+
 def _field(figures: dict[str, Any] | None, name: str) -> float | None:
     return None if figures is None else figures[name]
 
@@ -443,7 +467,7 @@ def _verdicts(figures: dict[str, Any] | None) -> str:
     return f"{right} right, {figures['wrong']} wrong, {figures['missing']} without one"
 
 
-MEASURES = {"clean": measure_clean, "cache": measure_cache, "faults": measure_faults}
+MEASURES = {"clean": measure_clean, "cache": measure_cache, "faults": measure_faults, "parts": measure_parts}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

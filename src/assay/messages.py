@@ -1,11 +1,13 @@
-"""Read text, roles and tool calls off messages, which are mappings or objects of an SDK; nothing is changed."""
+"""Read text, roles, tool calls and parts off messages, which are mappings or objects of an SDK; nothing is changed."""
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from hashlib import sha256
 from numbers import Real
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from assay.types import Messages
 from assay.wording import short_repr
@@ -39,7 +41,8 @@ def _part_text(part: object) -> str:
     if isinstance(part, str):
         return part
     text = _field(part, "text")
-    return text if isinstance(text, str) else ""
+    # Gemini marks a thought by a field beside its text.
+    return text if isinstance(text, str) and _field(part, "thought") is not True else ""
 
 
 def _field(message: object, name: str) -> Any:
@@ -50,13 +53,20 @@ def _field(message: object, name: str) -> Any:
 
 
 def role_of(message: object) -> str:
+    """The role of a message; the one that Gemini calls `model` is the assistant."""
     role = _field(message, "role")
-    return role if isinstance(role, str) else ""
+    return "assistant" if role == "model" else role if isinstance(role, str) else ""
 
 
 def message_text(message: object) -> str:
     """The text of one message, whatever its content is made of."""
-    return message if isinstance(message, str) else text_of(_field(message, "content"))
+    return message if isinstance(message, str) else text_of(_content(message))
+
+
+def _content(message: object) -> Any:
+    """What a message holds, which Gemini calls its parts."""
+    content = _field(message, "content")
+    return _field(message, "parts") if content is None else content
 
 
 def chat_of(messages: object) -> Sequence[Any]:
@@ -66,7 +76,7 @@ def chat_of(messages: object) -> Sequence[Any]:
     if isinstance(messages, Mapping):
         return [cast("object", messages)]
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        return []
+        return [messages] if role_of(messages) else []
     return cast("Sequence[Any]", messages)
 
 
@@ -93,10 +103,14 @@ def read_completion(completion: object) -> Any:
     chat = chat_of(completion)
     last = last_with_role(chat, "assistant")
     if last is None:
+        if any(_side(item) == "assistant" for item in chat):  # the Responses API has calls that are no messages
+            return completion
         raise TypeError(
             f"the completion is {_kind(completion)}: give a text, or messages of which one has the role 'assistant'"
         )
     content = _field(last, "content")
+    if content is None and isinstance(_field(last, "parts"), Sequence):  # as Gemini writes it
+        return completion
     if isinstance(content, str) or (content is None and (_field(last, "tool_calls") or _field(last, "function_call"))):
         return completion
     number = _number_text(content)
@@ -176,3 +190,289 @@ def _tool_call(entry: object) -> ToolCall | None:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments if arguments is not None else {})
     return ToolCall(name, arguments, str(_field(entry, "id") or ""))
+
+
+# Parts: all that a conversation holds, one by one.
+
+Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio", "file"]
+MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not made of text
+
+
+class Part(NamedTuple):
+    """One piece of a conversation, under an address that does not depend on what is shown of it."""
+
+    address: str
+    """`m3` for the text of the third message, `m3.call1` or `m3.image1` for what else it holds."""
+    kind: Kind
+    role: str
+    text: str
+    """What it says. Of a call its name and arguments; of media their type and size, and a digest of the content."""
+    in_prompt: bool
+    call: str = ""
+    """Of the result of a tool, the address of the call."""
+    given: Any = None
+    """Media as they were given."""
+
+    @property
+    def message(self) -> str:
+        """The address of the message that holds it."""
+        return self.address.partition(".")[0]
+
+
+def parts_of(prompt: object, completion: object = None) -> list[Part]:
+    """Every part of a rollout in order, the prompt's first: from chats of OpenAI (also Responses), Anthropic and Gemini.
+
+    Messages are numbered from 1 through both. Without a prompt, what comes before the first reply is the prompt. What is
+    of no known kind is a text, as JSON.
+
+    >>> call = {"id": "a", "function": {"name": "search", "arguments": "{}"}}
+    >>> for part in parts_of("Where is it?", [{"role": "assistant", "content": "I look.", "tool_calls": [call]}]):
+    ...     print(part.address, part.kind, part.text)
+    m1 text Where is it?
+    m2 text I look.
+    m2.call1 call search({})
+    """
+    asked, said = _turns(prompt, "user"), _turns(completion, "assistant")
+    if not asked:
+        first = next((place for place, turn in enumerate(said) if _side(turn) == "assistant"), 0)
+        asked, said = said[:first], said[first:]
+    found: list[Part] = []
+    calls: dict[str, str] = {}
+    for number, turn in enumerate((*asked, *said), start=1):
+        in_prompt = number <= len(asked)
+        role = _side(turn) or ("user" if in_prompt else "assistant")
+        counts: dict[str, int] = {}
+        for kind, text, link, given in _pieces(turn):
+            if kind == "text" and role == "tool":
+                kind, link = "result", str(_field(turn, "tool_call_id") or "")
+            counts[kind] = count = counts.get(kind, 0) + 1
+            is_text = kind == "text" or (kind == "result" and role == "tool")
+            address = f"m{number}" if is_text and count == 1 else f"m{number}.{kind}{count}"
+            if kind == "call" and link:
+                calls[link] = address
+            answered = calls.get(link, "") if kind == "result" else ""
+            found.append(Part(address, kind, role, text, in_prompt, answered, given))
+    return found
+
+
+_Piece: TypeAlias = tuple[Kind, str, str, Any]  # its kind and text, the id of the call it is or answers, media
+_SYSTEM: Final = ("system", "instructions", "system_instruction", "systemInstruction")
+_HOLDERS: Final = ("messages", "contents", "input")
+
+
+def _turns(said: object, role: str) -> list[Any]:
+    """The messages of a chat, of a request that holds one, or of a text; none for an empty text."""
+    holder = next((name for name in _HOLDERS if _field(said, name) is not None), None)
+    if holder is not None and not role_of(said) and _field(said, "type") is None:
+        system: Any = next((value for name in _SYSTEM if (value := _field(said, name))), None)
+        held: Any = system if _content(system) is None else _content(system)
+        opening: list[Any] = [] if system is None else [{"role": "system", "content": held}]
+        return opening + _turns(_field(said, holder), role)
+    text = said if isinstance(said, str) else _number_text(said)
+    if text is not None:
+        return [{"role": role, "content": text}] if text else []
+    return [{"role": role, "content": turn} if isinstance(turn, str) else turn for turn in chat_of(said)]
+
+
+def _side(turn: object) -> str:
+    """The role of a message, or of an item of the Responses API, which has none; empty for neither."""
+    role = role_of(turn)
+    if role:
+        return "tool" if role == "function" else role
+    kind = _field(turn, "type")
+    if not isinstance(kind, str):
+        return ""
+    return "assistant" if kind == "reasoning" or kind.endswith("_call") else "tool" if kind.endswith("_output") else ""
+
+
+_USUAL: Final = frozenset({"role", "content", "tool_call_id", "name", "id"})
+
+
+def _pieces(turn: object) -> Iterator[_Piece]:
+    """What one message, or one item of the Responses API, holds, in order."""
+    content = _content(turn)
+    if turn.__class__ is dict and cast("dict[str, Any]", turn).keys() <= _USUAL:
+        # Nearly every message: a text, or parts of it, and nothing else to look for.
+        if content.__class__ is not str:
+            yield from _each_piece(content)
+        elif content:
+            yield "text", content, "", None
+        return
+    if not role_of(turn) and content is None:
+        yield from _piece(turn)
+        return
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(thought := _field(turn, name), str) and thought:
+            yield "thinking", thought, "", None
+            break
+    if content.__class__ is str:
+        if content:
+            yield "text", content, "", None
+    else:
+        yield from _each_piece(content)
+    if isinstance(refusal := _field(turn, "refusal"), str) and refusal:
+        yield "text", refusal, "", None
+    if (spoken := _field(turn, "audio")) is not None:
+        yield _medium("audio", spoken)
+        if isinstance(words := _field(spoken, "transcript"), str) and words:
+            yield "text", words, "", None
+    calls = _field(turn, "tool_calls")
+    for entry in (*(calls if _is_list(calls) else ()), *filter(None, [_field(turn, "function_call")])):
+        call = _tool_call(entry)
+        custom = _field(entry, "custom") or entry
+        if call is None and isinstance(_field(custom, "name"), str):
+            yield _call(custom, _field(entry, "id"))
+        elif call is None:
+            yield "call", entry if isinstance(entry, str) else _json(entry), "", None
+        else:
+            yield "call", f"{call.name}({call.arguments})", call.id, None
+
+
+def _each_piece(content: Any) -> Iterator[_Piece]:
+    """What content holds: a text, one part, or a list of parts; nothing for what is empty."""
+    if content is None:
+        return
+    for part in content if _is_list(content) else (content,):
+        yield from _piece(part)
+
+
+def _is_list(content: Any) -> bool:
+    # An SDK's record can be iterated over, but it is one part.
+    is_record = isinstance(content, str | bytes | Mapping) or hasattr(content, "model_dump")
+    return not is_record and isinstance(content, Iterable)
+
+
+_BY_FIELD: Final = {
+    "function_call": "functionCall", "function_response": "functionResponse", "inline_data": "inlineData",
+    "file_data": "fileData", "executable_code": "executableCode", "code_execution_result": "codeExecutionResult",
+}  # fmt: skip
+"""The fields by which Gemini says what a part is, and how its JSON spells them."""
+_MEDIA_TYPES: Final[Mapping[str, Kind]] = {
+    "image_url": "image", "input_image": "image", "image": "image", "image_file": "image", "computer_screenshot": "image",
+    "input_audio": "audio", "audio": "audio", "audio_url": "audio", "inline_data": "file", "file_data": "file",
+    "file": "file", "input_file": "file", "document": "file", "container_upload": "file", "video": "file",
+    "video_url": "file", "input_video": "file",
+}  # fmt: skip
+
+
+def _type(part: object) -> str:
+    """What a part says that it is; empty for what is no part."""
+    kind = _field(part, "type")
+    if isinstance(kind, str):
+        return kind
+    for name, other in _BY_FIELD.items():
+        if _field(part, name) is not None or _field(part, other) is not None:
+            return name
+    return "text" if isinstance(_field(part, "text"), str) else ""
+
+
+def _piece(part: object) -> Iterator[_Piece]:
+    """One part as what it is; the result of a tool is followed by the media in it."""
+    if isinstance(part, str):
+        if part:
+            yield "text", part, "", None
+        return
+    kind, text = _type(part), _field(part, "text")
+    if kind == "text" and text.__class__ is str and text and _field(part, "thought") is not True:
+        yield "text", text, "", None
+        return
+    inner = _field(part, kind) if kind not in _BY_FIELD else _field(part, kind) or _field(part, _BY_FIELD[kind])
+    if kind in _MEDIA_TYPES:
+        source = _field(part, "source")
+        if kind == "document" and _field(source, "type") in ("text", "content"):
+            yield from _each_piece(_field(source, "data") or _field(source, "content"))
+        else:
+            yield _medium(_MEDIA_TYPES[kind], part)
+    elif kind in ("thinking", "redacted_thinking", "reasoning"):
+        thoughts = [text_of(_field(part, name)) for name in ("summary", "content")]
+        words = [said for said in (inner, text, *thoughts) if isinstance(said, str) and said]
+        yield "thinking", "\n".join(words) or "(hidden by the provider)", "", None
+    elif kind == "refusal" and isinstance(inner, str):
+        yield "text", inner, "", None
+    elif kind.endswith(("_result", "_output")) or kind == "function_response":
+        yield from _result(part, inner)
+    elif kind == "executable_code":
+        yield "call", _json(inner), "", None
+    elif kind == "image_generation_call":
+        yield _medium("image", part)
+    elif kind == "function_call" or kind.endswith(("_use", "_call")):
+        yield _call(inner or part, _field(part, "call_id") or _field(part, "id"))
+        if (output := _field(part, "output")) is not None:
+            yield "result", output if isinstance(output, str) else _json(output), str(_field(part, "id") or ""), None
+    elif isinstance(text, str):
+        if text:
+            yield ("thinking" if _field(part, "thought") is True else "text"), text, "", None
+    elif part is not None:
+        yield "text", _json(part), "", None
+
+
+def _result(part: object, inner: Any) -> Iterator[_Piece]:
+    """The result of a tool, of all that is text in it, and the media in it."""
+    held: Any = next((value for name in ("content", "output") if (value := _field(part, name)) is not None), inner)
+    link = _field(part, "tool_use_id") or _field(part, "call_id") or _field(inner, "id") or ""
+    readable = all(map(_type, held)) if _is_list(held) else held.__class__ is str or _type(held) != ""
+    pieces = [*_each_piece(held)] if readable else []
+    words = [text for kind, text, _, _ in pieces if kind not in MEDIA] if readable else [_json(held)]
+    failed = "error: " if _field(part, "is_error") is True else ""
+    yield "result", failed + "\n".join(words), str(link), None
+    yield from (piece for piece in pieces if piece[0] in MEDIA)
+
+
+def _call(called: object, link: object) -> _Piece:
+    """A call, from its name and its arguments, whatever they are called."""
+    held = (_field(called, name) for name in ("arguments", "input", "args"))
+    arguments = next((value for value in held if value is not None), None)
+    name = _field(called, "name")
+    if not isinstance(name, str):  # a tool of the provider's own
+        name, arguments = str(_field(called, "type")), called
+    words = arguments if isinstance(arguments, str) else _json({} if arguments is None else arguments)
+    return "call", f"{name}({words})", str(link or _field(called, "id") or ""), None
+
+
+def _medium(kind: Kind, part: object) -> _Piece:
+    """An image, audio or file in words: what it is, its size, and a digest of its content, or where it is."""
+    fields = dict(_leaves(part))
+    media_type = next((str(fields[name]) for name in ("media_type", "mime_type", "mimeType") if fields.get(name)), "")
+    words: list[str] = []
+    for name, value in fields.items():
+        if isinstance(value, str) and value.startswith("data:"):
+            head, _, value = value.partition(",")
+            media_type = media_type or head[5:].partition(";")[0]
+            name = "data"
+        if isinstance(value, bytes) or name in ("data", "file_data", "result"):
+            content = value if isinstance(value, bytes) else _decoded(str(value))
+            words.append(f"{len(content):,} bytes, sha256 {sha256(content).hexdigest()}")
+        elif name not in ("type", "media_type", "mime_type", "mimeType", "transcript"):
+            words.append(f"{name} {value}")
+    by_type = media_type.partition("/")[0]
+    kind = cast("Kind", by_type) if by_type in MEDIA else kind
+    return kind, ", ".join(filter(None, [media_type or kind, *words])), "", part
+
+
+def _leaves(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a part that hold something, those of the records in it too."""
+    if not isinstance(value, Mapping) and hasattr(value, "__dict__"):
+        value = vars(value)
+    if isinstance(value, Mapping):
+        for key, inner in cast("Mapping[Any, Any]", value).items():
+            yield from _leaves(inner, str(key))
+    elif value is not None:
+        yield name, value
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text)
+    except ValueError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _json(value: object) -> str:
+    def plain(held: Any) -> Any:
+        if hasattr(held, "model_dump"):
+            return held.model_dump(exclude_none=True)
+        if isinstance(held, bytes):
+            return f"{len(held):,} bytes, sha256 {sha256(held).hexdigest()}"
+        return dict(cast("Mapping[Any, Any]", held)) if isinstance(held, Mapping) else str(held)
+
+    return json.dumps(value, ensure_ascii=False, default=plain)
