@@ -1,7 +1,6 @@
 """The same rubric in each trainer's own shape, with the same numbers."""
 
 import inspect
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -43,13 +42,13 @@ class TestVerl:
         with pytest.raises(UnscoredError, match="the judge is down"):
             await compute_score_of(failing)("gsm8k", "judge me", "4")
 
-    async def test_every_sample_has_the_same_keys(self, failing):
-        """A part without an answer is NaN, and not 0."""
+    async def test_every_sample_has_a_number_under_every_key(self, failing, caplog):
+        """One NaN would make all advantages of GDPO NaN, so a part without an answer is 0, and the log says why."""
         score = compute_score_of(failing, unscored="zero")
         good, bad = await score("gsm8k", "4", "4"), await score("gsm8k", "judge me", "4")
         assert good.keys() == bad.keys()
-        assert (bad["score"], bad["unscored"]) == (0.0, 1.0)
-        assert math.isnan(bad["judged"])
+        assert bad == {"score": 0.0, "unscored": 1.0, "exact": 0.0, "short": 0.0, "judged": 0.0}
+        assert "the judge is down" in caplog.text
 
     def test_one_sample_is_no_group(self, rubric):
         with pytest.raises(RubricError, match="cannot do unscored='group_mean'"):
@@ -68,6 +67,7 @@ class TestVerl:
         )
         assert [one["score"] for one in told] == [2.5, 1.75, 1.0, 2.5]
         assert [one["unscored"] for one in told] == [0, 1, 0, 0]
+        assert [one["judged"] for one in told] == [1, 1, 1, 1]
 
     def test_a_criterion_must_not_take_the_key_that_verl_reads(self):
         def score(completion):

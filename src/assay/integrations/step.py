@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from assay.aggregation import Fallback
@@ -24,6 +25,7 @@ class Scored:
     """What a trainer is told about one rollout."""
 
     reward: float | None  # None when it is unscored
+    score: float | None  # the same between 0 and 1, whatever the trainer is paid in
     parts: Mapping[str, float | None]
     """The value of every criterion, always under the same names; None where there is no answer."""
     error: str = ""  # why it is unscored
@@ -63,7 +65,7 @@ class Step:
             return []
         if self.timeout is None and not self._compares:
             return [self._scored(report) for report in await self._ask(rows)]
-        late = Scored(None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds")
+        late = Scored(None, None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds")
         answered = [late] * len(rows)
         members: dict[Hashable, list[int]] = {}
         for place, group in enumerate(range(len(rows)) if groups is None else groups):
@@ -87,6 +89,7 @@ class Step:
         metrics = report.metrics
         return Scored(
             reward=report.raw_score if self.value == "reward" else report.score,
+            score=report.score,
             parts={name: metrics.get(name) for name in self.names},
             error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
         )
@@ -95,6 +98,28 @@ class Step:
 def paid(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> list[float | None]:
     """The rewards, with those of unscored rollouts filled in by the fallback."""
     return fallback.fill([one.reward for one in found], groups, [one.error for one in found])
+
+
+def parts_of(
+    found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None
+) -> list[dict[str, float | None]]:
+    """The parts of each rollout, with a number for each that has no answer.
+
+    Trainers average these columns, and train on them: one NaN or one gap spoils all of them. The number is 0, as what the
+    criterion adds to the reward; with `group_mean` it is the mean of the group's answers. With `drop` it stays None.
+    """
+    if fallback.policy == "drop":
+        return [dict(one.parts) for one in found]
+    members = groups or [None] * len(found)
+    answers: dict[tuple[Hashable, str], list[float]] = {}
+    if fallback.policy == "group_mean":
+        for one, group in zip(found, members, strict=True):
+            for name, part in one.answered.items():
+                answers.setdefault((group, name), []).append(part)
+    return [
+        {name: fmean(answers.get((group, name), [0.0])) if part is None else part for name, part in one.parts.items()}
+        for one, group in zip(found, members, strict=True)
+    ]
 
 
 def rubric_of(source: RubricSource) -> BaseRubric:

@@ -3,15 +3,17 @@
 verl looks at the function itself for async, and takes its columns from the first sample: all have the same keys.
 """
 
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.errors import RubricError
-from assay.integrations.step import RubricSource, Scored, Step, Value, paid
+from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
+from assay.redaction import logger_of
+
+logger = logger_of("assay")
 
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
 
@@ -29,7 +31,7 @@ async def compute_score(
     value: Value = "reward",
     **_: Any,
 ) -> dict[str, float]:
-    """Return the reward of one sample under `score`, and every criterion (NaN: no answer); `rubric` is a file's path.
+    """Return the reward of one sample under `score`, and every criterion (0: no answer); `rubric` is a file's path.
 
     verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion needs it.
     """
@@ -93,9 +95,11 @@ def _row(source: str, solution: str, truth: Any, info: Mapping[str, Any] | None)
 
 
 def _told(found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None) -> list[dict[str, float]]:
-    told: list[dict[str, float]] = []
-    for one, reward in zip(found, paid(found, fallback, groups), strict=True):
-        values = {"score": reward, "unscored": float(one.reward is None), **one.parts}
-        # verl makes columns of numbers, and a 0 would be an answer.
-        told.append({name: math.nan if value is None else value for name, value in values.items()})
-    return told
+    rewards, parts = paid(found, fallback, groups), parts_of(found, fallback, groups)
+    for one in found:
+        if one.reward is None:  # verl shows `unscored` in validation alone
+            logger.warning("a rollout is unscored: %s", one.error)
+    return [
+        {"score": cast("float", reward), "unscored": float(one.reward is None), **cast("dict[str, float]", own)}
+        for one, reward, own in zip(found, rewards, parts, strict=True)
+    ]

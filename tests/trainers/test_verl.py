@@ -1,0 +1,54 @@
+"""Rewards of rubrics in verl's own advantage and validation metrics, with one judge that failed."""
+
+import math
+
+import pytest
+
+from assay import Criterion, Rubric
+from assay.integrations import compute_score_of
+
+pytest.importorskip("verl", reason="verl needs an environment of its own")
+import numpy as np
+import torch
+from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage
+from verl.trainer.ppo.metric_utils import process_validation_metrics
+
+
+def short(completion):
+    return len(completion) <= 2
+
+
+def judged(completion):
+    if completion == "judge me":
+        raise ConnectionError("the judge is down")
+    return completion == "4"
+
+
+@pytest.fixture
+async def columns():
+    """What verl makes of two groups of four samples, one of which has no score: a column of each key."""
+    score = compute_score_of(Rubric([short, Criterion(check=judged, name="judged")]), unscored="zero")
+    told = [await score("sums", text, "4") for text in ("4", "5", "judge me", "wrong", "4", "4", "55", "wrong")]
+    return {key: np.array([one[key] for one in told]) for key in told[0]}
+
+
+def test_gdpo_trains_on_the_other_samples(columns):
+    """All advantages are numbers, and both groups still learn."""
+    mask = torch.ones(8, 3)
+    batch = {"prompts": torch.ones(8, 2), "attention_mask": torch.ones(8, 5)}
+    rewards = torch.zeros(8, 3)
+    rewards[:, -1] = torch.tensor(columns["score"])
+    uid = np.array(["a"] * 4 + ["b"] * 4)
+    config = {"gdpo_reward_keys": ["short", "judged"]}
+    advantages, _ = compute_gdpo_outcome_advantage(rewards, mask, uid, config=config, non_tensor_batch=columns, batch=batch)
+    assert torch.isfinite(advantages).all()
+    assert advantages[0, 0] > advantages[3, 0]
+    assert advantages[4, 0] > advantages[7, 0]
+
+
+def test_validation_counts_what_is_unscored(columns):
+    """Every metric is a number, and one sample in eight is unscored."""
+    lists = {key: column.tolist() for key, column in columns.items()}
+    metrics = process_validation_metrics(["sums"] * 8, ["a"] * 8, lists)["sums"]
+    assert metrics["unscored"]["mean@8"] == 1 / 8
+    assert all(math.isfinite(number) for own in metrics.values() for number in own.values())
