@@ -79,9 +79,24 @@ class TestVerl:
 
 class TestOpenRlhf:
     def test_it_is_called_with_lists_of_one(self, rubric):
-        told = reward_func_of(rubric)(["2+2? 4<|im_end|>"], ["2+2?"], ["4"])
-        assert told["rewards"] == told["scores"] == [1.5]
-        assert told["extra_logs"] == {"unscored": [0.0], "exact": [1.0], "short": [1.0]}
+        """The reward is 0.5 of 1.5; `scores`, by which OpenRLHF filters, lie between 0 and 1."""
+        told = reward_func_of(rubric)(["2+2? 5<|im_end|>"], ["2+2?"], ["4"])
+        assert told["rewards"] == [0.5]
+        assert told["scores"] == [pytest.approx(1 / 3)]
+        assert told["extra_logs"] == {"unscored": [0.0], "exact": [0.0], "short": [1.0]}
+
+    def test_every_row_has_the_same_keys(self, failing):
+        """Also one whose judge failed: it is paid 0, which `unscored` tells from a bad answer."""
+        told = reward_func_of(failing, unscored="zero")(["4", "judge me"], ["", ""], ["4", "4"])
+        assert told["rewards"] == [2.5, 0.0]
+        assert told["extra_logs"]["unscored"] == [0.0, 1.0]
+        assert told["extra_logs"]["judged"] == [1.0, 0.0]
+
+    def test_a_query_without_its_prompt_is_unscored(self, rubric):
+        """As when the prompt was cut to fit: prompt and response are never scored together."""
+        assert reward_func_of(rubric, unscored="zero")(["is 2+2? 4"], ["What is 2+2?"], ["4"])["rewards"] == [0.0]
+        with pytest.raises(UnscoredError, match="does not begin with its prompt"):
+            reward_func_of(rubric)(["is 2+2? 4"], ["What is 2+2?"], ["4"])
 
     def test_no_samples_are_no_rewards(self, rubric):
         assert reward_func_of(rubric)([], [], [])["rewards"] == []
@@ -90,10 +105,28 @@ class TestOpenRlhf:
         """OpenRLHF swallows the exception."""
         with pytest.raises(UnscoredError):
             reward_func_of(failing)(["judge me"], [""], ["4"])
-        assert "have no score" in caplog.text
+        assert "a rollout is unscored: judged: ConnectionError" in caplog.text
 
-    def test_special_tokens_at_the_end_are_no_part_of_the_response(self):
-        assert response_of("Q A</s><|endoftext|>", "Q") == "A"
+    @pytest.mark.parametrize(
+        "ending",
+        [
+            "</s><|endoftext|>",
+            "<|im_end|>\n",
+            "<\uff5cend\u2581of\u2581sentence\uff5c>",
+            "<|return|>",
+            "<|eot|>",
+            "<|END_OF_TURN_TOKEN|>",
+            "[EOS]",
+            "<|user|>",
+        ],
+    )
+    def test_special_tokens_at_the_end_are_no_part_of_the_response(self, ending):
+        """Of Mistral, Qwen, DeepSeek, gpt-oss, Llama 4, Cohere, Kimi and GLM."""
+        assert response_of(f"Q A{ending}", "Q") == "A"
+
+    def test_a_tokenizer_says_which_tokens_are_special(self, rubric):
+        tokenizer = SimpleNamespace(all_special_tokens=["<stop>"])
+        assert reward_func_of(rubric, tokenizer=tokenizer)(["4<stop>"], [""], ["4"])["rewards"] == [1.5]
 
 
 class TestSlime:

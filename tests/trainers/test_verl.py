@@ -8,10 +8,7 @@ from assay import Criterion, Rubric
 from assay.integrations import compute_score_of
 
 pytest.importorskip("verl", reason="verl needs an environment of its own")
-import numpy as np
-import torch
-from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage
-from verl.trainer.ppo.metric_utils import process_validation_metrics
+np, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
 
 
 def short(completion):
@@ -34,13 +31,17 @@ async def columns():
 
 def test_gdpo_trains_on_the_other_samples(columns):
     """All advantages are numbers, and both groups still learn."""
+    from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage
+
     mask = torch.ones(8, 3)
-    batch = {"prompts": torch.ones(8, 2), "attention_mask": torch.ones(8, 5)}
+    batch = {"prompts": torch.ones(8, 2, dtype=torch.long), "attention_mask": torch.ones(8, 5, dtype=torch.long)}
     rewards = torch.zeros(8, 3)
     rewards[:, -1] = torch.tensor(columns["score"])
     uid = np.array(["a"] * 4 + ["b"] * 4)
     config = {"gdpo_reward_keys": ["short", "judged"]}
-    advantages, _ = compute_gdpo_outcome_advantage(rewards, mask, uid, config=config, non_tensor_batch=columns, batch=batch)
+    advantages, _ = compute_gdpo_outcome_advantage(
+        rewards, mask, uid, config=config, non_tensor_batch=columns, batch=batch
+    )
     assert torch.isfinite(advantages).all()
     assert advantages[0, 0] > advantages[3, 0]
     assert advantages[4, 0] > advantages[7, 0]
@@ -48,6 +49,8 @@ def test_gdpo_trains_on_the_other_samples(columns):
 
 def test_validation_counts_what_is_unscored(columns):
     """Every metric is a number, and one sample in eight is unscored."""
+    from verl.trainer.ppo.metric_utils import process_validation_metrics
+
     lists = {key: column.tolist() for key, column in columns.items()}
     metrics = process_validation_metrics(["sums"] * 8, ["a"] * 8, lists)["sums"]
     assert metrics["unscored"]["mean@8"] == 1 / 8

@@ -4,12 +4,13 @@ OpenRLHF swallows whatever the function raises: so what is unscored is also logg
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
-from assay.aggregation import Fallback, Policy, UnscoredError, fallback_of
+from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
-from assay.integrations.step import RubricSource, Step, Value, paid
+from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 from assay.redaction import logger_of
 
 logger = logger_of("assay")
@@ -18,43 +19,97 @@ RewardFunc: TypeAlias = Callable[[Sequence[str], Sequence[str], Sequence[Any]], 
 CustomRm: TypeAlias = Callable[..., Awaitable[float | list[float]]]
 
 END_TOKENS: Final = (
-    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>", "</s>", "<eos>",
+    "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]",  # ChatML, Qwen, Kimi, Granite, Mistral
+    "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>",  # Llama 3 and 4
+    "<|end|>", "<|return|>", "<|call|>",  # Phi, gpt-oss
+    "<end_of_turn>", "<turn|>",  # Gemma
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",  # DeepSeek
+    "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>",  # Cohere
+    "<|user|>", "<|observation|>",  # GLM, which ends a turn with the beginning of the next
+    "[EOT]", "[|endofturn|]", "[e~[", "<seed:eos>",  # Kimi, EXAONE, MiniMax, Seed
 )  # fmt: skip
-"""Special tokens that a response may end in, since OpenRLHF decodes with them."""
+"""Special tokens that a response may end in, since OpenRLHF decodes with them and hands no tokenizer over."""
 
 
 def reward_func_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", end_tokens: Sequence[str] = END_TOKENS
+    rubric: RubricSource,
+    *,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    tokenizer: Any = None,
+    end_tokens: Sequence[str] = END_TOKENS,
 ) -> RewardFunc:
-    """A `reward_func(queries, prompts, labels)` for this rubric; a label is the rollout's `answer`."""
-    step = Step(rubric, value)
+    """A `reward_func(queries, prompts, labels)` for this rubric; a label is the rollout's `answer`.
+
+    A response ends before the special tokens of the `tokenizer` (of transformers) and before `end_tokens`.
+    """
     fallback = fallback_of(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
+    special = cast("Sequence[str]", () if tokenizer is None else tokenizer.all_special_tokens)
+    return partial(_reward_func, Step(rubric, value), fallback, (*special, *end_tokens))
 
-    def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any]) -> dict[str, Any]:
-        rows = [
-            {"prompt": prompt, "completion": response_of(query, prompt, end_tokens), "answer": label}
-            for query, prompt, label in zip(queries, prompts, labels, strict=True)
-        ]
-        found = run_sync(step.score(rows, list(prompts)))
+
+def _reward_func(
+    step: Step,
+    fallback: Fallback,
+    end_tokens: Sequence[str],
+    queries: Sequence[str],
+    prompts: Sequence[str],
+    labels: Sequence[Any],
+) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    uncut: dict[int, Scored] = {}
+    for place, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         try:
-            rewards = _tensor(paid(found, fallback))
-        except UnscoredError as error:
-            logger.error("%s", error)
-            raise
-        logs: dict[str, list[float | None]] = {"unscored": [float(one.reward is None) for one in found]}
-        logs |= {name: [one.parts[name] for one in found] for name in step.names}
-        told = {name: _tensor(column) for name, column in logs.items() if None not in column}
-        return {"rewards": rewards, "scores": rewards, "extra_logs": told}
+            rows.append({"prompt": prompt, "completion": response_of(query, prompt, end_tokens), "answer": label})
+        except ValueError as error:
+            uncut[place] = Scored(None, None, dict.fromkeys(step.names), str(error))
+    cut = [prompt for place, prompt in enumerate(prompts) if place not in uncut]
+    scored = iter(run_sync(step.score(rows, cut)))
+    found = [uncut.get(place) or next(scored) for place in range(len(queries))]
+    for one in found:
+        if one.reward is None:
+            logger.error("a rollout is unscored: %s", one.error)
+    told = rewards_of(found, fallback)
+    logs = {name: _tensor(column) for name, column in told.pop("extra_logs").items()}
+    return {name: _tensor(column) for name, column in told.items()} | {"extra_logs": logs}
 
-    return reward_func
+
+def rewards_of(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> dict[str, Any]:
+    """What OpenRLHF is told: `rewards`, `scores` between 0 and 1, and `extra_logs` with the same keys in every row."""
+    parts = parts_of(found, fallback, groups)
+    logs = {name: [own[name] for own in parts] for name in (parts[0] if parts else ())}
+    logs["unscored"] = [float(one.reward is None) for one in found]
+    rewards, scores = paid(found, fallback, groups), fallback.fill([one.score for one in found], groups)
+    return {"rewards": rewards, "scores": scores, "extra_logs": logs}
 
 
 def response_of(query: str, prompt: str, end_tokens: Sequence[str] = END_TOKENS) -> str:
-    """Return what the model wrote: the query less its prompt, and less the tokens it ends in."""
-    response = query.removeprefix(prompt).strip()
-    while ending := next((token for token in end_tokens if response.endswith(token)), None):
+    """Return what the model wrote: the query less its prompt, and less the tokens it ends in.
+
+    Raises `ValueError` when the query does not begin with its prompt, as when that was too long and was cut.
+    """
+    response = _after(query, prompt)
+    if response is None:
+        raise ValueError(
+            "the query does not begin with its prompt, so what the model wrote cannot be told apart: "
+            "send the prompt as the model read it, and leave room for the whole of it"
+        )
+    response = response.strip()
+    while ending := next((token for token in end_tokens if token and response.endswith(token)), None):
         response = response.removesuffix(ending).rstrip()
     return response
+
+
+def _after(query: str, prompt: str) -> str | None:
+    """What follows the prompt; None when the query begins with something else."""
+    if query.startswith(prompt):
+        return query[len(prompt) :]
+    # A tokenizer may give other spaces back than it was given, so those do not count.
+    wanted = "".join(prompt.split())
+    places = [place for place, sign in enumerate(query) if not sign.isspace()][: len(wanted)]
+    if "".join(query[place] for place in places) != wanted:
+        return None
+    return query[places[-1] + 1 :] if places else query
 
 
 def _tensor(values: Sequence[float | None]) -> Any:

@@ -1,7 +1,7 @@
 """A Step scores the rollouts that a trainer wants rewarded at once, group by group and within a time."""
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,17 @@ class Scored:
     parts: Mapping[str, float | None]
     """The value of every criterion, always under the same names; None where there is no answer."""
     error: str = ""  # why it is unscored
+
+    @classmethod
+    def of(cls, report: EvaluationReport, names: Iterable[str], value: Value = "reward") -> "Scored":
+        metrics, score = report.metrics, report.score
+        score = report.raw_score if score is None else score  # nothing was at stake, and still there is a reward
+        return cls(
+            reward=report.raw_score if value == "reward" else score,
+            score=score,
+            parts={name: metrics.get(name) for name in names},
+            error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
+        )
 
     @property
     def answered(self) -> dict[str, float]:
@@ -64,8 +75,10 @@ class Step:
         if not rows:
             return []
         if self.timeout is None and not self._compares:
-            return [self._scored(report) for report in await self._ask(rows)]
-        late = Scored(None, None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds")
+            return [Scored.of(report, self.names, self.value) for report in await self._ask(rows)]
+        late = Scored(
+            None, None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds"
+        )
         answered = [late] * len(rows)
         members: dict[Hashable, list[int]] = {}
         for place, group in enumerate(range(len(rows)) if groups is None else groups):
@@ -75,7 +88,7 @@ class Step:
             done, _ = await asyncio.wait(tasks, timeout=self.timeout)
             for task in done:
                 for place, report in zip(tasks[task], task.result(), strict=True):
-                    answered[place] = self._scored(report)
+                    answered[place] = Scored.of(report, self.names, self.value)
         finally:
             for task in tasks:
                 task.cancel()
@@ -84,15 +97,6 @@ class Step:
     async def _ask(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[EvaluationReport]:
         # Checks may write into a state, and the trainer's columns are not theirs to write into.
         return await (self.scorer or self.rubric).score([dict(row) for row in rows])
-
-    def _scored(self, report: EvaluationReport) -> Scored:
-        metrics = report.metrics
-        return Scored(
-            reward=report.raw_score if self.value == "reward" else report.score,
-            score=report.score,
-            parts={name: metrics.get(name) for name in self.names},
-            error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
-        )
 
 
 def paid(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> list[float | None]:

@@ -11,9 +11,6 @@ from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
-from assay.redaction import logger_of
-
-logger = logger_of("assay")
 
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
 
@@ -96,9 +93,6 @@ def _row(source: str, solution: str, truth: Any, info: Mapping[str, Any] | None)
 
 def _told(found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None) -> list[dict[str, float]]:
     rewards, parts = paid(found, fallback, groups), parts_of(found, fallback, groups)
-    for one in found:
-        if one.reward is None:  # verl shows `unscored` in validation alone
-            logger.warning("a rollout is unscored: %s", one.error)
     return [
         {"score": cast("float", reward), "unscored": float(one.reward is None), **cast("dict[str, float]", own)}
         for one, reward, own in zip(found, rewards, parts, strict=True)

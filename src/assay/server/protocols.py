@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.aggregation import Fallback, Policy, UnscoredError
-from assay.integrations.reward_functions import response_of
+from assay.integrations.reward_functions import response_of, rewards_of
+from assay.integrations.step import Scored
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.service import RubricService
@@ -96,12 +97,16 @@ class ScoredRequest(NamedTuple):
     service: RubricService
     unscored: Policy
 
+    @property
+    def groups(self) -> list[str]:
+        return [repr(rollout.prompt) for rollout in self.rollouts]
+
     def filled(self, numbers: Sequence[Number]) -> list[Number]:
-        """The numbers, with what the policy says in the place of each that is missing; a prompt makes a group."""
+        """The numbers, with what the policy says in the place of each that is missing; those of one prompt are a group."""
         if None not in numbers:
             return list(numbers)
         try:
-            return Fallback(self.unscored).fill(numbers, [repr(rollout.prompt) for rollout in self.rollouts])
+            return Fallback(self.unscored).fill(numbers, self.groups)
         except UnscoredError as error:
             raise HttpRefusal(422, str(error)) from None
 
@@ -201,7 +206,7 @@ class OpenRLHFBody(Struct):
 
 
 class OpenRLHFReply(Struct):
-    """`rewards` are sums of weights, `scores` lie between 0 and 1, `extra_logs` has every criterion."""
+    """`rewards` are sums of weights, `scores` lie between 0 and 1, `extra_logs` has every criterion and `unscored`."""
 
     rewards: list[Number]
     scores: list[Number]
@@ -217,37 +222,20 @@ def _read_openrlhf(value: Any) -> Asked:
             raise HttpRefusal(400, f"there are {count} queries and {len(column)} {name}: give one of each")
     rollouts: list[Rollout] = []
     for place, (query, prompt, label) in enumerate(zip(body.query, prompts, labels, strict=True)):
-        written = _after(query, prompt)
-        if written is None:
-            raise HttpRefusal(
-                400,
-                f"query {place} does not begin with its prompt, so what the model wrote cannot be told apart: "
-                "send the prompt as the model read it",
-            )
-        rollouts.append(Rollout(prompt, response_of(written, ""), "" if label is None else label))
+        try:
+            response = response_of(query, prompt)
+        except ValueError as error:
+            raise HttpRefusal(400, f"query {place}: {error}") from None
+        rollouts.append(Rollout(prompt, response, "" if label is None else label))
     return rollouts, None
 
 
-def _after(query: str, prompt: str) -> str | None:
-    """What follows the prompt; None when the query begins with something else."""
-    if query.startswith(prompt):
-        return query[len(prompt) :]
-    # A tokenizer may give other spaces back than it was given, so those do not count.
-    wanted = "".join(prompt.split())
-    places = [place for place, sign in enumerate(query) if not sign.isspace()][: len(wanted)]
-    if "".join(query[place] for place in places) != wanted:
-        return None
-    return query[places[-1] + 1 :] if places else query
-
-
 def _write_openrlhf(scored: ScoredRequest) -> OpenRLHFReply:
-    filled, reports = scored.filled, scored.reports
-    values = [report.metrics for report in reports]
-    return OpenRLHFReply(
-        filled([report.raw_score for report in reports]),
-        filled([report.score for report in reports]),
-        {name: filled([row.get(name) for row in values]) for name in scored.service.steady},
-    )
+    found = [Scored.of(report, scored.service.names) for report in scored.reports]
+    try:
+        return OpenRLHFReply(**rewards_of(found, Fallback(scored.unscored), scored.groups))
+    except UnscoredError as error:
+        raise HttpRefusal(422, str(error)) from None
 
 
 # POST /slime: as slime asks with `--rm-type remote_rm`; and a list of samples for a group

@@ -33,8 +33,7 @@ class RubricService:
         """What weighs the rollouts of a request against each other: criteria, or a method of a subclass."""
         self.waits = traits.waits or traits.takes_many
         """Whether a criterion waits for a judge, another process or anything else, so that a deadline can hold."""
-        steady = (c.name for c in rubric.criteria if c.counts and not c.when and not c.allow_na)
-        self.steady = tuple(dict.fromkeys(steady))  # the criteria that have a value whenever a rollout is scored
+        self.names = tuple(dict.fromkeys(rubric.get_reward_func_names()))
         self._takes_many = traits.takes_many
         self._seconds = seconds
         self._waiting: list[tuple[Sequence[Rollout], asyncio.Future[Reports]]] = []
