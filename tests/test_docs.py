@@ -61,6 +61,13 @@ def test_every_link_leads_somewhere(page):
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_words_of_a_page_are_those_of_the_field(page):
+    """A part that acts is named, and no sentence says `somebody`."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"(?i)\b(?:some|no|any|every)body\b|\bwho(?:so)?ever\b|\brehears\w*", prose) == []
+
+
 PRINTED = {
     "demo": ["is unscored and in no mean", "answered 529 five times", "0.43 to 0.72", "assay view demo-run"],
     "rewards": ["1.300 +0.513", "1.059 +0.272"],

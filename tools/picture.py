@@ -1,4 +1,4 @@
-"""Draw docs/images/demo.svg, the picture in the README, from what `make demo` prints. `make picture` runs it."""
+"""Draw docs/images/demo.svg, the picture on the page of concepts, from what `make demo` prints. `make picture` runs it."""
 
 import io
 import os
