@@ -1,12 +1,16 @@
 """The page of rules says what happens, of us and of math-verify."""
 
+import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assay.isolation import shared_pool
 from assay.math import MathOptions, verify
+from assay.math.notations import NOTATIONS
+from assay.math.words import WORDS, TableRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "math-rules.md"
 ROW = re.compile(r"^\|(.*?)\| `(.*)` \| `(.*)` \| (yes|no) \| (yes|no) \|$", re.MULTILINE)
@@ -26,6 +30,29 @@ def test_a_rule_holds(gold: str, answer: str, ours: bool):
     verdict = verify(gold, answer)
     assert verdict.equal is ours, verdict
     assert verdict.decided, verdict
+
+
+def tool() -> Any:
+    path = PAGE.parents[2] / "tools" / "math_rules.py"
+    spec = importlib.util.spec_from_file_location("math_rules", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_holds_the_tables_of_words_units_and_notations():
+    """As `python tools/math_rules.py` writes them from the code."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert tool().with_tables(page) == page
+
+
+@pytest.mark.parametrize("row", [*WORDS, *tool().unit_rows(), *NOTATIONS], ids=lambda row: row.kind)
+def test_a_row_of_a_table_shows_what_its_entries_do(row: TableRow):
+    """Its example is the verdict."""
+    verdict = verify(row.gold, row.answer)
+    assert verdict.equal is row.same, verdict
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from typing import Final
 
+from assay.math.notations import SIGNS, of_kind
 from assay.math.words import CHANGES, DENIALS, LEADS, NO_LABELS, VERBS, words_of
 
 _KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
@@ -131,7 +132,7 @@ def _stands_alone(number: re.Match[str]) -> bool:
 
 LONGEST: Final = 4096  # longer texts are no answers; they are compared as texts alone
 _THOUSANDS: Final = re.compile(r"(?<=\d)(?:\{,\}|,\\!\s?|\{,\\!\})(?=\d{3}(?!\d))")
-_CURRENCIES: Final = {r"\$": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "₹": "rupees"}
+_CURRENCIES: Final = of_kind("money")
 _SIGN: Final = re.compile(r"\\\$|[€£¥₹]")
 _AMOUNT: Final = re.compile(r"\s*-?[\d.]")
 _MONEY: Final = re.compile(
@@ -141,32 +142,9 @@ _MONEY: Final = re.compile(
 _MOST_LAYERS: Final = 12
 DEEPEST: Final = 60  # how deep brackets may nest
 
-_SIGNS: Final = {
-    "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "﹣": "-", "－": "-", "＋": "+",
-    "×": r"\times ", "✕": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "•": r"\cdot ",
-    "∗": "*", "÷": r"\div ", "∕": "/", "⁄": "/", "／": "/", "＝": "=", "≠": r"\neq ", "≤": r"\leq ",
-    "≥": r"\geq ", "⩽": r"\leq ", "⩾": r"\geq ", "≦": r"\leq ", "≧": r"\geq ", "＜": "<", "＞": ">",
-    "≈": r"\approx ", "≡": r"\equiv ", "±": r"\pm ", "∓": r"\mp ", "√": r"\surd ", "∛": r"\sqrt[3]",
-    "∞": r"\infty ", "π": r"\pi ", "Π": r"\Pi ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ",
-    "∈": r"\in ", "∉": r"\notin ", "∖": r"\setminus ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}",
-    "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}", "°": r"^{\circ}", "º": r"^{\circ}",
-    "∠": r"\angle ", "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "％": "%", "，": ",",
-    "、": ",", "；": ";", "：": ":", "（": "(", "）": ")", "［": "[", "］": "]", "｛": "{", "｝": "}",
-    "。": ".", "⟨": r"\langle ", "⟩": r"\rangle ", "⌊": r"\lfloor ", "⌋": r"\rfloor ",
-    "⌈": r"\lceil ", "⌉": r"\rceil ", "∣": "|", "…": r"\ldots ", "⋯": r"\ldots ", "→": r"\to ",
-    "∑": r"\sum ", "∏": r"\prod ", "∫": r"\int ", "∂": r"\partial ", "∨": r" \text{ or } ",
-    "∧": r" \text{ and } ", "Ω": r"\Omega ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ",
-    "δ": r"\delta ", "ε": r"\epsilon ", "θ": r"\theta ", "λ": r"\lambda ", "μ": r"\mu ",
-    "µ": r"\mu ", "ν": r"\nu ", "ξ": r"\xi ", "ρ": r"\rho ", "σ": r"\sigma ", "τ": r"\tau ",
-    "φ": r"\phi ", "ϕ": r"\phi ", "χ": r"\chi ", "ψ": r"\psi ", "ω": r"\omega ", "Δ": r"\Delta ",
-    "ℓ": r"\ell ", "ħ": r"\hbar ", "ℏ": r"\hbar ", "Å": r"\text{angstrom}", "η": r"\eta ", "κ": r"\kappa ", "Σ": r"\Sigma ", "Φ": r"\Phi ",
-    "¼": r"\frac14 ", "½": r"\frac12 ", "¾": r"\frac34 ", "⅓": r"\frac13 ", "⅔": r"\frac23 ",
-    "⅕": r"\frac15 ", "⅙": r"\frac16 ", "⅛": r"\frac18 ", "⅜": r"\frac38 ", "⅝": r"\frac58 ",
-    "⅞": r"\frac78 ", "\u200b": "", "\ufeff": "", "\u2060": "", "\u00ad": "", "\u2061": "",
-    "\u2062": "", "¢": r"\text{cents}",
-}  # fmt: skip
 _SIGNS_BY_CODE: Final = {
-    **{ord(sign): meant for sign, meant in _SIGNS.items()},
+    **{ord(sign): meant for sign, meant in SIGNS.items()},
+    **dict.fromkeys(map(ord, "\u200b\ufeff\u2060\u00ad\u2061\u2062"), ""),
     **dict.fromkeys((160, 8194, 8195, 8199, 8201, 8202, 8239, 12288), " "),
 }
 _RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")

@@ -9,8 +9,9 @@ from typing import Final, Literal, NamedTuple
 
 from flint import fmpq, fmpq_poly
 
-from assay.math import words
+from assay.math import notations, words
 from assay.math.answer_text import DEEPEST
+from assay.math.notations import RELATIONS
 from assay.math.relations import fraction_of
 from assay.math.tree import (
     Apply,
@@ -138,46 +139,37 @@ def recurring(text: str) -> Number:
     return Number(repeating(whole, head, match[2]))
 
 
-RELATIONS: Final = {
-    "=": "=", "==": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=",
-    r"\leq": "<=", r"\le": "<=", r"\geq": ">=", r"\ge": ">=", r"\neq": "!=", r"\ne": "!=",
-    r"\lt": "<", r"\gt": ">", r"\leqslant": "<=", r"\geqslant": ">=", r"\in": "in", r"\equiv": "mod",
-    r"\approx": "about", r"\simeq": "about", r"\to": "to", r"\rightarrow": "to", r"\notin": "not in",
-}  # fmt: skip
 TOO_DEEP: Final = "it nests too deep"
 DEEPEST_TREE: Final = 2 * DEEPEST
 """Levels of a tree. `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens."""
-SET_OPERATIONS: Final = {
-    r"\cup": "union", r"\cap": "intersection", r"\setminus": "difference", r"\backslash": "difference"
-}  # fmt: skip
-TIMES: Final = frozenset({"*", r"\cdot", r"\times", r"\ast"})
-DIVIDED: Final = frozenset({"/", r"\div"})
+SET_OPERATIONS: Final = notations.of_kind("set operation")
+TIMES, DIVIDED = frozenset(notations.of_kind("times")), frozenset(notations.of_kind("divided"))
 SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
-_LOGIC: Final = frozenset({r"\lor", r"\land", r"\vee", r"\wedge"})
+_LOGIC: Final = notations.of_kind("logic")
+_CONNECTIVES: Final = CONNECTIVES | _LOGIC
 _STARTS: Final = frozenset("({|")
 _ORDINALS: Final = tuple(
     node for ending in ORDINALS for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
-_STOPS: Final = (
-    {r"\}", r"\rfloor", r"\rceil", r"\rangle", r"\rvert", r"\mid", r"\\", r"\end", r"\rbrace", r"\%", r"\circ",
-     r"\ldots", r"\dots", r"\cdots", r"\prime", r"\degree", r"\pmod", r"\bmod", r"\mod", r"\;"}
-    | RELATIONS.keys() | SET_OPERATIONS.keys() | TIMES | DIVIDED | SIGNS | CONNECTIVES.keys()
-)  # fmt: skip
+_MODULI: Final = frozenset(notations.of_kind("modulus"))
+_STOPS: Final = frozenset(
+    notations.of_kind("stop").keys()
+    | _MODULI
+    | RELATIONS.keys()
+    | SET_OPERATIONS.keys()
+    | TIMES
+    | DIVIDED
+    | SIGNS
+    | _CONNECTIVES.keys()
+)
 """Commands that end a run of factors."""
 _FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
-_DECORATIONS: Final = frozenset(
-    {r"\vec", r"\hat", r"\bar", r"\tilde", r"\overrightarrow", r"\widehat", r"\dot", r"\mathcal",
-     r"\mathfrak", r"\mathscr", r"\underline", r"\overline", r"\widetilde"}
-)  # fmt: skip
-_VECTORS: Final = frozenset({r"\vec", r"\overrightarrow", r"\mathbf", r"\boldsymbol", r"\bm"})
-"""Commands that make a letter a vector; `×` between vectors is no product of numbers."""
-_FONTS: Final = frozenset({r"\mathrm", r"\mathbf", r"\mathit", r"\mathsf", r"\boldsymbol", r"\bm", r"\mathnormal"})
-_GRIDS: Final = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "cases"})
+_DECORATIONS, _FONTS = frozenset(notations.of_kind("decoration")), frozenset(notations.of_kind("font"))
+_VECTORS, _GRIDS = frozenset(notations.of_kind("vector")), frozenset(notations.of_kind("grid"))
 _MOST_WRITTEN: Final = 3000  # nodes of a sum that is written out
 _IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
 _CONDITIONS: Final = frozenset({"if", "for", "when"})
-_MODULI: Final = frozenset({r"\pmod", r"\mod", r"\bmod"})
 _LARGEST_DETERMINANT: Final = 4
 _TWO: Final = Number(fmpq(2))
 _DIFFERENTIALS: Final = tuple(
@@ -318,7 +310,7 @@ class Grammar:
             if token.value in (",", ";") and token.kind == "sign":
                 meant = token.value
             elif token.kind in ("word", "text", "command"):
-                meant = CONNECTIVES.get(token.value.strip().lower())
+                meant = _CONNECTIVES.get(token.value.strip().lower())
             else:
                 meant = None
             if meant is None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from assay.math.words import GENERIC, is_label, words_of
 
-_TABLE: Final = """
+TABLE: Final = """
 length      m 1 meter meters metre metres | km 1000 kilometer kilometers kilometre kilometres | cm 1/100 centimeter centimeters centimetre centimetres
 length      mm 1/1000 millimeter millimeters | nm 1/1000000000 nanometer nanometers | ft 381/1250 foot feet | in 127/5000 inch inches
 length      yd 1143/1250 yard yards | mi 201168/125 mile miles | dm 1/10 | um 1/1000000 micron microns
@@ -64,7 +64,7 @@ class Unit(NamedTuple):
 
 def _read_table() -> dict[str, tuple[str, int, int]]:
     table: dict[str, tuple[str, int, int]] = {}
-    for line in _TABLE.strip().splitlines():
+    for line in TABLE.strip().splitlines():
         dimension, _, entries = line.partition(" ")
         for entry in entries.split("|"):
             name, factor, *others = entry.split()

@@ -1,14 +1,15 @@
 """List the words of answers, in one table: what each does to the number, formula or text that it stands beside."""
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 
-class WordRow(NamedTuple):
-    """Words of one kind, and a pair of answers that shows what they do."""
+class TableRow(NamedTuple):
+    """Words or notations of one kind, and a pair of answers that shows what they do."""
 
     kind: str
-    words: str  # divided by spaces, or by commas where they are phrases; `asin=arcsin` is another spelling
+    entries: str  # divided by spaces, or by commas where they are phrases; `asin=arcsin` is another spelling
     rule: str
     gold: str
     answer: str
@@ -16,7 +17,7 @@ class WordRow(NamedTuple):
 
 
 WORDS: Final = (
-    WordRow(
+    TableRow(
         "function",
         "sin cos tan sec csc cot sinh cosh tanh coth sech csch arcsin arccos arctan arccot arcsec arccsc arcsinh arccosh "
         "arctanh ln log lg exp gcd lcm max min floor ceil abs cbrt sign asin=arcsin acos=arccos atan=arctan arsinh=arcsinh "
@@ -25,7 +26,7 @@ WORDS: Final = (
         "names of functions, with or without a backslash",
         r"\sin x", "sin(x)", True,
     ),
-    WordRow(
+    TableRow(
         "letter",
         "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma "
         "varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar "
@@ -33,100 +34,106 @@ WORDS: Final = (
         "Greek letters are variables, and no units",
         "7", "7 theta", False,
     ),
-    WordRow(
+    TableRow(
         "constant", "pi infty=infinity infinity inf=infinity oo=infinity imath=i emptyset=empty varnothing=empty",
         "constants are factors, and no units", "12", "12 pi", False,
     ),
-    WordRow(
+    TableRow(
         "R",
         "all real numbers, all reals, all real, any real number, all real values, all real numbers x, every real number, "
         "the set of all real numbers",
         "phrases for the real numbers", r"\mathbb{R}", "all real numbers", True,
     ),
-    WordRow("Z", "all integers, any integer, every integer", "and for the whole numbers", r"\mathbb{Z}", "all integers", True),
-    WordRow(
+    TableRow("Z", "all integers, any integer, every integer", "and for the whole numbers", r"\mathbb{Z}", "all integers", True),
+    TableRow(
         "empty",
         "empty set, the empty set, no solution, no solutions, no real solution, no real solutions, none, "
         "there is no solution, there are no solutions, no real roots, no such numbers, no such integers exist",
         "and for the empty set", r"\emptyset", r"\text{no solution}", True,
     ),
-    WordRow(
+    TableRow(
         "infinity", "infinity, positive infinity, infinitely many, infinite, infinitely many solutions",
         "and for infinity", r"\infty", "infinitely many", True,
     ),
-    WordRow(
+    TableRow(
         "verdict", "yes no true false nan zoo", "words that are an answer by themselves", r"\text{yes}", "Yes.", True
     ),
-    WordRow(
+    TableRow(
         "numeral",
         "zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 thirteen=13 "
         "fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50 "
         "sixty=60 seventy=70 eighty=80 ninety=90 once=1",
         "numerals in words", "27", "twenty-seven", True,
     ),
-    WordRow(
+    TableRow(
         "scale",
         "dozen=12 hundred=100 thousand=1000 million=1000000 billion=1000000000 trillion=1000000000000",
         "words that multiply the number before them", "7", "seven hundred", False,
     ),
-    WordRow(
+    TableRow(
         "part",
         "half=2 halves=2 third=3 thirds=3 quarter=4 quarters=4 fourth=4 fourths=4 fifth=5 fifths=5 sixth=6 sixths=6 "
         "seventh=7 sevenths=7 eighth=8 eighths=8 ninth=9 ninths=9 tenth=10 tenths=10 hundredth=100 hundredths=100 "
         "thousandth=1000 thousandths=1000",
         "words that divide it", "7", "7 halves", False,
     ),
-    WordRow("percent", "percent percentage pct %", "and words for a hundredth", r"50\%", "50 percent", True),
-    WordRow("ordinal", "st nd rd th", "endings of ordinal numbers", "15", "15th", True),
-    WordRow("sign", "negative minus", "words that turn its sign", "7", "negative 7", False),
-    WordRow(
+    TableRow("percent", "percent percentage pct %", "and words for a hundredth", r"50\%", "50 percent", True),
+    TableRow("ordinal", "st nd rd th", "endings of ordinal numbers", "15", "15th", True),
+    TableRow("sign", "negative minus", "words that turn its sign", "7", "negative 7", False),
+    TableRow(
         "lead",
         "the final answer answers is are equals equal approximately about around roughly exactly value total result solution "
         "solutions therefore thus so hence then it it's we get gets have has obtain obtains find finds gives give yields becomes to of "
         "be will would",
         "words that may stand before an answer", "7", "the answer is 7", True,
     ),
-    WordRow(
+    TableRow(
         "label",
         "people persons men women children feet teeth mice geese fish sheep dice each old long tall wide high deep total altogether "
         "unit units day way different possible distinct ordered remaining away",
         "words that may stand behind it, as may any plural: they say what is counted", "3", r"3 \text{ apples}", True,
     ),
-    WordRow(
+    TableRow(
         "operation",
         "plus times over divided multiplied multiply by squared cubed factorial choose mod modulo base power root point "
         "reciprocal inverse twice double triple square cube multiple multiples divisible log sine cosine tangent infinite score "
         "gross couple",
         "words for an operation: all of it is the answer", "7", "square root of 7", False,
     ),
-    WordRow(
+    TableRow(
         "bound",
         "less more fewer greater least most than above below under between up almost nearly either or neither nor beyond "
         "smaller larger bigger within",
         "words for a bound", "7", "less than 7", False,
     ),
-    WordRow(
+    TableRow(
         "denial",
         "not no never neither nor except without cannot can't isn't aren't wasn't don't doesn't didn't but wrong incorrect false "
         "unless instead rather nothing anything impossible",
         "words that deny it", "7", "anything but 7", False,
     ),
-    WordRow(
+    TableRow(
         "link", "and or if for where mod with when such is are was which that because since has have odd even prime",
         "words that join or restrict what stands before and behind them", r"n \ge 3 \text{ odd}", r"n \ge 3 \text{ even}", False,
     ),
 )  # fmt: skip
 
 
-def _of_kind(*kinds: str) -> dict[str, str]:
-    """Every word of these kinds, by what it means: itself, or what stands behind its `=`."""
+def meanings(rows: Sequence[TableRow], kinds: Sequence[str], separator: str) -> dict[str, str]:
+    """Every entry of these kinds, by what it means: itself, or what stands behind its separator."""
     found: dict[str, str] = {}
-    for row in WORDS:
+    for row in rows:
         if row.kind in kinds:
-            for word in row.words.split(", ") if ", " in row.words else row.words.split():
-                name, _, meaning = word.partition("=") if len(word) > 1 else (word, "", "")
+            for entry in (
+                row.entries.split(", ") if ", " in row.entries and separator not in row.entries else row.entries.split()
+            ):
+                name, _, meaning = entry.partition(separator)
                 found[name] = meaning or name
     return found
+
+
+def _of_kind(*kinds: str) -> dict[str, str]:
+    return meanings(WORDS, kinds, "=")
 
 
 FUNCTIONS: Final = _of_kind("function")
@@ -151,10 +158,7 @@ GENERIC: Final = _LABELS | frozenset({"square", "cubic", "sq", "in", "of", "the"
 DENIALS: Final = frozenset(_of_kind("denial"))
 CHANGES: Final = frozenset(_of_kind("part", "scale", "sign", "operation", "bound", "denial")) | {"percent", "third"}
 """Words that make another number, or none, of the number that they stand beside."""
-CONNECTIVES: Final = {
-    "and": "and", "or": "or", ", and": "and", ", or": "or", ",": ",", "and/or": "or",
-    r"\lor": "or", r"\land": "and", r"\vee": "or", r"\wedge": "and",
-}  # fmt: skip
+CONNECTIVES: Final = {"and": "and", "or": "or", ", and": "and", ", or": "or", ",": ",", "and/or": "or"}
 """What may stand between two answers, and which connective it is."""
 NO_FACTORS: Final = frozenset({"and", "or", "if", "for", "where", "mod", "to"})
 """Words that are never multiplied by standing beside a number."""
