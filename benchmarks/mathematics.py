@@ -325,6 +325,10 @@ class RatedSet:
     rounds: int = 3
     """At most; fewer for sets that take the peers long."""
 
+    @property
+    def is_like_math(self) -> bool:
+        return "on MATH" in self.name
+
 
 @dataclass(frozen=True)
 class Sets:
@@ -451,7 +455,7 @@ Verdict = bool | None
 Pairs = Sequence[tuple[str, str]]
 
 # Nobody's fast path: every subject has its symbolic machinery running after these.
-WARM_UP = [(rf"\frac{{{n}}}{{{n + 1}}}", rf"\int_0^1 {n} x^{{{n}}} \, dx") for n in range(1, 9)]
+WARM_UP = [(f"{2 * n}", rf"\int_0^{{\pi}} {n} \sin x \, dx") for n in range(1, 9)]
 
 
 class Checker(Protocol):
@@ -1117,6 +1121,7 @@ def measure_rates(subjects: Subjects, sets: Sets) -> Found:
     rows = [row for rated in sets.rated for row in _rate_rows(rated, measured[rated.name])]
     right = [_right_row(rated, measured[rated.name]) for rated in (sets.gsm8k, sets.qwen)]
     starts = [_start_row(measured[sets.gsm8k.name], peer) for peer in (THREADS, PROCESSES, BARE)]
+    shares = [_share_row(rated, measured[rated.name]["assay"]) for rated in sets.rated]
     labelled = [rated for rated in sets.rated if _is_labelled(rated)]
     tables = [
         Table(
@@ -1134,7 +1139,7 @@ def measure_rates(subjects: Subjects, sets: Sets) -> Found:
             tuple(_tier_line(rated, measured[rated.name]["assay"]) for rated in sets.rated),
         ),
     ]
-    return Found([*rows, *right, *starts], tables)
+    return Found([*rows, *right, *starts, *shares], tables)
 
 
 def _in_turn(subjects: Subjects, sets: Sets, rated: RatedSet) -> dict[str, Figures]:
@@ -1157,7 +1162,7 @@ def _rate_rows(rated: RatedSet, measured: dict[str, Figures]) -> list[Row]:
     target = Target(rated.target, "at least")
     return [
         Row(label, _rate(measured["assay"]), _rate(measured[peer]), unit, peer, held)
-        for peer, held in ((THREADS, target), (PROCESSES, target), (BARE, None))
+        for peer, held in ((THREADS, target), (PROCESSES, target), (BARE, target if rated.is_like_math else None))
     ]
 
 
@@ -1198,6 +1203,13 @@ def _confusion(pairs: list[Pair], figures: Figures) -> tuple[str, ...]:
     cells = [found.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))]
     share = 100 * (cells[0] + cells[3]) / len(pairs)
     return (f"{share:.2f} %", *map(str, cells))
+
+
+def _share_row(rated: RatedSet, figures: Figures) -> Row:
+    """How many answers of a set only the symbolic tier decides."""
+    share = None if figures is None else 100 * figures["tiers"].get("symbolic", 0) / len(rated.pairs)
+    limit = Limit(2.0, "at most", "%") if rated.is_like_math else None
+    return Row(f"{rated.name}, decided by math-verify", share, None, "%", target=limit)
 
 
 def _tier_line(rated: RatedSet, figures: Figures) -> tuple[str, ...]:

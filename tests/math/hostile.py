@@ -68,5 +68,5 @@ _GOOD: tuple[Callable[[int], tuple[str, str]], ...] = (
     lambda n: (rf"(1,{n}]", rf"\left(1, {n}\right]"),
     lambda n: (rf"\{{1,{n}\}}", rf"\{{{n},1\}}"),
     lambda n: (rf"{n}\pi", rf"\frac{{{2 * n}\pi}}{{2}}"),
-    lambda n: (rf"\frac{{{n}}}{{2}}", rf"\int_0^1 {n} x \, dx"),
+    lambda n: (f"{2 * n}", rf"\int_0^{{\pi}} {n} \sin x \, dx"),
 )

@@ -5,6 +5,7 @@ From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` �
 
 import re
 from collections.abc import Callable, Sequence
+from math import factorial
 from typing import Final, Literal, NamedTuple
 
 from flint import fmpq, fmpq_poly
@@ -167,7 +168,7 @@ _STOPS: Final = frozenset(
 _FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
 _DECORATIONS, _FONTS = frozenset(notations.of_kind("decoration")), frozenset(notations.of_kind("font"))
 _VECTORS, _GRIDS = frozenset(notations.of_kind("vector")), frozenset(notations.of_kind("grid"))
-_MOST_WRITTEN: Final = 3000  # nodes of a sum that is written out
+_MOST_WRITTEN: Final = 3000  # nodes of the sums and determinants that are written out
 _IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
 _CONDITIONS: Final = frozenset({"if", "for", "when"})
 _LARGEST_DETERMINANT: Final = 4
@@ -246,6 +247,7 @@ class Grammar:
         self.in_braces: int = 0
         self.loose = loose
         self.is_ambiguous = False
+        self.written = 0
 
     @property
     def token(self) -> MathToken:
@@ -864,10 +866,18 @@ class Grammar:
             raise UnreadableError("it is not clear where a sum ends")
         if low is None or high is None or low.q != 1 or high.q != 1:
             raise UnreadableError("a sum without numbers for its limits")
-        if not 0 <= int(high.p) - int(low.p) < _MOST_WRITTEN // len(nodes_of(body)):
-            raise UnreadableError("a sum of too many terms")
+        count = int(high.p) - int(low.p) + 1
+        if count < 1:
+            raise UnreadableError("a sum whose limits are turned round")
+        self.spend(count * len(nodes_of(body)))
         steps = range(int(low.p), int(high.p) + 1)
         return kind(tuple(replaced(body, letter(name.value), Number(fmpq(step))) for step in steps))
+
+    def spend(self, nodes: int) -> None:
+        """Account for what is written out, so that a short text stays a small tree."""
+        self.written += nodes
+        if self.written > _MOST_WRITTEN:
+            raise UnreadableError("a sum or determinant of too many terms")
 
     def integral(self) -> Node:
         r"""The integral of a polynomial between two limits, by its antiderivative."""
@@ -930,7 +940,10 @@ class Grammar:
             return Listing(
                 "bare" if is_system else "set", tuple(r[0] if is_system else Listing("round", r) for r in rows)
             )
-        return _determinant(rows) if name == "vmatrix" else Grid(tuple(rows))
+        if name == "vmatrix":
+            self.spend(factorial(min(len(rows), 9)) * sum(len(nodes_of(cell)) for row in rows for cell in row))
+            return _determinant(rows)
+        return Grid(tuple(rows))
 
     def function(self, name: str) -> Node:
         r"""A function with its base, its power and its argument: `\log_2 8`, `\sin^2 x`."""

@@ -309,6 +309,8 @@ def fraction_of(node: Node) -> tuple[fmpq_poly, fmpq_poly]:
             for above, below in map(fraction_of, parts[1:]):
                 top = top * below + above * bottom if isinstance(node, Sum) else top * above
                 bottom *= below
+                if max(top.degree(), bottom.degree()) > _MOST_DEGREES:
+                    raise NoSetError("too high a degree")
         case Quotient(over, under):
             (top, below), (bottom, above) = fraction_of(over), fraction_of(under)
             top, bottom = top * above * above, bottom * below * above
