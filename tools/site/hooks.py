@@ -142,8 +142,8 @@ def _commands() -> str:
         title = " ".join(("assay", *path))
         context = command.context_class(command, info_name=title)
         texts = [inspect.cleandoc(text) for text in (command.help, command.epilog) if text]
-        records = [param.get_help_record(context) for param in command.get_params(context) if param.name != "help"]
-        options = [(names, meaning) for names, meaning in filter(None, records) if meaning]
+        records = [param.get_help_record(context) for param in command.get_params(context)]
+        options = [(names, told) for names, told in filter(None, records) if told and "--help" not in names]
         usage = command.get_usage(context).removeprefix("Usage: ")
         parts += [f"{'#' * (len(path) + 1)} {title}", "", "```text", usage, "```", "", texts[0], ""]
         if isinstance(command, click.Group):
