@@ -59,6 +59,7 @@ API = {
 """Packages whose public names have a page each, and its title."""
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+_INHERITED = {"from_file", "from_yaml", "from_json", "from_toml", "from_dict", "to_dict", "to_yaml", "to_json"}
 _CODE = re.compile(r"`[^`\n]+`")
 _markdown: dict[str, str] = {}
 
@@ -224,8 +225,11 @@ def _described(package: Any, path: str) -> str:
     found = found.final_target if found.is_alias else found
     lines = [f"## {found.name}", "", *_body(found)]
     if found.is_class:
-        for member in found.members.values():
-            if not member.is_alias and member.docstring and not member.name.startswith("_"):
+        for member in found.all_members.values():
+            if member.is_alias and member.name not in _INHERITED:
+                continue
+            member = member.final_target if member.is_alias else member
+            if member.docstring and not member.name.startswith("_"):
                 lines += [f"### {found.name}.{member.name}", "", *_body(member)]
     return "\n".join(lines).rstrip()
 
