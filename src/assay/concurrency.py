@@ -136,3 +136,29 @@ def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
     thread.start()
     thread.join()
     return outcome.result()
+
+
+class LoopThread:
+    """An event loop in a thread of its own, so that code which blocks holds up no other loop.
+
+    The thread is a daemon: code that never returns does not keep the program from ending.
+    """
+
+    def __init__(self) -> None:
+        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+        async def main() -> None:
+            stopped = asyncio.Event()
+            started.set_result((asyncio.get_running_loop(), stopped))
+            await stopped.wait()
+
+        threading.Thread(target=lambda: asyncio.run(main()), name="assay-loop", daemon=True).start()
+        self._loop, self._stopped = started.result()
+
+    def start(self, coroutine: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
+        """Start a coroutine there; the future belongs to the loop of the caller."""
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+
+    def stop(self) -> None:
+        """Cancel what is under way as soon as the loop is free, and end the thread."""
+        self._loop.call_soon_threadsafe(self._stopped.set)

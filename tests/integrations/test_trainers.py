@@ -1,15 +1,25 @@
 """The same rubric in each trainer's own shape, with the same numbers."""
 
 import inspect
+import json
+import pickle
 from types import SimpleNamespace
 
 import pytest
 
 from assay import Rubric, RubricError
 from assay.aggregation import UnscoredError
-from assay.integrations import as_skyrl_env, compute_score_of, compute_scores_of, custom_rm_of, reward_func_of
+from assay.integrations import (
+    as_skyrl_env,
+    as_trl_reward,
+    compute_score_of,
+    compute_scores_of,
+    custom_rm_of,
+    reward_func_of,
+)
 from assay.integrations.reward_functions import response_of
-from assay.integrations.verl import compute_score
+from assay.integrations.verl import compute_score, compute_score_sync
+from tests.integrations.conftest import exact
 
 
 def sample(response, label="4", **fields):
@@ -61,13 +71,30 @@ class TestVerl:
         assert told["exact"] == 1.0
 
     def test_the_batch_form_fills_from_its_group(self, failing):
-        """The two answered samples of the first question are paid 2.5 and 0: the third 1.25."""
+        """The scored samples of question 0 are paid 2.5 and 1: the unscored one 1.75, whatever question 1 got.
+
+        Both questions have the answer 4; the `index` that verl's data sets keep tells them apart.
+        """
+        infos = [{"index": 0}, {"index": 0}, {"index": 0}, {"index": 1}]
         told = compute_scores_of(failing, unscored="group_mean")(
-            ["m"] * 4, ["4", "judge me", "nothing right", "5"], ["4", "4", "4", "5"], None
+            ["m"] * 4, ["4", "judge me", "nothing right", "4"], ["4"] * 4, infos
         )
         assert [one["score"] for one in told] == [2.5, 1.75, 1.0, 2.5]
         assert [one["unscored"] for one in told] == [0, 1, 0, 0]
         assert [one["judged"] for one in told] == [1, 1, 1, 1]
+
+    def test_samples_whose_group_cannot_be_told_are_no_group(self, failing):
+        """Two prompts that share an answer would be merged."""
+        with pytest.raises(RubricError, match="keep the question in it"):
+            compute_scores_of(failing, unscored="group_mean")(["m"], ["4"], ["4"])
+
+    def test_the_remote_manager_gets_a_plain_function(self, tmp_path):
+        """It refuses an async one."""
+        path = tmp_path / "rubric.yaml"
+        path.write_text("criteria:\n- check: {exact_match: {}}\n  name: exact\n")
+        assert not inspect.iscoroutinefunction(compute_score_sync)
+        told = compute_score_sync(data_source="m", solution_str="4", ground_truth="4", extra_info={}, rubric=str(path))
+        assert told["score"] == 1.0
 
     def test_a_criterion_must_not_take_the_key_that_verl_reads(self):
         def score(completion):
@@ -156,6 +183,52 @@ class TestSlime:
 
         paid = await custom_rm_of(Rubric([longest]))(None, [sample("a"), sample("bbb")])
         assert paid == [0.0, 1.0]
+
+
+OWN = [{"check": {"contains": "Paris"}, "weight": 3}]
+
+
+class TestRowRubrics:
+    """Each row's own rubric pays 3 for Paris, and ours pays 1.5 for the right short answer."""
+
+    async def test_verl_finds_it_in_the_extra_info(self, rubric):
+        told = await compute_score_of(rubric)("m", "In Paris", "4", {"rubric": OWN})
+        assert told == {"score": 3.0, "unscored": 0.0, "exact": 0.0, "short": 0.0}
+
+    async def test_slime_finds_it_in_the_metadata(self, rubric):
+        samples = [sample("In Paris", metadata={"rubric": OWN}), sample("4")]
+        assert await custom_rm_of(rubric)(None, samples) == [3.0, 1.5]
+
+    @pytest.mark.parametrize("write", [dict, json.dumps])
+    def test_openrlhf_finds_it_in_the_label(self, rubric, write):
+        """Which is the only column that it hands over: a mapping, or its JSON."""
+        label = write({"rubric": OWN, "answer": "Paris"})
+        assert reward_func_of(rubric)(["In Paris", "4"], ["", ""], [label, "4"])["rewards"] == [3.0, 1.5]
+
+    async def test_one_that_cannot_be_read_is_an_error_of_its_row(self, rubric):
+        with pytest.raises(UnscoredError, match="'chekc' is no field"):
+            await compute_score_of(rubric)("m", "4", "4", {"rubric": [{"chekc": "contains"}]})
+
+    async def test_equal_rubrics_are_built_once(self, rubric, monkeypatch):
+        """A thousand rows with fifty rubrics build fifty."""
+        built = []
+        build = Rubric.from_dict
+        monkeypatch.setattr(Rubric, "from_dict", lambda data: built.append(data) or build(data))
+        score = compute_score_of(rubric)
+        for n in range(1000):
+            own = [{"check": {"contains": f"word {n % 50}"}}]
+            assert (await score("m", f"word {n % 50}", "", {"rubric": own}))["score"] == 1.0
+        assert len(built) == 50
+
+
+@pytest.mark.parametrize("make", [as_trl_reward, compute_score_of, compute_scores_of, custom_rm_of, reward_func_of])
+def test_every_adapter_can_be_pickled(make):
+    """As trainers do that score in processes of their own."""
+    adapter = pickle.loads(pickle.dumps(make(Rubric([exact], name="sums"))))
+    if make is reward_func_of:
+        assert adapter(["4"], [""], ["4"])["rewards"] == [1.0]
+    if make is as_trl_reward:
+        assert adapter.__name__ == "sums"
 
 
 def test_skyrl_is_imported_only_when_asked_for(rubric):

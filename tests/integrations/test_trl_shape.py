@@ -2,11 +2,14 @@
 
 import asyncio
 import inspect
+import sys
+import threading
+from types import ModuleType
 
 import pytest
 
 from assay import Rubric, RubricError
-from assay.integrations import as_trl_reward, as_trl_rewards
+from assay.integrations import RewardMonitor, as_trl_reward, as_trl_rewards
 from assay.server import RemoteRubric, RewardServer
 
 
@@ -31,7 +34,7 @@ async def test_every_column_arrives_by_name(rubric, told, logging):
     paid = await reward(["2+2?"] * 2, ["4", "5"], answer=["4", "4"], **logging)
     assert paid == [1.5, 0.5]
     assert told["metrics"] == {"sums/unscored": 0.0, "sums/exact": 0.5, "sums/short": 1.0}
-    assert told["columns"] == {"sums/exact": [1.0, 0.0], "sums/short": [1.0, 1.0]}
+    assert told["columns"] == {"sums/exact": [1.0, 0.0], "sums/short": [1.0, 1.0], "sums/error": ["", ""]}
 
 
 def test_it_is_an_async_function_under_the_rubrics_name(rubric):
@@ -48,6 +51,38 @@ async def test_unscored_is_none_and_counted(failing, told, logging, caplog):
     assert told["columns"]["sums/judged"] == [1.0, None]
     assert told["columns"]["sums/error"] == ["", "judged: ConnectionError: the judge is down"]
     assert "1 of 2 rollouts are unscored" in caplog.text
+
+
+async def test_the_same_keys_are_logged_at_every_step(failing):
+    """Ranks gather them in turn, so one rank with a failure must log what one without logs; and each once."""
+    reward = as_trl_reward(failing, monitor=RewardMonitor(warn=print))
+    logged = []
+    for completions in (["4", "5"], ["judge me", "judge me again"]):
+        metrics, columns = [], {}
+        await reward(
+            ["q"] * 2,
+            completions,
+            answer=["4", "4"],
+            log_metric=lambda name, value, into=metrics: into.append(name),
+            log_extra=columns.__setitem__,
+        )
+        assert len(metrics) == len(set(metrics))
+        assert all(len(column) == 2 for column in columns.values())
+        logged.append((metrics, list(columns)))
+    assert logged[0] == logged[1]
+
+
+@pytest.mark.parametrize(
+    ("module", "says"), [(ModuleType("swift"), "ms-swift"), (ModuleType("trl"), r"TRL 1\.5\.2 .* install trl>=1\.6")]
+)
+async def test_a_trainer_that_takes_none_for_zero_is_refused(failing, monkeypatch, module, says):
+    """Unless it is said what to pay instead: here the mean of 2.5 and 1."""
+    module.__version__ = "1.5.2"
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(RubricError, match=says):
+        as_trl_reward(failing)
+    reward = as_trl_reward(failing, unscored="group_mean")
+    assert await reward(["q"] * 3, ["4", "judge me", "nothing right"], answer=["4"] * 3) == [2.5, 1.75, 1.0]
 
 
 async def test_a_column_may_have_another_name(rubric):
@@ -68,14 +103,44 @@ async def test_checks_that_compare_see_one_prompt_at_a_time():
 
 
 async def test_what_takes_too_long_is_unscored():
-    """The others are paid."""
+    """The others of its group are paid."""
 
     async def slow(completion):
         await asyncio.sleep(60 if completion == "hang" else 0)
         return 1.0
 
-    paid = await as_trl_reward(Rubric([slow]), timeout=0.2)(["a", "b"], ["hang", "fine"])
-    assert paid == [None, 1.0]
+    paid = await as_trl_reward(Rubric([slow]), timeout=0.5)(["a"] * 8, ["hang", *["fine"] * 7])
+    assert paid == [None, *[1.0] * 7]
+
+
+async def test_a_check_that_blocks_does_not_stop_the_clock():
+    """It is unscored like any other that takes too long, and the others are paid."""
+    released = threading.Event()
+
+    def blocks(completion):
+        return released.wait(60 if completion == "hang" else 0) or 1.0
+
+    try:
+        paid = await as_trl_reward(Rubric([blocks]), timeout=0.5)(["a"] * 4, ["hang", *["fine"] * 3])
+    finally:
+        released.set()
+    assert paid == [None, 1.0, 1.0, 1.0]
+
+
+async def test_a_check_that_compares_is_told_of_split_groups(monkeypatch, caplog):
+    """Half a group on each of two ranks: refused with its size known, else the log warns once."""
+
+    def longest(completions):
+        return [float(len(c) == max(map(len, completions))) for c in completions]
+
+    half = {"prompts": ["a"] * 4, "completions": ["x"] * 4}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RubricError, match="there are 4 of its 8 rollouts here"):
+        await as_trl_reward(Rubric([longest]), group_size=8)(**half)
+    reward = as_trl_reward(Rubric([longest]))
+    await reward(**half)
+    await reward(**half)
+    assert caplog.text.count("this rank sees 4 of one prompt") == 1
 
 
 async def test_the_normalised_score_on_request(rubric):

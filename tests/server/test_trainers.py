@@ -115,6 +115,34 @@ def test_nemo_gym_finds_a_session_and_its_mode(server):
     assert server.ask("/reverify_mode", method="GET").data == "stateless"
 
 
+OWN = [{"check": {"contains": "Paris"}, "weight": 7}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "paid"),
+    [
+        ("/slime", {"response": "In Paris", "label": {"rubric": OWN}}, 7.0),
+        ("/openrlhf", {"query": ["In Paris", "4"], "labels": [json.dumps({"rubric": OWN}), "4"]}, [7.0, 3.5]),
+        ("/verify", ROW | {"rubric": [{"check": {"contains": "4"}, "weight": 7}]}, 7.0),
+    ],
+)
+def test_a_row_may_bring_its_own_rubric(server, path, body, paid):
+    """It replaces the served one for that row, as in files."""
+    answer = server.ask(path, body).data
+    assert (answer if path == "/slime" else answer.get("rewards", answer.get("reward"))) == paid
+
+
+def test_own_rubrics_stand_among_others(server):
+    """In order; and one that cannot be read is an error of its rollout alone."""
+    bad = [{"chekc": "contains"}]
+    rows = [{"completion": "4", "answer": "4"}] + [
+        {"completion": "In Paris", "columns": {"rubric": rubric}} for rubric in (OWN, bad)
+    ]
+    items = server.ask("/v1/score", {"rollouts": rows}).data["items"]
+    assert [item["reward"] for item in items] == [3.5, 7.0, None]
+    assert "'chekc' is no field" in str(items[2]["errors"])
+
+
 # Three rollouts of two prompts, of which one has no score: the check fails where a label is missing.
 GROUP = [
     {"prompt": "p", "response": "4", "label": "4"},

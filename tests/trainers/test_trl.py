@@ -29,7 +29,7 @@ def is_down(completion):
     raise ConnectionError("the judge is down")
 
 
-def trained(model, tokenizer, rewards, rows, *, trainer="GRPO", steps=2, **options):
+def trained(model, tokenizer, rewards, rows, *, trainer="GRPO", steps=2, eval_rows=None, **options):
     """A trainer after a few steps on these rows."""
     from datasets import Dataset
 
@@ -53,6 +53,7 @@ def trained(model, tokenizer, rewards, rows, *, trainer="GRPO", steps=2, **optio
         reward_funcs=rewards,
         args=config,
         train_dataset=Dataset.from_list(rows),
+        eval_dataset=None if eval_rows is None else Dataset.from_list(eval_rows),
     )
     made.train()
     return made
@@ -119,6 +120,23 @@ def test_a_judge_that_is_down_moves_nothing(model, tokenizer, text_rows, tmp_pat
     )  # fmt: skip
     assert logged(trainer, "broken/unscored") == [1.0]
     assert not moved(model, before)
+
+
+def test_a_failed_eval_batch_does_not_end_the_training(model, tokenizer, text_rows, tmp_path):
+    """The table of completions has columns of one length, whether or not something failed."""
+
+    def fails_in_eval(completion, solution):
+        if solution == "eval":
+            raise ConnectionError("the judge is down")
+        return len(completion_text(completion)) / 100
+
+    trainer = trained(
+        model, tokenizer, as_trl_reward(Rubric([fails_in_eval], name="flaky")), text_rows,
+        eval_rows=[{"prompt": "2+2?", "solution": "eval"}], eval_strategy="steps", eval_steps=1,
+        per_device_eval_batch_size=4, log_completions=True, output_dir=str(tmp_path),
+    )  # fmt: skip
+    assert logged(trainer, "eval_flaky/unscored") == [1.0, 1.0]
+    assert logged(trainer, "flaky/unscored") == [0.0, 0.0]
 
 
 def test_two_rubrics_do_not_share_a_name(model, tokenizer, text_rows, tmp_path):

@@ -16,6 +16,9 @@ logger = logger_of("assay")
 
 Z: Final = 1.96  # standard errors either side of an estimate that hold 95 % of it
 
+SIGNS: Final = ("degenerate", "repeated", "zero_variance", "saturated", "length_correlation", "length_correlation_low")
+"""What a monitor tells besides the share of unscored rollouts; not all of them can be told at every step."""
+
 
 @dataclass(frozen=True)
 class Alarms:

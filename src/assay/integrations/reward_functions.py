@@ -3,8 +3,10 @@
 OpenRLHF swallows whatever the function raises: so what is unscored is also logged here, at ERROR.
 """
 
+import json
 import sys
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -12,6 +14,7 @@ from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 from assay.redaction import logger_of
+from assay.runs.row import COLUMN
 
 logger = logger_of("assay")
 
@@ -60,7 +63,8 @@ def _reward_func(
     uncut: dict[int, Scored] = {}
     for place, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         try:
-            rows.append({"prompt": prompt, "completion": response_of(query, prompt, end_tokens), "answer": label})
+            response = response_of(query, prompt, end_tokens)
+            rows.append({**fields_of_label(label), "prompt": prompt, "completion": response})
         except ValueError as error:
             uncut[place] = Scored(None, None, dict.fromkeys(step.names), str(error))
     cut = [prompt for place, prompt in enumerate(prompts) if place not in uncut]
@@ -72,6 +76,20 @@ def _reward_func(
     told = rewards_of(found, fallback)
     logs = {name: _tensor(column) for name, column in told.pop("extra_logs").items()}
     return {name: _tensor(column) for name, column in told.items()} | {"extra_logs": logs}
+
+
+def fields_of_label(label: Any) -> dict[str, Any]:
+    """What a label tells of its row: the `answer`. One that is a mapping with a `rubric`, or its JSON, tells every field.
+
+    OpenRLHF hands no other column over, and slime's servers see no other.
+    """
+    fields = label
+    if isinstance(label, str) and label.lstrip().startswith("{") and f'"{COLUMN}"' in label:
+        with suppress(ValueError):
+            fields = json.loads(label)
+    if isinstance(fields, Mapping) and COLUMN in fields:
+        return {"answer": "", **cast("Mapping[str, Any]", fields)}
+    return {"answer": "" if label is None else label}
 
 
 def rewards_of(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> dict[str, Any]:
@@ -124,25 +142,22 @@ def custom_rm_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Val
     Checks can name what a sample's `metadata` holds; values are left there under `assay`. `group_mean` and `drop` need
     `--group-rm`; `drop` marks `remove_sample`, and pays the group's mean so that the baseline does not shift.
     """
-    step = Step(rubric, value)
-    fallback = Fallback(unscored)
+    return partial(_custom_rm, Step(rubric, value), Fallback(unscored))
 
-    async def custom_rm(args: Any, sample: Any, **_: Any) -> float | list[float]:
-        if isinstance(sample, Sequence):
-            return await _scored_samples(step, cast("Sequence[Any]", sample), fallback)
-        fallback_of(unscored, ("raise", "zero"), "slime without --group-rm")
-        return (await _scored_samples(step, [sample], fallback))[0]
 
-    return custom_rm
+async def _custom_rm(step: Step, fallback: Fallback, args: Any, sample: Any, **_: Any) -> float | list[float]:
+    if isinstance(sample, Sequence):
+        return await _scored_samples(step, cast("Sequence[Any]", sample), fallback)
+    fallback_of(fallback.policy, ("raise", "zero"), "slime without --group-rm")
+    return (await _scored_samples(step, [sample], fallback))[0]
 
 
 async def _scored_samples(step: Step, samples: Sequence[Any], fallback: Fallback) -> list[float]:
     rows: list[dict[str, Any]] = []
     for sample in samples:
         metadata = cast("Mapping[str, Any]", getattr(sample, "metadata", None) or {})
-        answer = "" if sample.label is None else sample.label
-        told = {"prompt": sample.prompt, "completion": sample.response, "answer": answer, "info": dict(metadata)}
-        rows.append({**metadata, **told})
+        fields = {**metadata, **fields_of_label(sample.label), "info": dict(metadata)}
+        rows.append({**fields, "prompt": sample.prompt, "completion": sample.response})
     found = await step.score(rows, [0] * len(samples))
     for sample, one in zip(samples, found, strict=True):
         if isinstance(getattr(sample, "metadata", None), dict):

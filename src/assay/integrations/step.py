@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from assay.aggregation import Fallback
-from assay.criterion import Scorer
-from assay.errors import RubricError
+from assay.concurrency import LoopThread
+from assay.engine import Traits
+from assay.errors import AssayError, RubricError
 from assay.report import EvaluationReport
 from assay.rubric import BaseRubric, Rubric
+from assay.runs.pipeline import RowRubrics
+from assay.runs.row import own_rubric
+
+MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
 
 Value: TypeAlias = Literal["reward", "score"]
 """What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1."""
@@ -48,12 +53,14 @@ class Scored:
 
 @dataclass
 class Step:
-    """A rubric as trainers ask it. `timeout` is in seconds, for all rollouts of one call."""
+    """A rubric as trainers ask it. `timeout` is in seconds, for all rollouts of one call.
+
+    A row with a `rubric` of its own is scored by that one, as in files; equal rubrics are built once.
+    """
 
     source: RubricSource
     value: Value = "reward"
     timeout: float | None = None
-    scorer: Scorer | None = None  # what scores instead of the rubric, where rows bring rubrics of their own
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
@@ -61,42 +68,66 @@ class Step:
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
         self.rubric = rubric_of(self.source)
+        self._rows = RowRubrics(self.rubric, autograder=getattr(self.rubric, "autograder", None))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.rubric.get_reward_func_names()))
 
     @cached_property
-    def _compares(self) -> bool:
+    def compares(self) -> bool:
         return self.rubric.compares
 
     async def score(self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None) -> list[Scored]:
         """Return what is found about each rollout; late ones are unscored. Checks that compare see whole groups."""
         if not rows:
             return []
-        if self.timeout is None and not self._compares:
-            return [Scored.of(report, self.names, self.value) for report in await self._ask(rows)]
         late = Scored(
             None, None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds"
         )
-        answered = [late] * len(rows)
-        members: dict[Hashable, list[int]] = {}
-        for place, group in enumerate(range(len(rows)) if groups is None else groups):
-            members.setdefault(group, []).append(place)
-        tasks = {asyncio.ensure_future(self._ask([rows[place] for place in some])): some for some in members.values()}
+        found = [late] * len(rows)
+        parts: dict[Hashable, list[int]] = {}  # the places of the rows that are scored by one call
+        waits = False
+        for place, row in enumerate(rows):
+            compares, row_waits = self._plan(row)
+            waits = waits or row_waits
+            apart = None if self.timeout is None else ("alone", place)
+            part = ("group", place if groups is None else groups[place]) if compares else apart
+            parts.setdefault(part, []).append(place)
+        asking = [(places, self._ask([rows[place] for place in places])) for places in parts.values()]
+        if self.timeout is None:
+            results = await asyncio.gather(*(reports for _, reports in asking))
+            answered = list(zip(parts.values(), results, strict=True))
+        else:
+            # Not in this loop, which a check that blocks would stop, and the deadline with it.
+            threads = [LoopThread() for _ in range(1 if waits else min(MOST_THREADS, len(asking)))]
+            tasks = {threads[n % len(threads)].start(ask): places for n, (places, ask) in enumerate(asking)}
+            try:
+                done, _ = await asyncio.wait(tasks, timeout=self.timeout)
+                answered = [(tasks[task], task.result()) for task in done]
+            finally:
+                for thread in threads:
+                    thread.stop()
+        for places, reports in answered:
+            for place, report in zip(places, reports, strict=True):
+                found[place] = Scored.of(report, self.names, self.value)
+        return found
+
+    def _plan(self, row: Mapping[str, Any]) -> tuple[bool, bool]:
+        """Whether the rubric of a row compares rollouts, and whether it waits for anything."""
+        if own_rubric(row) is None:
+            return self.compares, Traits.of(self.rubric).waits
         try:
-            done, _ = await asyncio.wait(tasks, timeout=self.timeout)
-            for task in done:
-                for place, report in zip(tasks[task], task.result(), strict=True):
-                    answered[place] = Scored.of(report, self.names, self.value)
-        finally:
-            for task in tasks:
-                task.cancel()
-        return answered
+            traits = self._rows.of(row)[1]
+        except AssayError:  # an error of this row, which its report tells
+            return False, False
+        return bool(traits.compares), traits.waits
 
     async def _ask(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[EvaluationReport]:
         # Checks may write into a state, and the trainer's columns are not theirs to write into.
-        return await (self.scorer or self.rubric).score([dict(row) for row in rows])
+        # A server reads the rubrics of rows itself: it has the judge.
+        scorer = self.rubric if getattr(self.rubric, "reads_row_rubrics", False) else self._rows
+        return await scorer.score([dict(row) for row in rows])
 
 
 def paid(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> list[float | None]:

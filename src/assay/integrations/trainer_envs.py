@@ -1,6 +1,7 @@
 """A rubric is the reward of an environment of SkyRL, and of a task or a judge of verifiers 0.4 (v1)."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias, cast
 
@@ -54,17 +55,16 @@ def as_verifiers_reward(rubric: RubricSource, *, value: Value = "reward") -> Sco
 
     Checks can name the fields of the task's data. What is unscored raises: verifiers then keeps it out of the baseline.
     """
-    step, fallback = Step(rubric, value), Fallback("raise")
+    return partial(_verifiers_reward, Step(rubric, value))
 
-    async def reward(task: Any, trace: Any) -> float:
-        row: dict[str, Any] = dict(task.model_dump())
-        row |= {"prompt": task.prompt_text, "completion": trace.last_reply, "answer": row.get("answer", "")}
-        found = await step.score([row])
-        trace.record_metrics(found[0].answered)
-        [reward] = paid(found, fallback)
-        assert reward is not None
-        return reward
 
+async def _verifiers_reward(step: Step, task: Any, trace: Any) -> float:
+    row: dict[str, Any] = dict(task.model_dump())
+    row |= {"prompt": task.prompt_text, "completion": trace.last_reply, "answer": row.get("answer", "")}
+    found = await step.score([row])
+    trace.record_metrics(found[0].answered)
+    [reward] = paid(found, Fallback("raise"))
+    assert reward is not None
     return reward
 
 

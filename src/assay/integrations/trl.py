@@ -4,21 +4,27 @@ TRL sums several functions with missing ones skipped, so a judge that failed wou
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+import math
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Final, cast
 
+from assay.aggregation import Fallback, Policy
 from assay.errors import RubricError
-from assay.integrations.monitor import RewardMonitor
-from assay.integrations.step import RubricSource, Scored, Step, Value, rubric_of
+from assay.integrations.monitor import SIGNS, RewardMonitor
+from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of
 from assay.messages import completion_text
 from assay.redaction import logger_of
 from assay.rubric import Rubric
-from assay.runs.pipeline import RowRubrics
 
 logger = logger_of("assay")
 
-TrlReward: TypeAlias = Callable[..., Awaitable[list[float | None]]]
-"""What TRL calls by keyword: `prompts`, `completions`, and every column of the dataset as a list."""
+MASKED_SINCE: Final = (1, 6)  # the version of TRL from which on a reward of None is left out, and is no 0
 
 
 def as_trl_reward(
@@ -28,44 +34,103 @@ def as_trl_reward(
     value: Value = "reward",
     columns: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    unscored: Policy = "drop",
+    group_size: int | None = None,
     monitor: RewardMonitor | None = None,
-) -> TrlReward:
-    """Return the rubric as one reward function; None for a rollout that is unscored.
+) -> "TrlReward":
+    """Return the rubric as one reward function, which can be pickled if the checks can.
 
-    `columns={"answer": "solution"}` says what a field is called in the dataset; a column `rubric` holds the rubric of
-    its row. With `timeout` what is not scored after so many seconds is unscored; TRL itself waits for ever.
+    An unscored rollout is None (`drop`), or is paid by `unscored`; TRL before 1.6 and ms-swift take None for 0, and `drop`
+    is refused there. `columns={"answer": "solution"}` says what a field is called in the dataset; a column `rubric` holds the
+    rubric of its row. With `timeout` what is not scored after so many seconds is unscored; TRL itself waits for ever. With
+    `group_size` (TRL's `num_generations`) checks that compare refuse a group of another size, as when it is split over ranks.
     """
-    asked = rubric_of(rubric)
-    # A rubric behind a server keeps its grader and its name to itself.
-    step = Step(asked, value, timeout, RowRubrics(asked, autograder=getattr(asked, "autograder", None)))
-    title = name or getattr(asked, "name", None) or "assay"
+    if unscored == "drop":
+        _refuse_trainers_without_none()
+    step = Step(rubric, value, timeout)
+    title = name or getattr(step.rubric, "name", None) or "assay"
+    return TrlReward(title, step, dict(columns or {}), Fallback(unscored), group_size, monitor)
 
-    async def reward(
+
+def _refuse_trainers_without_none() -> None:
+    instead = "give unscored='group_mean', 'zero' or 'raise'"
+    if "swift" in sys.modules:
+        raise RubricError(f"ms-swift takes a reward of None for 0: {instead}")
+    trl = sys.modules.get("trl")
+    found = getattr(trl, "__version__", "")
+    numbers = re.findall(r"\d+", found)[:2]
+    if numbers and tuple(map(int, numbers)) < MASKED_SINCE:
+        raise RubricError(f"TRL {found} takes a reward of None for 0: install trl>=1.6, or {instead}")
+
+
+@dataclass
+class TrlReward:
+    """What TRL calls by keyword: `prompts`, `completions`, and every column of the dataset as a list."""
+
+    title: str
+    step: Step
+    columns: Mapping[str, str]
+    fallback: Fallback
+    group_size: int | None
+    monitor: RewardMonitor | None
+    is_warned: bool = False  # that groups may be split
+
+    @property
+    def __name__(self) -> str:  # TRL logs under it, so two rubrics in one run need two
+        return self.title
+
+    async def __call__(
+        self,
         prompts: Sequence[Any],
         completions: Sequence[Any],
         log_extra: Callable[[str, list[Any]], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **given: Any,
     ) -> list[float | None]:
-        rows = _rows(prompts, completions, given, columns or {})
+        step, title = self.step, self.title
+        rows = _rows(prompts, completions, given, self.columns)
         groups = [p if isinstance(p, str) else json.dumps(p, default=str, sort_keys=True) for p in prompts]
+        if step.compares and groups:
+            self._look_for_split_groups(groups)
         found = await step.score(rows, groups)
-        _publish(title, found, log_extra, log_metric)
-        if monitor is not None:
+        _publish(title, step.names, found, log_extra, log_metric)
+        if self.monitor is not None:
             texts = [completion_text(completion) for completion in completions]
-            watched = monitor.observe(texts, [one.reward for one in found], groups=groups)
-            for metric, number in watched.items():
-                if log_metric is not None:
-                    log_metric(f"{title}/{metric}", number)
-        return [one.reward for one in found]
+            signs = self.monitor.observe(texts, [one.reward for one in found], groups=groups)
+            if log_metric is not None:
+                for sign in SIGNS:
+                    log_metric(f"{title}/{sign}", signs.get(sign, math.nan))
+        rewards = paid(found, self.fallback, groups)
+        if None in rewards:
+            _refuse_trainers_without_none()  # the trainer may have been imported after the adapter was made
+        return rewards
 
-    # TRL logs under this name, so two rubrics in one run need two.
-    reward.__name__ = reward.__qualname__ = title
-    return reward
+    # What a function has: trainers ask `inspect.iscoroutinefunction`, which looks at no `__call__`.
+    __code__ = __call__.__code__
+    __defaults__ = __kwdefaults__ = None
+
+    def _look_for_split_groups(self, groups: Sequence[str]) -> None:
+        sizes = Counter(groups).values()
+        split = [] if self.group_size is None else [size for size in sizes if size % self.group_size]
+        if split:
+            raise RubricError(
+                f"a check compares the rollouts of a group, and there are {split[0]} of its {self.group_size} rollouts here: "
+                "choose a batch size per device that is a multiple of num_generations"
+            )
+        if self.group_size is None and not self.is_warned and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            self.is_warned = True
+            logger.warning(
+                "%s: a check compares the rollouts of a group, and this rank sees %d of one prompt; if num_generations is "
+                "more, the group is split over ranks: give group_size=num_generations to be sure", self.title, min(sizes),
+            )  # fmt: skip
 
 
 def as_trl_rewards(
-    rubric: RubricSource, *, columns: Mapping[str, str] | None = None, timeout: float | None = None
+    rubric: RubricSource,
+    *,
+    columns: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    unscored: Policy = "drop",
 ) -> tuple[list[TrlReward], list[float]]:
     """Return one function a counted criterion and their `reward_weights`, for normalising each by itself (GDPO).
 
@@ -85,7 +150,7 @@ def as_trl_rewards(
     for criterion in counted:
         alone = [criterion.with_fields(weight=1.0)]
         single = Rubric(alone, parser=asked.parser, autograder=asked.autograder, name=criterion.name)
-        rewards.append(as_trl_reward(single, columns=columns, timeout=timeout))
+        rewards.append(as_trl_reward(single, columns=columns, timeout=timeout, unscored=unscored))
     return rewards, [criterion.weight for criterion in counted]
 
 
@@ -113,25 +178,29 @@ def _rows(
 
 def _publish(
     title: str,
+    names: Sequence[str],
     found: Sequence[Scored],
     log_extra: Callable[[str, list[Any]], None] | None,
     log_metric: Callable[[str, float], None] | None,
 ) -> None:
-    """Every part into TRL's table and metrics, and how many rollouts are unscored into the log."""
+    """Every part into TRL's table and metrics, and how many rollouts are unscored into the log.
+
+    The keys are the same in every step: ranks gather them in turn, and a column of the table that is shorter than the
+    others ends the training. A part without any answer is NaN in the metrics, which TRL leaves out of its means.
+    """
     unscored = [one for one in found if one.reward is None]
     if unscored:
         logger.warning(
             "%s: %d of %d rollouts are unscored; the first: %s",
             title, len(unscored), len(found), unscored[0].error,
         )  # fmt: skip
+    columns = {name: [one.parts[name] for one in found] for name in names}
     if log_metric is not None:
         log_metric(f"{title}/unscored", len(unscored) / len(found) if found else 0.0)
-    for part in found[0].parts if found else ():
-        values = [one.parts[part] for one in found]
-        answered = [value for value in values if value is not None]
-        if log_extra is not None:
-            log_extra(f"{title}/{part}", values)
-        if log_metric is not None and answered:
-            log_metric(f"{title}/{part}", sum(answered) / len(answered))
-    if log_extra is not None and unscored:
+        for name, column in columns.items():
+            answered = [value for value in column if value is not None]
+            log_metric(f"{title}/{name}", fmean(answered) if answered else math.nan)
+    if log_extra is not None:
+        for name, column in columns.items():
+            log_extra(f"{title}/{name}", column)
         log_extra(f"{title}/error", [one.error for one in found])

@@ -4,7 +4,7 @@ verl looks at the function itself for async, and takes its columns from the firs
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 from assay.aggregation import Fallback, Policy, fallback_of
@@ -14,6 +14,7 @@ from assay.integrations.step import RubricSource, Scored, Step, Value, paid, par
 
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
 
+QUESTIONS: Final = ("question", "prompt", "index", "uid")  # what tells the questions of a batch apart, in extra_info
 OWN: Final = ("score", "unscored")  # the keys that are ours: what verl reads, and 1 where a rollout has no score
 
 
@@ -36,40 +37,62 @@ async def compute_score(
     return await score(data_source, solution_str, ground_truth, extra_info)
 
 
+def compute_score_sync(*sample: Any, **options: Any) -> dict[str, float]:
+    """The same for verl's `remote` manager, whose worker processes call no async function."""
+    return run_sync(compute_score(*sample, **options))
+
+
 def compute_score_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> ComputeScore:
     """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
-    step = _step(rubric, value)
     fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
+    return partial(_compute_score, _step(rubric, value), fallback)
 
-    async def compute_score(
-        data_source: str, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **_: Any
-    ) -> dict[str, float]:
-        row = _row(data_source, solution_str, ground_truth, extra_info)
-        return _told(await step.score([row]), fallback)[0]
 
-    return compute_score
+async def _compute_score(
+    step: Step,
+    fallback: Fallback,
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    **_: Any,
+) -> dict[str, float]:
+    row = _row(data_source, solution_str, ground_truth, extra_info)
+    return _told(await step.score([row]), fallback)[0]
 
 
 def compute_scores_of(
     rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
 ) -> Callable[..., list[dict[str, float]]]:
-    """The same for the `batch` manager, which calls once with lists; samples of one question are a group."""
-    step = _step(rubric, value)
+    """The same for the `batch` manager of older versions, which calls once with lists; samples of one question are a group.
+
+    What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
+    """
     fallback = fallback_of(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
+    return partial(_compute_scores, _step(rubric, value), fallback)
 
-    def compute_scores(
-        data_sources: Sequence[str],
-        solution_strs: Sequence[str],
-        ground_truths: Sequence[Any],
-        extra_infos: Sequence[Mapping[str, Any] | None] | None = None,
-        **_: Any,
-    ) -> list[dict[str, float]]:
-        infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
-        rows = [_row(*sample) for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)]
-        groups = [repr((row["task"], row["prompt"], row["answer"])) for row in rows]
-        return _told(run_sync(step.score(rows, groups)), fallback, groups)
 
-    return compute_scores
+def _compute_scores(
+    step: Step,
+    fallback: Fallback,
+    data_sources: Sequence[str],
+    solution_strs: Sequence[str],
+    ground_truths: Sequence[Any],
+    extra_infos: Sequence[Mapping[str, Any] | None] | None = None,
+    **_: Any,
+) -> list[dict[str, float]]:
+    infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
+    rows = [_row(*sample) for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)]
+    groups: list[str] = []
+    for row in rows:
+        question = next((row[name] for name in QUESTIONS if row["info"].get(name) is not None), None)
+        if question is None and (step.compares or fallback.policy == "group_mean"):
+            raise RubricError(
+                f"a sample's extra_info names none of {', '.join(QUESTIONS)}, so that its group cannot be told: "
+                "keep the question in it"
+            )
+        groups.append(repr((row["task"], question)))
+    return _told(run_sync(step.score(rows, groups)), fallback, groups)
 
 
 @cache

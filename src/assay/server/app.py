@@ -100,7 +100,7 @@ class RewardApp(Starlette):
 
     async def reports(self, service: RubricService, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
         """The reports on the rollouts of a request, unless the server stops before they are there."""
-        if not service.waits:
+        if not service.waits_for(rollouts):
             return await service.reports(rollouts)
         limit = asyncio.timeout(None)
         self._limits.add(limit)

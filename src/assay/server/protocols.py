@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.aggregation import Fallback, Policy, UnscoredError
-from assay.integrations.reward_functions import response_of, rewards_of
+from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
 from assay.integrations.step import Scored
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -226,8 +226,13 @@ def _read_openrlhf(value: Any) -> Asked:
             response = response_of(query, prompt)
         except ValueError as error:
             raise HttpRefusal(400, f"query {place}: {error}") from None
-        rollouts.append(Rollout(prompt, response, "" if label is None else label))
+        rollouts.append(_labelled(prompt, response, label))
     return rollouts, None
+
+
+def _labelled(prompt: str | Chat, completion: str, label: Any) -> Rollout:
+    fields = fields_of_label(label)
+    return Rollout(prompt, completion, fields.pop("answer"), columns=fields)
 
 
 def _write_openrlhf(scored: ScoredRequest) -> OpenRLHFReply:
@@ -255,7 +260,7 @@ SlimeReply: TypeAlias = Number | list[Number]
 def _read_slime(value: Any) -> Asked:
     is_group = isinstance(value, list)
     samples = _convert(value if is_group else [value], list[SlimeSample])
-    return [Rollout(s.prompt, s.response, "" if s.label is None else s.label) for s in samples], is_group
+    return [_labelled(s.prompt, s.response, s.label) for s in samples], is_group
 
 
 def _write_slime(scored: ScoredRequest) -> SlimeReply:

@@ -95,6 +95,8 @@ class RemoteRubric(BaseRubric):
     1.0
     """
 
+    reads_row_rubrics = True  # the server scores a row with a `rubric` of its own by that one
+
     def __init__(
         self,
         url: str,

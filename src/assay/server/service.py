@@ -9,6 +9,8 @@ from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.report import EvaluationReport, Score, aggregate, line_of
 from assay.rollout import Rollout
 from assay.rubric import Rubric
+from assay.runs.pipeline import RowRubrics
+from assay.runs.row import own_rubric
 from assay.wording import described
 
 LATE: Final = "DeadlineExceeded: not scored within"  # how the error of a rollout begins that was not scored in time
@@ -34,6 +36,7 @@ class RubricService:
         self.waits = traits.waits or traits.takes_many
         """Whether a criterion waits for a judge, another process or anything else, so that a deadline can hold."""
         self.names = tuple(dict.fromkeys(rubric.get_reward_func_names()))
+        self._rows = RowRubrics(rubric, autograder=rubric.autograder)
         self._takes_many = traits.takes_many
         self._seconds = seconds
         self._waiting: list[tuple[Sequence[Rollout], asyncio.Future[Reports]]] = []
@@ -41,8 +44,23 @@ class RubricService:
         # The event loop itself forgets a task that is no longer awaited.
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    def waits_for(self, rollouts: Sequence[Rollout]) -> bool:
+        """Whether these may wait; of a rollout with a `rubric` of its own that is not known."""
+        return self.waits or any(own_rubric(rollout.columns) is not None for rollout in rollouts)
+
     async def reports(self, rollouts: Sequence[Rollout]) -> Reports:
         """One report a rollout. Where there could be none, every line of it says why."""
+        own = [place for place, rollout in enumerate(rollouts) if own_rubric(rollout.columns) is not None]
+        if own:
+            other = [rollout for place, rollout in enumerate(rollouts) if place not in set(own)]
+            by_own, others = await asyncio.gather(
+                side_by_side(self._alone, [rollouts[place] for place in own]), self.reports(other)
+            )
+            found = dict(zip(own, by_own, strict=True))
+            left = iter(others)
+            return [found[place] if place in found else next(left) for place in range(len(rollouts))]
+        if not rollouts:
+            return []
         if not self.waits:
             loop = asyncio.get_running_loop()
             if not self._waiting:
@@ -93,7 +111,7 @@ class RubricService:
 
     async def _score(self, rollouts: Sequence[Rollout]) -> Reports:
         try:
-            return list(await self.rubric.score(rollouts))
+            return await self._rows.score(rollouts)
         except FAILURES as error:  # whatever it is, it is an error on the lines
             if is_stop(error):
                 raise
