@@ -155,8 +155,8 @@ def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Co
     if len(one) == 2 and kinds == {"square", "bare"} and not (_has_labels(gold) or _has_labels(answer)):
         return undecided("an interval or a list")
     # The gold's kind decides: a tuple has an order, and so have values under different names.
-    if options.ordered_tuples and kind in ("round", "square") and "set" in kinds:
-        return different("a set has no order, and the gold has one")
+    if options.ordered_tuples and kind in ("round", "square") and ("set" in kinds or _is_choice(answer)):
+        return different("the gold has an order, and the answer has none")
     is_named = _has_labels(gold) and not _has_labels(answer)
     if is_named or (options.ordered_tuples and kind in ("round", "square")):
         return all_of(list(map(compare, one, two)), as_what="lists")
@@ -179,6 +179,14 @@ def _compare_members(compare: Compare, one: Node, two: Node) -> Equality:
 
 def _kind(node: Node) -> str:
     return node.kind if isinstance(node, Listing) else ""
+
+
+def _is_choice(node: Node) -> bool:
+    """Whether a list gives several values for one thing: `1 or 2`, `x = 1, x = 2`."""
+    if not isinstance(node, Listing) or node.kind != "bare":
+        return False
+    names = {item.sides[0] for item in node.items if is_assignment(item)}
+    return node.joined == "or" or (len(names) == 1 and all(map(is_assignment, node.items)))
 
 
 def _has_labels(node: Node) -> TypeGuard[Listing]:

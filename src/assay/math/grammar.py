@@ -738,11 +738,11 @@ class Grammar:
         name = node.name
         while self.token.value in ("_", "'", r"\prime"):
             name += f"_{self.label()}" if self.advance().value == "_" else "'"
-        if name != node.name:
-            return Symbol(name)
-        if not isinstance(node, Symbol) or name not in ("f", "g", "h") or self.token.value != "(" or self.token.spaced:
-            return node
-        # `f(x)`: a function that the text does not define.
+        named = node if name == node.name else Symbol(name)
+        # `f(x)`, `y(0)`: functions that the text does not define. `x(y + 1)` is a product.
+        is_called = node.name in ("f", "g", "h") or (self.peek(1).kind == "number" and self.peek(2).value == ")")
+        if not isinstance(node, Symbol) or not is_called or self.token.value != "(" or self.token.spaced:
+            return named
         self.advance()
         inside = self.answer()
         self.expect(")")

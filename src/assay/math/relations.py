@@ -117,6 +117,9 @@ def _same_line(gold: Relation, answer: Relation) -> Equality:
         return undecided(str(error))
     if factor is None or form.assumed_positive:
         return undecided("no constant multiple of each other")
+    # What always holds, or never, says nothing by its residual: log₂ 8 = 3 is another statement than log₂ 4 = 2.
+    if any(not side.top or side.top.is_constant() for side in sides) and not _same_chain(gold, answer):
+        return undecided("statements without a variable that are not the same")
     if gold.operators[0] not in ("=", "!=") and factor < 0:
         return different("the inequality points the other way")
     return Equality(True, "equal as equations" if gold.operators == ("=",) else "equal as inequalities")
@@ -246,6 +249,8 @@ def as_set(node: Node) -> Node:
 
 
 def _solved(left: Node, operator: str, right: Node) -> Node:
+    if not symbols_of(left) and not symbols_of(right):
+        raise NoSetError("a statement about numbers is no set of them")
     if operator == "in":
         return as_set(right)
     if operator not in _TURNED:

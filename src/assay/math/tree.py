@@ -276,7 +276,8 @@ def rewritten(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Nod
     # `x = 3` is 3 where the other side gives no name; math-verify's rule.
     if options.assignments and _says_value(answer) and not is_equation(gold) and not is_inequality(gold):
         return gold, answer.sides[-1]
-    if options.assignments and is_assignment(gold) and not is_equation(answer) and not is_inequality(answer):
+    is_open = options.assignments and not is_equation(answer) and not is_inequality(answer)
+    if is_open and is_equation(gold) and (is_assignment(gold) or not symbols_of(gold)):
         return gold.sides[-1], answer
     return gold, answer
 
@@ -406,7 +407,12 @@ def _says_value(node: Node) -> TypeGuard[Relation]:
         return False
     left = node.sides[0]
     is_function = isinstance(left, Apply) and left.function != "root"
-    return not symbols_of(left) or _only_names(left) or is_function or (len(symbols_of(left)) > 1 and _is_form(left))
+    return (
+        not symbols_of(left)
+        or _only_names(left)
+        or is_function
+        or (len(symbols_of(left)) > 1 and _is_form(left) and node.sides[-1] != Number(fmpq(0)))
+    )
 
 
 def _is_form(node: Node) -> bool:
