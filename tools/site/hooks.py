@@ -88,6 +88,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     uri = page.file.src_uri
     if "/" not in uri:  # a page by itself: there is no navigation to show beside it
         page.meta["hide"] = ["navigation"]
+    if uri.startswith(("how-to/", "tutorial")):
+        page.meta["search"] = {"boost": 2}
+    elif uri.startswith(("decisions/", "changelog", "benchmarks/")):  # found where nothing else is
+        page.meta["search"] = {"boost": 0.3}
     source = next((path for path, target in ELSEWHERE.items() if target == uri), f"docs/{uri}")
 
     def moved(link: re.Match[str]) -> str:
