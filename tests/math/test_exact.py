@@ -1,13 +1,16 @@
 """Exact arithmetic and certified values."""
 
+import random
+from typing import Any
+
 import pytest
-from flint import fmpq
+from flint import acb, arb, ctx, fmpq
 
 from assay.math import MathOptions, verify
 from assay.math.balls import NotAlgebraicError, TooLargeError, UndefinedError, ball, bits_to_prove_zero
-from assay.math.exact import proves_equal
+from assay.math.exact import NO_PROOF, Form, Ratio, powers_in, proves_equal, terms_of
 from assay.math.grammar import UnreadableError, parsed
-from assay.math.tree import Node
+from assay.math.tree import Node, nodes_of
 
 
 def tree(text: str) -> Node:
@@ -224,3 +227,85 @@ def test_two_expressions_without_a_value_are_not_called_equal():
     zero = r"(\sqrt2-\sqrt[4]{2}^2)"
     verdict = verify("x", rf"\frac{{x{zero}}}{{{zero}}}", options=MathOptions(symbolic=False))
     assert verdict.reason == "not proven equal: no point gives both of them a value"
+
+
+POINT = {"x": fmpq(137, 128), "y": fmpq(59, 97)}
+REAL = ["x", "y", "2", "3", "6", r"\frac12", r"\frac35", r"\pi", "e", "-1"]
+FORMS = [
+    r"({0})+({1})", r"({0})({1})", r"\frac{{{0}}}{{{1}}}", r"({0})^2", r"({0})^{{-3}}", r"|{0}|", r"({0})-({1})", r"\sqrt{{{0}}}",
+    r"\sqrt[3]{{{0}}}", r"\ln({0})", r"e^{{{0}}}", r"2^{{{0}}}", r"({0})^{{{1}}}", r"\sin({0})", r"\cos({0})", r"\tan({0})",
+    r"\arctan({0})", r"\arcsin({0})", r"\arccos({0})", r"\cosh({0})", r"\log_2({0})", r"\binom{{{0}}}{{2}}",
+    r"\sqrt{{({0})^2+2({0})({1})+({1})^2}}", r"({0})^{{2y}}", r"({0}\cdot x)^{{y}}",
+]  # fmt: skip
+ARITHMETIC = 7
+"""So many of the forms, the first ones, are functions of complex numbers too."""
+
+
+def expression(draw: random.Random, depth: int, leaves: list[str], forms: list[str]) -> str:
+    """An expression of letters, numbers and functions, whether or not it has a value."""
+    if depth == 0 or draw.random() < 0.15:
+        return draw.choice(leaves)
+    return draw.choice(forms).format(*(expression(draw, depth - 1, leaves, forms) for _ in range(2)))
+
+
+def is_real_throughout(node: Node) -> bool:
+    return all(ball(part, POINT, 256).imag == 0 for part in nodes_of(node))
+
+
+def value_of(form: Form, polynomial: Any) -> acb:
+    """What a polynomial in atoms comes to, by what each atom is."""
+    total = acb(0)
+    for monomial, coefficient in terms_of(polynomial):
+        term = acb(arb(coefficient))
+        for atom, power in powers_in(monomial).items():
+            term *= atom_of(form, form.keys[atom]) ** power
+        total += term
+    return total
+
+
+def atom_of(form: Form, key: tuple[Any, ...]) -> acb:
+    kind, *arguments = key
+    parts = [
+        value_of(form, part.top) / value_of(form, part.bottom) if isinstance(part, Ratio) else part
+        for part in arguments
+    ]
+    values = [part if isinstance(part, acb) else acb(part) for part in parts if not isinstance(part, str)]
+    simple = {"pi": acb(arb.pi()), "e": acb(1).exp(), "i": acb(0, 1)}
+    if kind in simple:
+        return simple[kind]
+    if kind == "symbol":
+        return acb(arb(POINT[parts[0]]))
+    if kind == "root":
+        is_turned = (
+            parts[1] % 2 and values[0].imag == 0 and values[0].real < 0
+        )  # odd roots of negative numbers are real
+        root = (-values[0] if is_turned else values[0]) ** acb(arb(fmpq(1, int(parts[1]))))
+        return -root if is_turned else root
+    if kind == "power":
+        return values[0] ** values[1]
+    functions = {"ln": acb.log, "exp": acb.exp, "sin": acb.sin, "cos": acb.cos, "arctan": acb.atan, "arcsin": acb.asin}
+    return acb(abs(values[0])) if kind == "abs" else functions[kind](values[0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("is_real", [True, False])
+def test_the_exact_form_of_an_expression_has_its_value(seed: int, is_real: bool):
+    """Whatever is rewritten on the way: the quotient of polynomials in atoms comes to what the expression comes to."""
+    draw, compared = random.Random(seed), 0
+    leaves, forms = (REAL, FORMS) if is_real else ([*REAL, "i", "i"], FORMS[:ARITHMETIC])
+    for _ in range(400):
+        text = expression(draw, 3, leaves, forms)
+        form = Form()
+        try:
+            if is_real and not is_real_throughout(tree(text)):
+                continue
+            expected = ball(tree(text), POINT, 256)
+            found = form.value(tree(text))
+            with ctx.workprec(256):
+                value = value_of(form, found.top) / value_of(form, found.bottom)
+        except (*NO_PROOF, UnreadableError):
+            continue
+        if value.is_finite() and not form.assumed_positive:
+            compared += 1
+            assert value.overlaps(expected), text
+    assert compared > 60

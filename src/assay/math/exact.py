@@ -105,6 +105,7 @@ _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "fact
 """Kinds of atoms that are positive, variables by assumption."""
 _REAL: Final = frozenset({"symbol", "pi", "e", "root", "ln", "i"})
 """Kinds of atoms that are real when they are of a number, and i."""
+_MAYBE_COMPLEX: Final = frozenset({"i", "arcsin", "arccosh", "arctanh"})
 _POSITIVE_NUMBERS: Final = _POSITIVE - {"symbol"}
 _MOST_FACTORED: Final = 40  # terms of a polynomial up to which its squares are looked for under a root
 _MOST_ANGLES: Final = 64  # how often one inverse function may count in a sum of them
@@ -148,6 +149,7 @@ class Form:
         self._numbers: dict[tuple[Any, ...], int] = {}
         self.equations: dict[int, tuple[int, Polynomial]] = {}
         """By atom: the power from which it can be replaced, and the polynomial in it that is 0."""
+        self._complex: set[int] = set()  # atoms that need not be real, whatever the variables are
         self.assumed_positive = False
         self.work = 0
 
@@ -162,9 +164,20 @@ class Form:
                 raise TooComplexError(f"more than {MOST_ATOMS} different parts")
             self._numbers[name] = number
             self.keys.append(key)
+            number_below = rational(key[1]) if key[0] == "power" and isinstance(key[1], Ratio) else None
+            is_of_negative = number_below is not None and number_below < 0
+            if (
+                is_of_negative
+                or key[0] in _MAYBE_COMPLEX
+                or any(self._may_be_complex(*part) for part in key if isinstance(part, Ratio))
+            ):
+                self._complex.add(number)
             if equation is not None:
                 self.equations[number] = (equation[0], ATOMS[number] ** equation[0] - equation[1])
         return Ratio(ATOMS[number], ONE)
+
+    def _may_be_complex(self, *polynomials: Polynomial) -> bool:
+        return bool(self._complex) and any(not self._complex.isdisjoint(powers_in(each)) for each in polynomials)
 
     def equal(self, one: Ratio, two: Ratio) -> bool:
         if one.bottom == two.bottom:
@@ -306,7 +319,7 @@ class Form:
         factor = base.top.leading_coefficient() / base.bottom.leading_coefficient()
         powers = [*powers_in(base.top).items(), *((atom, -power) for atom, power in powers_in(base.bottom).items())]
         kinds = {self.keys[atom][0] for atom, _ in powers}
-        if factor < 0 or not _POSITIVE.issuperset(kinds):
+        if factor < 0 or not _POSITIVE.issuperset(kinds) or self._may_be_complex(*base):
             return None
         self.assumed_positive |= "symbol" in kinds
         result = constant(1) if factor == 1 else self.general_power(constant(factor), exponent)
@@ -322,6 +335,9 @@ class Form:
         for monomial, coefficient in terms_of(exponent.top):
             share = coefficient / bottom
             if monomial.is_constant() and exponent.bottom.is_constant():
+                number = rational(base)
+                if share.q != 1 and number is not None and number < 0:
+                    raise TooComplexError("a negative number to a broken power")
                 whole = self.root(base, int(share.q)) if share.q != 1 else base
                 result = self.multiply(result, self.raised(whole, int(share.p)))
                 continue
@@ -353,7 +369,10 @@ class Form:
         if len(rest) < _MOST_FACTORED:
             for factor, power in rest.factor_squarefree()[1] if len(rest) > 1 else ():
                 if power >= index:
-                    # √(x² + 2x + 1) is |x + 1|.
+                    # √(x² + 2x + 1) is |x + 1| for what is real.
+                    self.assumed_positive = True
+                    if self._may_be_complex(factor):
+                        raise TooComplexError("a square that may be complex")
                     base = Ratio(factor, ONE) if index % 2 else self.absolute(Ratio(factor, ONE))
                     result = self.multiply(result, self.raised(base, power // index))
                     rest /= factor ** (power - power % index)
@@ -380,7 +399,7 @@ class Form:
     def _known_positive(self, polynomial: Polynomial) -> None:
         for atom in powers_in(polynomial):
             kind = self.keys[atom][0]
-            if kind not in _POSITIVE:
+            if kind not in _POSITIVE or atom in self._complex:
                 raise TooComplexError(f"the sign of {kind} is not known")
             self.assumed_positive |= kind == "symbol"
 
@@ -609,10 +628,28 @@ class Form:
         if base == Constant("e") and (number is None or number.q != 1):
             return self._turning_exponential(exponent)
         if number is None:
-            return self.general_power(self.value(base), exponent)
+            below = self.value(base)
+            if rational(below) is None and not symbols_of(base) and _sign(base) < 0:
+                raise TooComplexError("a negative number to a power")
+            return self.general_power(below, exponent)
         if abs(number.p) > _LARGEST_POWER:
             raise TooComplexError("a power too high to write out")
-        return self.raised(self.root(self.value(base), int(number.q)), int(number.p))
+        below = self.value(base)
+        root = self._root_of(base, below, int(number.q)) if number.q != 1 else below
+        return self.raised(root, int(number.p))
+
+    def _root_of(self, node: Node, value: Ratio, index: int) -> Ratio:
+        """The root of an expression; of a number its sign is known, and not assumed."""
+        if rational(value) is not None or symbols_of(node):
+            return self.root(value, index)
+        assumed, sign = self.assumed_positive, _sign(node)
+        root = self.root(value if sign > 0 else self.negative(value), index)
+        self.assumed_positive = assumed
+        if sign < 0 and index % 2 == 0:
+            if index != 2:
+                raise TooComplexError("an even root of a negative number")
+            return self.multiply(root, self.imaginary_unit())
+        return root if sign > 0 else self.negative(root)
 
     def _turning_exponential(self, exponent: Ratio) -> Ratio:
         """e to a power; an imaginary part turns, by Euler's formula."""
@@ -627,6 +664,16 @@ class Form:
 
     def applied(self, function: str, arguments: tuple[Node, ...]) -> Ratio:
         values = tuple(self.value(argument) for argument in arguments)
+        if function == "root":
+            degree = rational(values[1])
+            if degree is None or degree.q != 1:
+                raise TooComplexError("a root whose index is no number")
+            return self._root_of(arguments[0], values[0], int(degree.p))
+        if function == "log":
+            for argument, value in zip(arguments, values, strict=True):
+                # The logarithm of a product is the sum of logarithms for positive factors alone.
+                if rational(value) is None and not symbols_of(argument) and _sign(argument) < 0:
+                    raise TooComplexError("the logarithm of a negative number")
         known = _FUNCTIONS.get(function)
         if known is not None:
             return known(self, *values)
@@ -638,12 +685,6 @@ class Form:
         if function in _WHOLE and not any(symbols_of(argument) for argument in arguments):
             return _whole(Apply(function, arguments))
         return self.atom(function, *values)
-
-    def root_function(self, radicand: Ratio, index: Ratio) -> Ratio:
-        degree = rational(index)
-        if degree is None or degree.q != 1:
-            raise TooComplexError("a root whose index is no number")
-        return self.root(radicand, int(degree.p))
 
     def logarithm(self, argument: Ratio, base: Ratio) -> Ratio:
         return self.divide(self.natural_log(argument), self.natural_log(base))
@@ -660,6 +701,8 @@ class Form:
             self._known_positive(argument.bottom)
             top, bottom = argument.top.leading_coefficient(), argument.bottom.leading_coefficient()
             return argument if top / bottom > 0 else self.negative(argument)
+        if self._may_be_complex(*argument):
+            raise TooComplexError("the size of a number that may be complex")
         argument = self._canonical(argument)
         atoms = {atom for side in argument for atom in powers_in(side)}
         if min(argument.top.coeffs() + argument.bottom.coeffs()) > 0 and _POSITIVE_NUMBERS.issuperset(
@@ -745,6 +788,14 @@ def _double_factorial(_: Form, argument: Ratio) -> Ratio:
     return constant(prod(range(int(number.p), 0, -2)))
 
 
+def _sign(node: Node) -> int:
+    """Whether a number is surely positive (1) or negative (-1)."""
+    value = ball(node, {}, 128)
+    if not is_real(value) or not (value.real > 0 or value.real < 0):
+        raise TooComplexError("a number whose sign is not certain")
+    return 1 if value.real > 0 else -1
+
+
 def _whole(node: Node) -> Ratio:
     """The whole number that a constant `floor`, `gcd`, … surely is."""
     value = ball(node, {}, 256)
@@ -756,7 +807,6 @@ def _whole(node: Node) -> Ratio:
 
 _WHOLE: Final = frozenset({"floor", "ceil", "gcd", "lcm", "sign"})
 _FUNCTIONS: Final[dict[str, Callable[..., Ratio]]] = {
-    "root": Form.root_function,
     "log": Form.logarithm,
     "abs": Form.absolute,
     "factorial": Form.factorial,
