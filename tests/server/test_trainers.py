@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from assay import Rubric
+from assay.server import RewardServer
+
 
 def test_openrlhf_gets_rewards_scores_and_every_criterion(server):
     """What the model wrote is the query less its prompt and less the token that ends it: a plain 4."""
@@ -96,6 +99,40 @@ def test_nemo_gym_gets_its_request_back_with_a_reward(server):
     }
 
 
+def test_nemo_gym_collects_the_metrics_of_all_rows_at_the_end(server):
+    """As its collector asks: the reward of task 0 is 1 and 0, of task 1 it is 1; a masked row counts as masked only."""
+    rows = [
+        {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 1.0, "response": {"usage": {"total_tokens": 10}}},
+        {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.0},
+        {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0},
+        {"_ng_task_index": 1, "_ng_rollout_index": 1, "reward": 0.0, "mask_sample": True},
+    ]
+    answer = server.ask("/aggregate_metrics", {"verify_responses": rows}).data
+    assert [group["mean/reward"] for group in answer["group_level_metrics"]] == [0.5, 1.0]
+    assert [group["_ng_task_index"] for group in answer["group_level_metrics"]] == [0, 1]
+    assert answer["key_metrics"] == {
+        "mean/reward": pytest.approx(2 / 3),
+        "mean/mask_sample": 0.25,
+        "mean/total_tokens": 10,
+    }
+    assert answer["agent_metrics"]["max/reward"] == 1.0
+    empty = {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
+    assert server.ask("/aggregate_metrics", {"verify_responses": []}).data == empty
+
+
+def test_checks_get_a_single_reply_of_nemo_gym_as_text(asking):
+    """As from every other trainer; with calls of tools they get the messages."""
+
+    def is_four(completion):
+        return completion == "4"
+
+    output = ROW["response"]["output"]
+    with RewardServer(Rubric([is_four])) as server:
+        assert asking(server.url, "/verify", ROW).data["reward"] == 0.0
+        alone = ROW | {"response": {"output": [output[0], output[-1]]}}
+        assert asking(server.url, "/verify", alone).data["reward"] == 1.0
+
+
 def test_nemo_gym_may_say_which_rollout_it_is_in_the_path(server):
     """As it does when it records what happens."""
     assert server.ask("/ng-rollout/7-0/verify", ROW).data["reward"] == 3.5
@@ -178,21 +215,16 @@ class TestUnscored:
     """Rewards: 2 + 1 = 3 for the first, none for the second, 0 + 0 for the third."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("path", ["/slime", "/openrlhf", "/verify"])
+    @pytest.mark.parametrize("path", ["/slime", "/openrlhf"])
     def test_by_default_the_request_is_refused(self, started, path):
         """With an error that says what was missing, and counted."""
         server = started("raise")
-        bodies = {
-            "/slime": LONE,
-            "/openrlhf": {"query": ["4"], "labels": [None]},
-            "/verify": ROW | {"expected_answer": None},
-        }
+        bodies = {"/slime": LONE, "/openrlhf": {"query": ["4"], "labels": [None]}}
         answer = server.ask(path, bodies[path])
         assert answer.status == 422
         assert "exact_match: ValueError" in answer.error
         assert "--unscored" in answer.error
-        route = path.strip("/").replace("verify", "nemo_gym")
-        counted = f'assay_unscored_fallbacks_total{{fallback="raise",route="{route}"}}'
+        counted = f'assay_unscored_fallbacks_total{{fallback="raise",route="{path.strip("/")}"}}'
         assert server.metrics()[counted] == 1
 
     @pytest.mark.slow
@@ -217,11 +249,15 @@ class TestUnscored:
         assert answer["extra_logs"] == {"exact_match": [1.0] * 3, "max_words": [1.0] * 3, "unscored": [0.0, 1.0, 0.0]}
 
     @pytest.mark.slow
-    def test_a_dropped_one_is_null_and_nemo_gym_sets_its_row_aside(self, started):
-        """Null where numbers stand in a list; NeMo-Gym has marks of its own."""
-        server = started("drop")
-        assert server.ask("/slime", GROUP).data == [3.0, None, 0.0]
-        answer = server.ask("/verify", ROW | {"expected_answer": None}).data
+    def test_a_dropped_one_is_null(self, started):
+        """Where numbers stand in a list."""
+        assert started("drop").ask("/slime", GROUP).data == [3.0, None, 0.0]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("unscored", ["raise", "drop"])
+    def test_nemo_gym_sets_a_failed_row_aside(self, started, unscored):
+        """By default too, since its reply has marks for it."""
+        answer = started(unscored).ask("/verify", ROW | {"expected_answer": None}).data
         assert answer["_ng_failure_class"] == answer["failure_kind"] == "judge_failed"
         assert answer["mask_sample"] is True
         assert "exact_match: ValueError" in answer["failure_reason"]

@@ -264,7 +264,7 @@ class _Scoring:
             service = app.service
             reports = await app.reports(service, rollouts)
             self._count(reports)
-            if protocol.numbers_only and app.settings.unscored == "raise":
+            if protocol.numbers_only and not protocol.marks and app.settings.unscored == "raise":
                 _refuse_unscored(reports)
             scored = ScoredRequest(rollouts, detail, reports, service, app.settings.unscored)
             return encode(protocol.write(scored)), service.hash.encode()

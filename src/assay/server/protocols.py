@@ -7,6 +7,7 @@ OpenAPI document.
 import json
 import math
 from collections.abc import Callable, Sequence
+from statistics import fmean, median, stdev
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from assay.aggregation import Fallback, Policy, UnscoredError
 from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
 from assay.integrations.step import Scored
+from assay.messages import completion_text
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.service import RubricService
@@ -122,6 +124,7 @@ class ScoringProtocol(NamedTuple):
     read: Callable[[Any], Asked]  # what a decoded body asks for; raises `HttpRefusal` when it is not as it should be
     write: Callable[[ScoredRequest], Any]  # the reply; raises `HttpRefusal` when there can be none
     numbers_only: bool = True  # whether a reply has no place for a rollout without a score
+    marks: bool = False  # whether a reply can still mark such a rollout as failed, so that it need not be refused
 
 
 # POST /v1/score: our own protocol
@@ -313,7 +316,7 @@ def _read_verify(value: Any) -> Asked:
     asked, info = body.responses_create_params.input, row.get("info")
     rollout = Rollout(
         prompt=asked if isinstance(asked, str) else _chat(asked),
-        completion=_chat(body.response.output),
+        completion=_written(_chat(body.response.output)),
         answer=next((row[name] for name in ANSWERS if row.get(name) is not None), ""),
         info=cast("dict[str, Any]", info) if isinstance(info, dict) else {},
         columns=row,
@@ -337,9 +340,17 @@ def _chat(items: Chat) -> Chat:
     return chat
 
 
+def _written(chat: Chat) -> str | Chat:
+    """A single reply as its text, as other trainers send it; what holds calls of tools stays messages."""
+    if len(chat) == 1 and chat[0].get("role") == "assistant" and not chat[0].get("tool_calls"):
+        return completion_text(chat) or chat
+    return chat
+
+
 def _write_verify(scored: ScoredRequest) -> dict[str, Any]:
     [report], row = scored.reports, scored.detail
-    [reward] = scored.filled([report.raw_score])
+    # A row can be marked, so there is no reason to refuse it.
+    [reward] = [report.raw_score] if scored.unscored == "raise" else scored.filled([report.raw_score])
     if reward is None:
         # NeMo-Gym keeps a row that is marked so out of its metrics; the 0 stands for nothing.
         errors = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
@@ -355,6 +366,77 @@ def _write_verify(scored: ScoredRequest) -> dict[str, Any]:
     return row | {"reward": reward} | ({"reward_components": parts} if parts and adds_up else {})
 
 
+# POST /aggregate_metrics: NeMo-Gym's collector asks last for the metrics of all rows that were verified
+
+TASK_INDEX: Final = "_ng_task_index"
+
+
+class VerifiedRow(Struct):
+    """A reply of `/verify`, with the number of its task; all other numbers in it are summed up too."""
+
+    task: int = msgspec.field(name=TASK_INDEX, default=0)
+    response: dict[str, Any] | None = None
+    mask_sample: bool = False
+
+
+class AggregateBody(Struct):
+    """The rows that were verified."""
+
+    verify_responses: list[VerifiedRow]
+
+
+class AggregateReply(Struct):
+    """Statistics of every number in the replies, as `mean/reward`: a task each, of all, and those to look at first."""
+
+    group_level_metrics: list[dict[str, float]]
+    agent_metrics: dict[str, float]
+    key_metrics: dict[str, float]
+
+
+def _read_aggregate(value: Any) -> Asked:
+    rows = _convert(value, AggregateBody).verify_responses
+    return [], list(zip(rows, value["verify_responses"], strict=True))
+
+
+def _write_aggregate(scored: ScoredRequest) -> AggregateReply:
+    rows = cast("list[tuple[VerifiedRow, dict[str, Any]]]", scored.detail)
+    tasks: dict[int, list[dict[str, float]]] = {}
+    for row, fields in rows:
+        usage: Any = (row.response or {}).get("usage")
+        told = (
+            fields
+            | (cast("dict[str, Any]", usage) if isinstance(usage, dict) else {})
+            | {"mask_sample": row.mask_sample}
+        )
+        if row.mask_sample:  # its reward stands for nothing
+            told = {"mask_sample": True}
+        # Numbers beyond all sense would only overflow.
+        numbers = {
+            name: float(number)
+            for name, number in told.items()
+            if isinstance(number, (bool, int, float)) and abs(number) < 1e100 and not name.startswith("_ng_")
+        }
+        tasks.setdefault(row.task, []).append(numbers)
+    of_all = _statistics([numbers for own in tasks.values() for numbers in own])
+    of_tasks = [_statistics(own) | {TASK_INDEX: task} for task, own in sorted(tasks.items())]
+    return AggregateReply(
+        of_tasks, of_all, {name: number for name, number in of_all.items() if name.startswith("mean/")}
+    )
+
+
+def _statistics(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    columns: dict[str, list[float]] = {}
+    for row in rows:
+        for name, number in row.items():
+            columns.setdefault(name, []).append(number)
+    return {f"{what}/{name}": of(column) for name, column in columns.items() for what, of in _STATISTICS.items()}
+
+
+_STATISTICS: Final[dict[str, Callable[[list[float]], float]]] = {
+    "mean": fmean, "max": max, "min": min, "median": median, "std": lambda column: stdev(column) if column[1:] else 0.0,
+}  # fmt: skip
+
+
 PROTOCOLS: Final = (
     ScoringProtocol(
         "score", "/v1/score", "Score rollouts; one without a score says why.",
@@ -368,5 +450,9 @@ PROTOCOLS: Final = (
         "slime", "/slime", "Score as slime asks.",
         SlimeSample | list[SlimeSample], SlimeReply, _read_slime, _write_slime,
     ),
-    ScoringProtocol("nemo_gym", "/verify", "Score as NeMo-Gym asks.", VerifyBody, VerifyReply, _read_verify, _write_verify),
+    ScoringProtocol("nemo_gym", "/verify", "Score as NeMo-Gym asks.", VerifyBody, VerifyReply, _read_verify, _write_verify, marks=True),
+    ScoringProtocol(
+        "nemo_gym_metrics", "/aggregate_metrics", "Sum verified rows up as NeMo-Gym asks.",
+        AggregateBody, AggregateReply, _read_aggregate, _write_aggregate, numbers_only=False,
+    ),
 )  # fmt: skip
