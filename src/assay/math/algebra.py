@@ -81,7 +81,8 @@ class ParsedAnswer:
     @cached_property
     def is_expression(self) -> bool:
         """Whether math-verify may be asked about it: one expression, and no relation, list, logic or words."""
-        return is_expression(self.text) if self.tree is None else is_value(self.tree)
+        is_read = self.tree is not None
+        return is_expression(self.text, is_read=is_read) and (self.tree is None or is_value(self.tree))
 
     def others(self, beside: "ParsedAnswer", *, is_gold: bool) -> tuple[Node, ...]:
         """Trees of other readings: `1/2x` as half of x, commas between all numbers, a letter as a unit."""

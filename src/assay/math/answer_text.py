@@ -9,7 +9,8 @@ import unicodedata
 from typing import Final
 
 from assay.math.notations import SIGNS, of_kind
-from assay.math.words import CHANGES, DENIALS, LEADS, NO_LABELS, VERBS, words_of
+from assay.math.units import says_what
+from assay.math.words import CHANGES, DENIALS, LEADS, LINKS, VERBS, makes_another, words_of
 
 _KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
 _FORMULA: Final = re.compile(
@@ -111,13 +112,13 @@ def _is_stated(match: re.Match[str]) -> bool:
     before = _CLAUSE.split(match.string[max(0, match.start() - 200) : match.start()])[-1]
     behind = _CLAUSE.split(match.string[match.end() : match.end() + 200])[0]
     said, more = words_of(before), words_of(behind)
-    if not DENIALS.isdisjoint(said) or not DENIALS.isdisjoint(more) or CHANGES & set(more[:1]):
+    if not DENIALS.isdisjoint(said) or not DENIALS.isdisjoint(more) or any(map(makes_another, more[:1])):
         return False
     # "the square root is 7" states 7, "the square root of 7" and "less than or equal to 7" do not.
     while said and said[-1] in LEADS:
         if said.pop() in VERBS:
             return True
-    return not said or said[-1] not in CHANGES
+    return not said or not makes_another(said[-1])
 
 
 def _stands_alone(number: re.Match[str]) -> bool:
@@ -126,8 +127,10 @@ def _stands_alone(number: re.Match[str]) -> bool:
     lead = _LAST_WORD.search(before)
     if lead is None or (lead[1] and lead[1].casefold() not in LEADS):
         return False
-    words = words_of(behind)
-    return _ENDS.match(behind) is not None and (not words or words[0] not in NO_LABELS or words[0] in VERBS)
+    if _ENDS.match(behind) is None:
+        return False
+    words = words_of(_CLAUSE.split(behind)[0])
+    return not words or (CHANGES.isdisjoint(words) and words[0] in LINKS) or says_what(" ".join(words))
 
 
 LONGEST: Final = 4096  # longer texts are no answers; they are compared as texts alone

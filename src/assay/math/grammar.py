@@ -202,22 +202,24 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Nod
 
 
 _ASKED: Final = (
-    {r"\sum", r"\prod", r"\int", r"\lim", r"\frac", r"\sqrt", r"\binom", r"\operatorname", r"\lfloor", r"\rfloor", r"\lceil",
+    {r"\frac", r"\sqrt", r"\binom", r"\operatorname", r"\lfloor", r"\rfloor", r"\lceil",
      r"\rceil", r"\lvert", r"\rvert", r"\infty", r"\pi", r"\mathrm", r"\limits", *"+-*/^_(){}[]|!"}
     | TIMES | DIVIDED | {f"\\{name}" for name in FUNCTIONS.keys() | GREEK if name not in ("partial", "nabla")}
 )  # fmt: skip
 _BOUND: Final = re.compile(
     r"(\\(?:sum|prod)\s*_\s*\{\s*[a-zA-Z]\s*)=|(\\lim\s*_\s*\{\s*[a-zA-Z]\s*)\\(?:to|rightarrow)(?![a-zA-Z])"
 )
-_OPERATOR: Final = re.compile(r"\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}")
+_OPERATOR: Final = re.compile(r"\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}|\\(?:int|sum|prod|lim)(?![a-zA-Z])")
 _DERIVATIVE: Final = re.compile(r"\bd\s*[a-zA-Z]?\s*(?:/|\}\s*\{)\s*d\s*[a-zA-Z]")
 
 
-def is_expression(text: str) -> bool:
+def is_expression(text: str, *, is_read: bool) -> bool:
     """Whether a text is one expression of operators that math-verify is known to read: sums, integrals, limits.
 
     Of anything else it may read a part alone, and its verdict is on that part: `\\neq 7` is 7 to it.
     """
+    if not is_read and _OPERATOR.search(text) is None:  # without one it is something else that cannot be read
+        return False
     text = _OPERATOR.sub(" ", _BOUND.sub(lambda match: match[1] or match[2], text))
     if _DERIVATIVE.search(text) or "!!" in text:
         return False
@@ -226,11 +228,8 @@ def is_expression(text: str) -> bool:
     except UnreadableError:
         return False
     for token in tokens:
-        if (
-            token.kind == "word"
-            and len(token.value) > 3
-            and token.value not in FUNCTIONS.keys() | GREEK | CONSTANTS.keys()
-        ):
+        # A name without a backslash is left out by math-verify, and `of` are two letters to us.
+        if token.kind == "word" and (len(token.value) > 3 or token.value in words.NO_LABELS | words.LEADS):
             return False
         if token.kind == "text" or (token.kind in ("command", "sign") and token.value not in _ASKED):
             return False
@@ -293,6 +292,8 @@ class Grammar:
         while (connective := self.connective()) is not None:
             joined = connective if connective not in (",", ";") else joined
             if self.token.kind == "end" or self.token.value in (")", "]", r"\}"):
+                if connective in ("and", "or"):
+                    raise self.unexpected()
                 break
             is_logic = is_logic or self.before.value in _LOGIC
             if connective == ";":

@@ -77,7 +77,7 @@ WORDS: Final = (
         "thousandth=1000 thousandths=1000",
         "words that divide it", "7", "7 halves", False,
     ),
-    TableRow("percent", "percent percentage pct %", "and words for a hundredth", r"50\%", "50 percent", True),
+    TableRow("percent", "percent percents percentage pct %", "and words for a hundredth", r"50\%", "50 percent", True),
     TableRow("ordinal", "st nd rd th", "endings of ordinal numbers", "15", "15th", True),
     TableRow("sign", "negative minus", "words that turn its sign", "7", "negative 7", False),
     TableRow(
@@ -96,14 +96,14 @@ WORDS: Final = (
     TableRow(
         "operation",
         "plus times over divided multiplied multiply by squared cubed factorial choose mod modulo base power root point "
-        "reciprocal inverse twice double triple square cube multiple multiples divisible log sine cosine tangent infinite score "
+        "factor divisor remainder quotient product reciprocal inverse twice double triple square cube multiple multiples divisible log sine cosine tangent infinite score "
         "gross couple",
         "words for an operation: all of it is the answer", "7", "square root of 7", False,
     ),
     TableRow(
         "bound",
         "less more fewer greater least most than above below under between up almost nearly either or neither nor beyond "
-        "smaller larger bigger within",
+        "smaller larger bigger within near close next opposite difference sum",
         "words for a bound", "7", "less than 7", False,
     ),
     TableRow(
@@ -154,6 +154,9 @@ _LABELS: Final = frozenset(_of_kind("label"))
 VERBS: Final = LEADS & frozenset(
     "is are equals get gets have has obtain obtains find finds gives give yields becomes be answer".split()
 )
+LINKS: Final = frozenset(
+    "is are was which that because since for with when where and has have on at in from as every each per so".split()
+)
 GENERIC: Final = _LABELS | frozenset({"square", "cubic", "sq", "in", "of", "the", "all"})
 DENIALS: Final = frozenset(_of_kind("denial"))
 CHANGES: Final = frozenset(_of_kind("part", "scale", "sign", "operation", "bound", "denial")) | {"percent", "third"}
@@ -168,11 +171,17 @@ NO_LABELS: Final = (
     CHANGES | frozenset(_of_kind("link")) | SPELLED.keys() | GREEK | FUNCTIONS.keys() | CONSTANTS.keys()
 ) - {"min", "square", "cube"}
 
+_NUMBER: Final = re.compile(r"(?<![\^{\d])\d")  # another number than the power of a unit
 _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 
 def words_of(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
+
+
+def makes_another(word: str) -> bool:
+    """Whether a word beside a number makes another of it."""
+    return word in NO_LABELS - LINKS or word in ("square", "cube") or word.rstrip("s") in SCALES
 
 
 def is_label(text: str) -> bool:
@@ -182,6 +191,7 @@ def is_label(text: str) -> bool:
         words = [*words[:-1], "ways"]
     if (
         not words
+        or _NUMBER.search(text)
         or not NO_LABELS.isdisjoint(words)
         or any(word.rstrip("s") in SPELLED.keys() | SCALES for word in words)
     ):
