@@ -101,12 +101,12 @@ def looked_at(folder):
     index.extend()
     shown = index.page(limit=-1)
     index.close()
-    return rows, summary, len(run), shown.total
+    return rows, summary, len(run), shown["total"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_damaged_journal_is_read_or_refused(whole, tmp_path, seed):
-    """By whoever reads it and by whoever goes on with it."""
+    """By every reader, and by the writer that resumes it."""
     chance = random.Random(seed)
     folder = shutil.copytree(whole, tmp_path / "run")
     data = (whole / "rollouts.jsonl").read_bytes()
