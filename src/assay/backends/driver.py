@@ -33,7 +33,8 @@ from assay.models.model import Usage
 from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused
 from assay.runs.metadata import RubricAbout, RunAbout, files_about, judge_of
-from assay.runs.pipeline import EVERY_SECONDS, MOST_AT_ONCE, OnProgress, Progress, RowRubrics, Stopping, refuse_too_few
+from assay.runs.pipeline import EVERY_SECONDS, MOST_AT_ONCE, OnProgress, Progress, Stopping, refuse_too_few
+from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import spent_by
 from assay.runs.summary import Summary
 

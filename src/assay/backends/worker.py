@@ -25,8 +25,9 @@ from assay.models.budgets import Ledger, counting_in
 from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
 from assay.runs.metadata import RunAbout
-from assay.runs.pipeline import Feed, Pipeline, Progress, RowRubrics, Sink, Texts, Watch
+from assay.runs.pipeline import Feed, Pipeline, Progress, Sink, Texts, Watch
 from assay.runs.row import Row, RowForm, data_of, opening_of
+from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import SpendingLog
 from assay.runs.summary import Tally
 

@@ -14,8 +14,8 @@ from assay.engine import Traits
 from assay.errors import AssayError, RubricError
 from assay.report import EvaluationReport
 from assay.rubric import BaseRubric, Rubric
-from assay.runs.pipeline import RowRubrics
 from assay.runs.row import own_rubric
+from assay.runs.row_rubrics import RowRubrics
 
 MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
 

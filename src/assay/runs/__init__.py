@@ -1,6 +1,6 @@
 """A run is a folder: what was run, a line for each finished rollout, and a summary.
 
-pipeline     score_rows: rows in, scored rows out, with progress and resume; RowRubrics, rows that bring their own rubric;
+pipeline     score_rows: rows in, scored rows out, with progress and resume; row_rubrics, rows that bring their own rubric;
              rescorer, a saved run by another rubric
 metadata     RunAbout: what was run, with the rubric and the data as the run knows them
 row          Row: one finished rollout, and how it stands on a line

@@ -9,8 +9,8 @@ from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.report import EvaluationReport, Score, aggregate, line_of
 from assay.rollout import Rollout
 from assay.rubric import Rubric
-from assay.runs.pipeline import RowRubrics
 from assay.runs.row import own_rubric
+from assay.runs.row_rubrics import RowRubrics
 from assay.wording import described
 
 LATE: Final = "DeadlineExceeded: not scored within"  # how the error of a rollout begins that was not scored in time

@@ -14,8 +14,8 @@ from assay.errors import LabelError, RubricError, TrustError
 from assay.report import CriterionReport
 from assay.runs import Run
 from assay.runs.metadata import CriterionAbout
-from assay.runs.pipeline import COLUMN, RowRubrics
-from assay.runs.row import Row
+from assay.runs.row import COLUMN, Row
+from assay.runs.row_rubrics import RowRubrics
 from assay.tables import rows_of
 from assay.wording import counted, did_you_mean, short_repr
 

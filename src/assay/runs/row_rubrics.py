@@ -1,0 +1,122 @@
+"""RowRubrics scores each row by the rubric that the row brings, and builds each such rubric once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from assay.concurrency import side_by_side
+from assay.criterion import hash_of
+from assay.engine import Traits
+from assay.errors import AssayError, RubricError
+from assay.graders.autograder import Autograder
+from assay.report import CriterionReport, EvaluationReport, aggregate
+from assay.rollout import Rollout
+from assay.rubric import Rubric
+from assay.runs.row import COLUMN, own_rubric
+from assay.wording import described, short_repr
+
+MOST_KEPT = 1000  # rubrics that are kept ready; what is asked for again later is made again
+
+
+class RowRubrics:
+    """A rubric for each row: the one in its column `rubric`, else the one that is for all.
+
+    The column holds a list of criteria or a mapping with one, or the JSON of either. It has a `score`,
+    so it goes wherever a rubric does.
+
+    >>> import asyncio
+    >>> rows = [
+    ...     {"completion": "Paris", "rubric": [{"check": {"contains": "Paris"}}]},
+    ...     {"completion": "Paris", "rubric": [{"check": {"contains": "Rome"}}]},
+    ... ]
+    >>> [report.score for report in asyncio.run(RowRubrics().score(rows))]
+    [1.0, 0.0]
+    """
+
+    def __init__(self, rubric: Any = None, *, autograder: Autograder | None = None) -> None:
+        """`rubric` scores the rows that have none of their own; without it such rows are errors."""
+        self.rubric = rubric
+        self.autograder = autograder
+        self._plan = Traits() if rubric is None else Traits.of(rubric)
+        self._ready: dict[str, tuple[Rubric, Traits]] = {}
+
+    @property
+    def criteria(self) -> Sequence[Any]:
+        """Those of the rubric that is for all rows."""
+        return getattr(self.rubric, "criteria", ())
+
+    def of(self, row: Mapping[str, Any]) -> tuple[Any, Traits]:
+        """The rubric of a row, and its plan. Raises `RubricError` when it can have none."""
+        own = own_rubric(row)
+        if own is None:
+            if self.rubric is None:
+                raise RubricError(f"it has no {COLUMN!r} of its own, and no rubric is for all rows")
+            return self.rubric, self._plan
+        if hasattr(own, "tolist"):  # a column of lists comes from Parquet and pandas as an array
+            own = own.tolist()
+        try:
+            data = _without_gaps(own)
+            key = own if isinstance(own, str) else hash_of(data)
+        except (TypeError, ValueError) as error:
+            raise RubricError(f"its column {COLUMN!r} holds what no rubric file can: {error}") from None
+        found = self._ready.pop(key, None)
+        if found is None:
+            rubric = _read(data)
+            found = (rubric, Traits.of(rubric))
+            if len(self._ready) >= MOST_KEPT:
+                del self._ready[next(iter(self._ready))]
+        self._ready[key] = found  # at the end, so that what was used longest ago goes first
+        return found
+
+    async def score(self, rollouts: Sequence[Any], *, autograder: Autograder | None = None) -> list[EvaluationReport]:
+        """One report a rollout, in order. A rubric that cannot be read is an error of its row."""
+        grader = autograder or self.autograder
+        reports: dict[int, EvaluationReport] = {}
+        together: dict[int, tuple[Any, list[int]]] = {}
+        for place, rollout in enumerate(rollouts):
+            try:
+                rubric, _ = self.of(rollout.columns if isinstance(rollout, Rollout) else rollout)
+            except AssayError as error:
+                reports[place] = unreadable_report(error, f"row {place}")
+            else:
+                together.setdefault(id(rubric), (rubric, []))[1].append(place)
+
+        async def scored(part: tuple[Any, list[int]]) -> None:
+            rubric, places = part
+            options = {} if grader is None else {"autograder": grader}
+            found = await rubric.score([rollouts[place] for place in places], **options)
+            reports.update(zip(places, found, strict=True))
+
+        if together:
+            await side_by_side(scored, list(together.values()))
+        return [reports[place] for place in range(len(rollouts))]
+
+
+def unreadable(error: AssayError, where: str) -> str:
+    """What is said of a row whose rubric cannot be read."""
+    kind, _, message = described(error).partition(": ")
+    return f"{kind}: the rubric of {where}: {message}"
+
+
+def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
+    """The report on a row whose rubric cannot be read: one line, without an answer."""
+    return aggregate([CriterionReport(name=COLUMN, error=unreadable(error, where))])
+
+
+def _without_gaps(data: object) -> object:
+    """The data without empty fields: a table gives every entry the keys of all of them."""
+    if isinstance(data, Mapping):
+        items = cast("Mapping[str, object]", data).items()
+        return {key: _without_gaps(value) for key, value in items if value is not None}
+    if isinstance(data, list):
+        return [_without_gaps(value) for value in cast("list[object]", data)]
+    return data
+
+
+def _read(data: object) -> Rubric:
+    if isinstance(data, Mapping | list):
+        return Rubric.from_dict(cast("object", data))
+    if isinstance(data, str) and data.lstrip().startswith(("[", "{")):
+        return Rubric.from_json(data)
+    raise RubricError(
+        f"its column {COLUMN!r} holds {short_repr(data)}: give a list of criteria, or name the column otherwise"
+    )
