@@ -300,8 +300,8 @@ class TestBatches:
                 return Outcome({"equal": True, "gold": True, "answer": True})
 
         monkeypatch.setattr("assay.math.verification._pool", Workers)
-        integrals = [rf"\boxed{{\int_0^{n + 1} x \, dx}}" for n in range(7)]
-        states = [make_state(integral, answer="4") for integral in integrals]
+        limits = [rf"\boxed{{\lim_{{x \to 0}} \frac{{\sin({n + 1}x)}}{{x}}}}" for n in range(7)]
+        states = [make_state(limit, answer="4") for limit in limits]
         await MathRubric(max_workers=3, options=MathOptions(solved=False)).score_group(states)
         assert most == 3
         assert [state["reward"] for state in states] == [1.0] * 7

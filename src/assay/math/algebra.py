@@ -9,10 +9,9 @@ from typing import Final
 from flint import fmpq
 
 from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unwrapped, without_markup
-from assay.math.equality import compare
+from assay.math.equality import compare, unsolved
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
 from assay.math.normalization import settled, shortened
-from assay.math.solved import unsolved
 from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Percent, Quantity, Words, is_value, symbols_of
 from assay.math.units import CHINESE, SHAPES, says_what, unit_of
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
