@@ -6,6 +6,15 @@ import sys
 
 import pytest
 
+try:
+    from hypothesis import settings
+except ImportError:  # the environment of the trainers has none
+    pass
+else:
+    # How long an example takes tells how busy the machine is, and nothing about the code.
+    settings.register_profile("assay", deadline=None)
+    settings.load_profile("assay")
+
 # Whatever runs in the background, or under nohup, ignores these, and its children would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

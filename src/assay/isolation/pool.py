@@ -290,6 +290,8 @@ class Pool:
                 why = f"RuntimeError: {what}" + ("" if lost_template else f", with status {error.status}")
             except TimeoutError:
                 why = "TimeoutError: a worker was asked for, and never came"
+            except (BrokenPipeError, ConnectionResetError):  # it ended before it could be asked
+                why = "RuntimeError: the process that forks workers ended"
             except OSError as error:
                 why = described(error)
             self._end_worker(task)
