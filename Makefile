@@ -52,7 +52,7 @@ $(TRAINERS): pyproject.toml constraints.txt
 	@grep -v '^openai==' constraints.txt > .venv-trl/constraints.txt
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-trl/constraints.txt \
-		-e ".[trl]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0 \
+		-e ".[trl,server]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0 \
 		tensordict==0.9.0 ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp
 	@# Without what they need on a GPU: the tests call what takes the rewards.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1 openrlhf==0.11.2

@@ -10,8 +10,17 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    """Bytes as tokens, with a chat template."""
     pytest.importorskip("trl", reason="run by `make test-trl`, in an environment of its own")
+    return made_tokenizer()
+
+
+@pytest.fixture
+def model(tokenizer):
+    return made_model(tokenizer)
+
+
+def made_tokenizer():
+    """Bytes as tokens, with a chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -28,8 +37,7 @@ def tokenizer():
     return made
 
 
-@pytest.fixture
-def model(tokenizer):
+def made_model(tokenizer):
     """Two layers of width 32, untrained."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel

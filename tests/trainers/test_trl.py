@@ -1,5 +1,11 @@
 """Real steps of GRPOTrainer and RLOOTrainer, rewarded by rubrics."""
 
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from assay import Criterion, Rubric
@@ -137,6 +143,25 @@ def test_a_failed_eval_batch_does_not_end_the_training(model, tokenizer, text_ro
     )  # fmt: skip
     assert logged(trainer, "eval_flaky/unscored") == [1.0, 1.0]
     assert logged(trainer, "flaky/unscored") == [0.0, 0.0]
+
+
+def test_two_ranks_log_the_same_keys_when_one_fails(tmp_path):
+    """They gather key by key, so a key that one of them lacks ends the training; half of the rollouts are unscored."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = [sys.executable, str(Path(__file__).with_name("two_ranks.py")), str(tmp_path)]
+    shared = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(program, env=shared | {"RANK": rank, "LOCAL_RANK": rank}, stderr=subprocess.PIPE, text=True)
+        for rank in "01"
+    ]
+    try:
+        told = [rank.communicate(timeout=240)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0, 0], told[0][-3000:]
 
 
 def test_two_rubrics_do_not_share_a_name(model, tokenizer, text_rows, tmp_path):
