@@ -139,6 +139,27 @@ def test_numbers_that_are_as_near_as_can_be_are_not_called_equal(one: str, two: 
     assert verify(one, two).status == "different"
 
 
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        (r"\frac13+\frac15", 11),  # degree 1: log₂ 15 + 8
+        (r"\frac{1}{\sqrt5}", 11),  # degree 2: (½ log₂ 5 + 1) + ½ log₂ 5 + 8
+        (r"\sqrt5^{-3}", 15),  # (3/2 log₂ 5 + 1) + 3/2 log₂ 5 + 8
+        (r"\sqrt5\sqrt7", 18),  # degree 4: 3(½ log₂ 35 + 1) + 8
+        (r"\sqrt5\%", 22),  # (log₂ 100 + 1) + log₂ 100 + 8
+        (r"\sqrt[3]{\frac{1000001}{1000}}", 46),  # degree 3: 2(⅓ log₂(1000001·1000²) + 1) + log₂ 1000 + 8
+        (r"\sqrt[3]{\frac{2}{1000001}}", 31),  # 2(⅓ log₂(2²·1000001) + 1) + ⅓ log₂(2²·1000001) + 8
+        ("i", 9),  # degree 2: 1 + 8
+        (r"\cos\frac{2\pi}{7}", 13),  # degree 3, half of φ(7): 2·2 + 1 + 8
+        (r"\cos\frac{2\pi}{5}+\cos\frac{2\pi}{7}", 54),  # degree 12, half of φ(35): 11·4 + 2 + 8
+        (r"\sin\frac{2\pi}{7}", 19),  # degree 6, half of φ(28): 5·2 + 1 + 8
+    ],
+)
+def test_the_separation_bound_is_that_of_the_paper(text: str, bits: int):
+    """Each rule of the bound gives the number that is worked out by hand."""
+    assert bits_to_prove_zero(tree(text), tree("0")) == bits
+
+
 def test_pi_is_not_algebraic():
     """No bound is claimed for what is no root of a polynomial."""
     with pytest.raises(NotAlgebraicError):
