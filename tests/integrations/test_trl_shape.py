@@ -169,5 +169,7 @@ async def test_a_rubric_behind_a_server_is_as_good(rubric):
         columns = {"prompts": ["2+2"] * 2, "completions": ["4", "5"], "answer": ["4", "4"]}
         assert reward.__name__ == "assay"
         assert await reward(**columns) == await here(**columns)
+        own = [{"check": {"contains": "5"}, "weight": 3}]
+        assert await reward(**columns, rubric=[None, own]) == [1.5, 3.0]
         with pytest.raises(RubricError, match="cannot be taken apart"):
             as_trl_rewards(remote)

@@ -33,3 +33,11 @@ def test_what_is_unscored_raises():
     env = as_skyrl_env(Rubric([is_down]))()
     with pytest.raises(UnscoredError, match="the judge is down"):
         env.step("4")
+
+
+def test_a_row_may_bring_its_own_rubric():
+    """In its extras, as any other column; the metrics are those of the common rubric that it has."""
+    own = [{"check": {"contains": "Paris"}, "weight": 3}]
+    env = as_skyrl_env(Rubric([exact]))(extras={"rubric": own})
+    env.init([{"role": "user", "content": "Where?"}])
+    assert env.step("In Paris")["reward"] == 3.0

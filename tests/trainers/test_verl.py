@@ -1,5 +1,6 @@
 """Rewards of rubrics in verl's own advantage and validation metrics, with one judge that failed."""
 
+import inspect
 import math
 
 import pytest
@@ -45,6 +46,21 @@ def test_gdpo_trains_on_the_other_samples(columns):
     assert torch.isfinite(advantages).all()
     assert advantages[0, 0] > advantages[3, 0]
     assert advantages[4, 0] > advantages[7, 0]
+
+
+@pytest.mark.parametrize(("name", "is_async"), [("compute_score", True), ("compute_score_sync", False)])
+async def test_verl_loads_it_by_the_name_of_the_module(tmp_path, name, is_async):
+    """As configured on the page; the `remote` manager refuses an async function, so it has another."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    path = tmp_path / "rubric.yaml"
+    path.write_text("- {check: exact_match, weight: 2}\n")
+    function = {"path": "pkg://assay.integrations.verl", "name": name, "reward_kwargs": {"rubric": str(path)}}
+    score = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": function}}))
+    assert inspect.iscoroutinefunction(score) == is_async
+    told = score(data_source="sums", solution_str="4", ground_truth="4", extra_info={})
+    assert (await told if is_async else told)["score"] == 2.0
 
 
 def test_validation_counts_what_is_unscored(columns):

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
 from assay.aggregation import Fallback
-from assay.concurrency import LoopThread
+from assay.concurrency import LoopThread, side_by_side
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
 from assay.report import EvaluationReport
@@ -94,14 +94,17 @@ class Step:
             apart = None if self.timeout is None else ("alone", place)
             part = ("group", place if groups is None else groups[place]) if compares else apart
             parts.setdefault(part, []).append(place)
-        asking = [(places, self._ask([rows[place] for place in places])) for places in parts.values()]
+        asked = list(parts.values())
         if self.timeout is None:
-            results = await asyncio.gather(*(reports for _, reports in asking))
-            answered = list(zip(parts.values(), results, strict=True))
+            results = await side_by_side(lambda places: self._ask([rows[place] for place in places]), asked)
+            answered = list(zip(asked, results, strict=True))
         else:
             # Not in this loop, which a check that blocks would stop, and the deadline with it.
-            threads = [LoopThread() for _ in range(1 if waits else min(MOST_THREADS, len(asking)))]
-            tasks = {threads[n % len(threads)].start(ask): places for n, (places, ask) in enumerate(asking)}
+            threads = [LoopThread() for _ in range(1 if waits else min(MOST_THREADS, len(asked)))]
+            tasks = {
+                threads[number % len(threads)].start(self._ask([rows[place] for place in places])): places
+                for number, places in enumerate(asked)
+            }
             try:
                 done, _ = await asyncio.wait(tasks, timeout=self.timeout)
                 answered = [(tasks[task], task.result()) for task in done]
