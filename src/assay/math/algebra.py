@@ -54,15 +54,13 @@ _CALLED_MATRIX: Final = re.compile(r"\A(?:Matrix|array)\s*\((\[\[.*\]\])\)\Z", r
 _N, _K = (rf"\{{?(?P<{name}>\d+|[a-z])\}}?" for name in "nk")
 _SIGN: Final = r"(?:\\(?:mathrm|text)\s*\{)?(?P<sign>[CPA])\}?"
 _COMBINATIONS: Final = tuple(
-    map(
-        re.compile,
-        (
-            rf"(?:\{{\}})?[_^]{_N}\s*{_SIGN}\s*_{_K}",
-            rf"(?<![\w}}]){_SIGN}_{_N}\^{_K}",
-            rf"(?<![\w}}]){_SIGN}\^{_K}_{_N}",
-            rf"(?<![\w}}]){_SIGN}\s*\({_N}\s*,\s*{_K}\)",
-            rf"(?<![\w}}]){_N}\s*{_SIGN}\s*{_K}(?![\w(])",
-        ),
+    re.compile(pattern)
+    for pattern in (
+        rf"(?:\{{\}})?[_^]{_N}\s*{_SIGN}\s*_{_K}",
+        rf"(?<![\w}}]){_SIGN}_{_N}\^{_K}",
+        rf"(?<![\w}}]){_SIGN}\^{_K}_{_N}",
+        rf"(?<![\w}}]){_SIGN}\s*\({_N}\s*,\s*{_K}\)",
+        rf"(?<![\w}}]){_N}\s*{_SIGN}\s*{_K}(?![\w(])",
     )
 )
 

@@ -149,13 +149,6 @@ def _factorial(values: list[acb]) -> acb:
     return (argument + 1).gamma()
 
 
-def _double_factorial(values: list[acb]) -> acb:
-    number = _integer(values[0])
-    if number is None or not 0 <= number < 1000:
-        raise TooLargeError("a double factorial is too large to compute")
-    return acb(fmpz(math.prod(range(number, 0, -2))))
-
-
 def _binomial(values: list[acb]) -> acb:
     upper, lower = values
     whole = _integer(lower)
@@ -229,7 +222,6 @@ _SIMPLE: Final[dict[str, Callable[[acb], acb]]] = {
 _SPECIAL: Final[dict[str, Callable[[list[acb]], acb]]] = {
     "root": _root,
     "factorial": _factorial,
-    "double factorial": _double_factorial,
     "binomial": _binomial,
     "log": _logarithm,
     "max": lambda values: _extreme(values, largest=True),

@@ -8,7 +8,7 @@ that tells the two apart.
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from math import lcm, prod
+from math import lcm
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx, fmpz
@@ -781,13 +781,6 @@ def _modular(form: Form, value: Ratio, modulus: Ratio) -> Ratio:
     return form.atom("mod", value, modulus)
 
 
-def _double_factorial(_: Form, argument: Ratio) -> Ratio:
-    number = rational(argument)
-    if number is None or number.q != 1 or not 0 <= number.p <= _LARGEST_FACTORIAL:
-        raise TooComplexError("a double factorial that is no small number")
-    return constant(prod(range(int(number.p), 0, -2)))
-
-
 def _sign(node: Node) -> int:
     """Whether a number is surely positive (1) or negative (-1)."""
     value = ball(node, {}, 128)
@@ -811,6 +804,5 @@ _FUNCTIONS: Final[dict[str, Callable[..., Ratio]]] = {
     "abs": Form.absolute,
     "factorial": Form.factorial,
     "binomial": Form.binomial,
-    "double factorial": _double_factorial,
     "mod": _modular,
 }

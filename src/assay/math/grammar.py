@@ -5,7 +5,7 @@ From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` �
 
 import re
 from collections.abc import Callable, Sequence
-from math import factorial
+from math import factorial, prod
 from typing import Final, Literal, NamedTuple
 
 from flint import fmpq, fmpq_poly
@@ -458,10 +458,11 @@ class Grammar:
                 again = self.before.value == "!" and not token.spaced
                 self.advance()
                 # `5!!` is 5·3·1 and no factorial of a factorial; of more signs nothing is concluded.
-                if again and isinstance(node, Apply) and node.function == "factorial":
-                    node = Apply("double factorial", node.arguments)
-                else:
-                    node = Apply("multifactorial" if again else "factorial", (node,))
+                match node:
+                    case Apply("factorial", (Number(n),)) if again and n.q == 1 and 0 <= n.p < _MOST_WRITTEN:
+                        node = Number(fmpq(prod(range(int(n.p), 0, -2))))
+                    case _:
+                        node = Apply("multifactorial" if again else "factorial", (node,))
             elif token.value in ("%", r"\%") or (token.kind == "text" and token.value.strip().lower() in PERCENT):
                 self.advance()
                 node = Percent(node)

@@ -213,7 +213,7 @@ def symbols_of(node: Node) -> set[str]:
     return {each.name for each in nodes_of(node) if isinstance(each, Symbol)}
 
 
-_NOT_ASKED: Final = ("double factorial", "multifactorial", "mod")  # which math-verify does not read as they are
+_NOT_ASKED: Final = ("multifactorial", "mod")  # which math-verify does not read as they are
 
 
 def is_value(node: Node) -> bool:
