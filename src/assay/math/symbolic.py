@@ -1,43 +1,20 @@
 # pyright: basic
-"""Compare two answers with math-verify, in a worker process that can be killed: the last tier. Imported there alone.
-
-Its grammar is parsed twice as fast in ANTLR's SLL mode; what fails there is parsed again in full.
-"""
+"""Compare two answers with math-verify, in a worker process that can be killed: the last tier. Imported there alone."""
 
 import logging
 from functools import lru_cache
 from typing import Any
 
-from antlr4.atn.PredictionMode import PredictionMode
-from latex2sympy2_extended import latex2sympy2
 from math_verify import LatexExtractionConfig, parse, verify
 from sympy import Basic, Expr, Float, Integer, Product, Rational, Sum, binomial, factorial
 
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
-_FullParser: Any = latex2sympy2.PSParser
 _RELATIVE = 1e-6
 _DIGITS = 30  # to which two values are compared
 _POINTS = (Rational(137, 128), Rational(59, 97), Rational(307, 211))
 _WHOLE_POINTS = (Integer(5), Integer(8), Integer(11))  # for sums and factorials, which fractions make no sense in
 _NO_LIMIT: Any = None  # the pool ends what takes too long
-
-
-class TwoStageParser(_FullParser):
-    """The grammar's parser, first in the fast mode that is nearly always enough."""
-
-    def math(self) -> Any:
-        self._interp.predictionMode = PredictionMode.SLL
-        try:
-            return super().math()
-        except Exception:  # noqa: BLE001 - whatever the fast mode stumbles over, the full mode may read
-            self.reset()
-            self.getTokenStream().seek(0)
-            self._interp.predictionMode = PredictionMode.LL
-            return super().math()
-
-
-latex2sympy2.PSParser = TwoStageParser
 
 
 @lru_cache(maxsize=4096)
