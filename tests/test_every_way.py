@@ -110,7 +110,7 @@ def by_verl(rubric, rows):
         data_sources=["x"] * len(rows),
         solution_strs=[row["completion"] for row in rows],
         ground_truths=[row.get("answer", "") for row in rows],
-        extra_infos=[{}] * len(rows),
+        extra_infos=[{"index": 0}] * len(rows),
     )
     return [None if one["unscored"] else one["score"] for one in told]
 
