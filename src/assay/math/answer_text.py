@@ -10,7 +10,7 @@ from typing import Final
 
 from assay.math.notations import SIGNS, of_kind
 from assay.math.units import says_what
-from assay.math.words import CHANGES, DENIALS, LEADS, LINKS, VERBS, makes_another, words_of
+from assay.math.words import CHANGES, DENIALS, LEADS, LINKS, MEASURES, VERBS, makes_another, words_of
 
 _KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
 _FORMULA: Final = re.compile(
@@ -116,8 +116,11 @@ def _is_stated(match: re.Match[str]) -> bool:
         return False
     # "the square root is 7" states 7, "the square root of 7" and "less than or equal to 7" do not.
     while said and said[-1] in LEADS:
-        if said.pop() in VERBS:
+        lead = said.pop()
+        if lead in VERBS:
             return True
+        if lead == "of" and said and said[-1] not in LEADS | MEASURES:
+            return False  # "the negation of 7" is another number, as "the image of 7" may be
     return not said or not makes_another(said[-1])
 
 

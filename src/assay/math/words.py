@@ -94,6 +94,12 @@ WORDS: Final = (
         "words that may stand behind it, as may any plural: they say what is counted", "3", r"3 \text{ apples}", True,
     ),
     TableRow(
+        "measure",
+        "area volume length width height depth radius diameter perimeter circumference distance speed rate cost price profit "
+        "probability age mass weight time period amount number count score size",
+        "what a number may be the measure of: behind any other noun and `of` stands no answer", "7", "the negation of 7", False,
+    ),
+    TableRow(
         "operation",
         "plus times over divided multiplied multiply by squared cubed factorial choose mod modulo base power root point "
         "factor divisor remainder quotient product reciprocal inverse twice double triple square cube multiple multiples divisible log sine cosine tangent infinite score "
@@ -151,6 +157,7 @@ PERCENT: Final = frozenset(_of_kind("percent"))
 ORDINALS: Final = tuple(_of_kind("ordinal"))
 LEADS: Final = frozenset(_of_kind("lead"))
 _LABELS: Final = frozenset(_of_kind("label"))
+MEASURES: Final = frozenset(_of_kind("measure"))
 VERBS: Final = LEADS & frozenset(
     "is are equals get gets have has obtain obtains find finds gives give yields becomes be answer".split()
 )
