@@ -171,7 +171,7 @@ PROGRAMS = {
             """
             return a + b
         env = ToolEnv(dataset=[{"question": "1+1"}], tools=[add], rubric=Rubric.from_dict([{"check": "refusal"}]))
-        assert "The second number." in str(env.oai_tools)
+        assert "The second number." in str(env.tools_of({}))
         ''',
     "plot": """
         import asyncio
