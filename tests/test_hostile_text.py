@@ -85,6 +85,7 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.judge_input import opening, transcript
     from assay.graders.length import parse_thinking_output, thinking_and_rest
     from assay.graders.model_grader import foregone
+    from assay.messages import parts_of
     from assay.models.model import Request
     from assay.models.structured import read
     from assay.presets.judge_rubric import JudgeRubric, Points, read_rating
@@ -96,7 +97,7 @@ def judges() -> list[Callable[[str], Any]]:
         lambda text: read(text, request), lambda text: read_rating(text, Points(0, 10)), read_rating,
         lambda text: foregone(text, [Criterion(requirement="Says ok")]),
         lambda text: opening(text, text), lambda text: judge.words({"question": text, "completion": text}),
-        transcript, parse_thinking_output, thinking_and_rest, redacted,
+        lambda text: transcript(parts_of(text, [{"role": "x", "content": [text, text]}])), parse_thinking_output, thinking_and_rest, redacted,
     ]  # fmt: skip
 
 

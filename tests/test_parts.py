@@ -137,6 +137,24 @@ def test_one_image_is_the_same_part_from_every_provider(message: Any) -> None:
         ({"type": "redacted_thinking", "data": "xyz"}, "thinking", "(hidden by the provider)"),
         ({"type": "server_tool_use", "id": "1", "name": "web_search", "input": {"query": "a"}}, "call", "web_search"),
         ({"type": "tool_result", "tool_use_id": "1", "content": "no", "is_error": True}, "result", "error: no"),
+        (
+            {
+                "type": "web_search_tool_result",
+                "tool_use_id": "1",
+                "content": [{"type": "web_search_result", "title": "Tides"}],
+            },
+            "result",
+            '"title": "Tides"',
+        ),
+        (
+            {
+                "type": "code_execution_tool_result",
+                "tool_use_id": "1",
+                "content": {"type": "code_execution_result", "stdout": "42", "content": []},
+            },
+            "result",
+            '"stdout": "42"',
+        ),
         ({"type": "web_search_call", "action": {"query": "tides"}}, "call", "tides"),
         ({"type": "a_kind_of_next_year", "payload": {"seen": "all"}}, "text", '"seen": "all"'),
     ],

@@ -80,7 +80,6 @@ from assay import (
     ToolEnv,
     ToolRubric,
     Tournament,
-    Transcript,
     XMLParser,
     advantages,
     budget,
@@ -939,7 +938,6 @@ def composed(out: Recording) -> None:
         "guarded error": lambda: Guarded(by("a"), on_attack="error"),
         "anchored": lambda: Anchored(by("a"), anchors),
         "referenced": lambda: Referenced(by("a")),
-        "transcript": lambda: Transcript(by("a")),
         "deep": lambda: Guarded(
             Panel([Samples(by("a"), 2), Referenced(PerBatchGrader(FakeModel(judge("b")), size=2))])
         ),

@@ -17,6 +17,7 @@ from assay.checks import BUILTIN, BuiltinCheck
 from assay.criterion import LARGEST, TIMEOUT, Criterion
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
+from assay.messages import SHOWS
 
 _NUMBER_TEXT: Final = {"type": "string", "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"}
 _TEXT: Final = {"type": "string"}
@@ -60,6 +61,7 @@ def rubric_schema() -> dict[str, Any]:
             "section": _section(),
             "criterion": _criterion(),
             "when": _when(),
+            "shows": {"anyOf": [{"enum": [*SHOWS]}, {"type": "array", "minItems": 1, "items": {"enum": [*SHOWS]}}]},
             "check": _check(),
             "number": {"anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]},
         },
@@ -87,6 +89,7 @@ def _rubric() -> dict[str, Any]:
         "description": True,
         "aggregation": {"anyOf": [{"enum": [*AGGREGATIONS]}, _REFERENCE]},
         "golden": _golden(),
+        "shows": {"$ref": "#/$defs/shows"},
         "$schema": True,
     }
     return _mapping(properties, oneOf=[{"required": [holder]} for holder in holders])
@@ -112,7 +115,8 @@ def _golden() -> dict[str, Any]:
 
 def _group() -> dict[str, Any]:
     parts = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/file"}}
-    properties = {"rubrics": parts, "name": _TEXT, "description": True, "$schema": True}
+    properties = {"rubrics": parts, "name": _TEXT, "description": True, "shows": {"$ref": "#/$defs/shows"}}
+    properties |= {"$schema": True}
     return _mapping(properties, required=["rubrics"])
 
 

@@ -63,7 +63,6 @@ from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
 from assay.graders import Samples as Samples
 from assay.graders import Swapped as Swapped
 from assay.graders import Tournament as Tournament
-from assay.graders import Transcript as Transcript
 from assay.math import MathOptions as MathOptions
 from assay.math import MathVerdict as MathVerdict
 from assay.models import Limits as Limits

@@ -16,9 +16,9 @@ from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
 from assay.errors import MissingExtraError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
-from assay.graders.judge_input import JudgeInput, view_of
+from assay.graders.judge_input import shown
 from assay.graders.verdicts import finite, number_of, verdict_score
-from assay.messages import question_text, read_completion
+from assay.messages import read_completion
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
 from assay.models.model import has_room
 from assay.redaction import logger_of
@@ -367,6 +367,7 @@ class Engine(BatchResult):
         self._on_error: OnError = on_error
         self._read = read
         self._whole: dict[int, EvaluationReport] = {}  # reports of graders that judge as a whole, by place
+        self._shown: dict[int, str] = {}  # what judges were not shown, by place
         self._are_floats = True  # whether all answers are, as nearly always, so that none need be looked at
 
     async def answer(self, batch: Batch) -> "Engine":
@@ -441,12 +442,11 @@ class Engine(BatchResult):
             try:
                 if batch.views is None and "completion" not in row:
                     raise SignatureError("this rollout has no field 'completion' for a model to judge")
-                view = batch.views[place] if batch.views is not None else view_of(row["completion"])[1]
-                query = question_text(row.get("prompt"))
+                text, query = shown(row, None if batch.views is None else batch.views[place])
+                if text.shown:
+                    self._shown[place] = text.shown
                 async with rollout_spending():
-                    answer = await grader.answer(
-                        JudgeInput(view, row), criteria, query or None, on_error=self._on_error
-                    )
+                    answer = await grader.answer(text, criteria, query, on_error=self._on_error)
             except FAILURES as error:
                 answer = [self._failed(error)] * len(criteria)
             if isinstance(answer, EvaluationReport):
@@ -629,6 +629,10 @@ class Engine(BatchResult):
         return self._reports[place] if self._reports else self._made(place)
 
     def _made(self, place: int) -> EvaluationReport:
+        made, shown = self._summed(place), self._shown.get(place)
+        return made if shown is None else made.model_copy(update={"shown": shown})
+
+    def _summed(self, place: int) -> EvaluationReport:
         plan, row, whole = self._plan, self._rows[place], self._whole.get(place)
         values = _values(row) if plan.adds_up and whole is None else None
         if values is not None:
@@ -691,4 +695,4 @@ def _score_of_report(report: EvaluationReport) -> Score:
     if report.score is None:
         reason = "; ".join(f"{name}: {error}" for name, error in report.errors.items())
         return Score(error=f"GradingError: {reason or 'nothing in it counts'}", lines=lines)
-    return Score(report.score, lines=lines)
+    return Score(report.score, f"judges were shown: {report.shown}" if report.shown else "", lines=lines)

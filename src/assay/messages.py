@@ -9,8 +9,9 @@ from hashlib import sha256
 from numbers import Real
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from assay.errors import RubricError
 from assay.types import Messages
-from assay.wording import short_repr
+from assay.wording import did_you_mean, short_repr
 
 
 class ToolCall(NamedTuple):
@@ -45,9 +46,11 @@ def _part_text(part: object) -> str:
     return text if isinstance(text, str) and _field(part, "thought") is not True else ""
 
 
-def _field(message: object, name: str) -> Any:
-    # Nearly every message is a dict, and a look at its type costs a tenth of the question below.
-    if type(message) is dict or isinstance(message, Mapping):
+def _field(message: Any, name: str) -> Any:
+    # Nearly every message is a dict, and a look at its class costs a tenth of the question below.
+    if message.__class__ is dict:
+        return message.get(name)
+    if isinstance(message, Mapping):
         return cast("Mapping[str, Any]", message).get(name)
     return getattr(message, name, None)
 
@@ -219,6 +222,25 @@ class Part(NamedTuple):
         return self.address.partition(".")[0]
 
 
+Shows: TypeAlias = tuple[str, ...]
+SHOWS: Final = ("all", "last", "transcript", "no_thinking", "no_tools", "no_media", "described")
+"""What a judge may be shown of a rollout, by name; several narrow it together. `docs/concepts/judging.md` explains each."""
+
+
+def shows_of(given: object) -> Shows:
+    """The names of what a judge is shown: one, or a list of them. Raises a `RubricError` for others."""
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not names:
+        raise RubricError(f"shows is {short_repr(given)}: give one or more of {', '.join(SHOWS)}")
+    for name in cast("Sequence[object]", names):
+        if not isinstance(name, str) or name not in SHOWS:
+            raise RubricError(f"there is no way to show {short_repr(name)} to a judge: {did_you_mean(name, SHOWS)}")
+    chosen = dict.fromkeys(cast("Sequence[str]", names))
+    if len(chosen.keys() & {"all", "last", "transcript"}) > 1:
+        raise RubricError(f"shows is {', '.join(chosen)}: give one of all, last and transcript")
+    return tuple(chosen)
+
+
 def parts_of(prompt: object, completion: object = None) -> list[Part]:
     """Every part of a rollout in order, the prompt's first: from chats of OpenAI (also Responses), Anthropic and Gemini.
 
@@ -291,25 +313,20 @@ _USUAL: Final = frozenset({"role", "content", "tool_call_id", "name", "id"})
 def _pieces(turn: object) -> Iterator[_Piece]:
     """What one message, or one item of the Responses API, holds, in order."""
     content = _content(turn)
-    if turn.__class__ is dict and cast("dict[str, Any]", turn).keys() <= _USUAL:
-        # Nearly every message: a text, or parts of it, and nothing else to look for.
-        if content.__class__ is not str:
-            yield from _each_piece(content)
-        elif content:
-            yield "text", content, "", None
-        return
-    if not role_of(turn) and content is None:
+    # Nearly every message is a text, or parts of it, and there is nothing else to look for.
+    is_usual = turn.__class__ is dict and cast("dict[str, Any]", turn).keys() <= _USUAL
+    if not is_usual and not role_of(turn) and content is None:
         yield from _piece(turn)
         return
-    for name in ("reasoning_content", "reasoning"):
-        if isinstance(thought := _field(turn, name), str) and thought:
-            yield "thinking", thought, "", None
-            break
-    if content.__class__ is str:
-        if content:
-            yield "text", content, "", None
-    else:
+    thoughts = () if is_usual else (_field(turn, name) for name in ("reasoning_content", "reasoning"))
+    if thought := next((said for said in thoughts if isinstance(said, str) and said), None):
+        yield "thinking", thought, "", None
+    if content.__class__ is not str:
         yield from _each_piece(content)
+    elif content:
+        yield "text", content, "", None
+    if is_usual:
+        return
     if isinstance(refusal := _field(turn, "refusal"), str) and refusal:
         yield "text", refusal, "", None
     if (spoken := _field(turn, "audio")) is not None:
@@ -408,9 +425,12 @@ def _piece(part: object) -> Iterator[_Piece]:
 
 def _result(part: object, inner: Any) -> Iterator[_Piece]:
     """The result of a tool, of all that is text in it, and the media in it."""
-    held: Any = next((value for name in ("content", "output") if (value := _field(part, name)) is not None), inner)
-    link = _field(part, "tool_use_id") or _field(part, "call_id") or _field(inner, "id") or ""
-    readable = all(map(_type, held)) if _is_list(held) else held.__class__ is str or _type(held) != ""
+    link = _field(part, "tool_use_id") or _field(part, "call_id")
+    output = _field(part, "output") if _field(part, "content") is None else _field(part, "content")
+    # Without a call that it answers it is a record inside a result, or Gemini's, whose fields are all of it.
+    held: Any = output if link and output is not None else part if inner is None else inner
+    link = link or _field(inner, "id") or ""
+    readable = all(map(_type, held)) if _is_list(held) else held.__class__ is str or (held is not part and _type(held))
     pieces = [*_each_piece(held)] if readable else []
     words = [text for kind, text, _, _ in pieces if kind not in MEDIA] if readable else [_json(held)]
     failed = "error: " if _field(part, "is_error") is True else ""

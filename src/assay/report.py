@@ -224,6 +224,8 @@ class EvaluationReport:
     """The sum that `score` stands for, where a penalty or a grader's own formula moved it off `raw_score`."""
     partial_reward: float = 0.0
     """The sum of weight × value over the answered lines: equal to `raw_score` where there is one."""
+    shown: str = ""
+    """What judges were shown of the rollout where it was not all of it, as `last; left out: 3 texts`; else empty."""
 
     def __post_init__(self) -> None:
         if self.answered < self.asked:
@@ -314,6 +316,8 @@ class EvaluationReport:
         """Plain data, lines and all, ready for JSON."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         fields["vetoed_by"] = list(self.vetoed_by)
+        if not self.shown:
+            del fields["shown"]
         if self.report is not None:
             fields["report"] = [line.model_dump(mode="json") for line in self.report]
         return fields
@@ -399,6 +403,7 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
         reason=next((part.reason for part in parts if part.reason), ""),
         worth=None if all(part.worth is None for part in parts) else worth,
         partial_reward=totals.raw,
+        shown="; ".join(dict.fromkeys(part.shown for part in parts if part.shown)),
     )
 
 
@@ -455,6 +460,8 @@ def shown_report(name: str, report: EvaluationReport, *, coloured: bool = False)
     head = f"{on_one_line(name)}: {shown_score(report)}"
     if report.vetoed_by:
         head += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
+    if report.shown:
+        head += f" (judges were shown: {report.shown})"
     if report.report is None and report.reason:
         head += f"  {shortened(report.reason)}"
     return "\n".join([head, *_lines(report.lines, "  ", coloured)])

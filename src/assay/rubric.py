@@ -5,7 +5,7 @@ import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -18,12 +18,12 @@ from assay.display import Page, Section
 from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
 from assay.errors import AssayError, GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
-from assay.graders.judge_input import ToGrade, view_of
+from assay.graders.judge_input import ToGrade, showing, view_of
 from assay.graders.verdicts import number_of
-from assay.loading import Loadable, criterion_of, group_hash, inner_options
+from assay.loading import Loadable, criterion_of, group_hash, inner_options, shows_data
 from assay.loading.document import Node
 from assay.loading.rubric_reader import group_parts, is_group, object_of
-from assay.messages import read_completion
+from assay.messages import read_completion, shows_of
 from assay.parsers import Parser
 from assay.redaction import logger_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
@@ -178,9 +178,10 @@ class BaseRubric(ABC):
         Raises `GradingError`, which holds the partial report, when a counted line has no answer.
         """
         completion, view = view_of(to_grade)
+        in_parts = isinstance(to_grade, Mapping) and "role" not in to_grade
         row: dict[str, Any] = {"prompt": query or "", "completion": completion, "answer": answer}
         row["info"] = dict(info or {})
-        [report] = await self.score_batch(Batch([row], [row], [view]), autograder)
+        [report] = await self.score_batch(Batch([row], [row], [view] if in_parts else None), autograder)
         if report.applies and not report.scored:
             missing = [line for line in report.lines if line.counted and not line.answered]
             listed = "; ".join(f"{line.name}: {line.error}" for line in missing[:3])
@@ -436,8 +437,12 @@ class Rubric(BaseRubric, Loadable):
         aggregation: Any = "weighted",
         on_error: OnError = "record",
         name: str = "",
+        shows: str | Sequence[str] | None = None,
     ) -> None:
-        """`on_error="raise"` raises what checks and judges raise. `aggregation` is a name or a function of lines."""
+        """`on_error="raise"` raises what checks and judges raise. `aggregation` is a name or a function of lines.
+
+        `shows` narrows what judges read of a rollout, as in `messages.SHOWS`; None is as the rubric around it, else all.
+        """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         self.name = name
@@ -446,6 +451,7 @@ class Rubric(BaseRubric, Loadable):
         self.autograder = autograder
         self.on_error: OnError = on_error
         self.aggregation = aggregation_of(aggregation)
+        self.shows = None if shows is None else shows_of(shows)
         self._plan = Plan(named_apart(self._criteria_of(funcs, weights)), self.aggregation)
 
     @property
@@ -464,6 +470,13 @@ class Rubric(BaseRubric, Loadable):
         for inner in self._inside():
             if isinstance(inner, Rubric):
                 inner.inherit_parser(self.parser)
+
+    def show(self, shows: str | Sequence[str]) -> None:
+        """Show judges this much from now on, in the rubrics inside too, whatever they were made with."""
+        self.shows = shows_of(shows)
+        for inner in self._inside():
+            if isinstance(inner, Rubric):
+                inner.show(shows)
 
     def _default_parser(self) -> Parser:
         return Parser()
@@ -541,7 +554,8 @@ class Rubric(BaseRubric, Loadable):
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder
         engine = Engine(self._plan, self.class_objects, grader, self.on_error, self._read_completion)
-        return await engine.answer(batch)
+        with nullcontext() if self.shows is None else showing(self.shows):
+            return await engine.answer(batch)
 
     def _read_completion(self, completion: object) -> Any:
         """The completion as its criteria read it; a TypeError says why it cannot be read."""
@@ -652,12 +666,12 @@ class RubricGroup(Rubric):
         return cls(rubrics, **given | options)
 
     def to_dict(self) -> dict[str, Any]:
-        name = {"name": self.name} if self.name else {}
-        return {**name, "rubrics": [child.to_dict() for child in self._children()]}
+        data: dict[str, Any] = ({"name": self.name} if self.name else {}) | shows_data(self.shows)
+        return {**data, "rubrics": [child.to_dict() for child in self._children()]}
 
     @property
     def content_hash(self) -> str:
-        return group_hash(self.name, [child.content_hash for child in self._children()])
+        return group_hash(self.name, [child.content_hash for child in self._children()], self.shows)
 
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         results: list[BatchResult] = []
@@ -665,7 +679,8 @@ class RubricGroup(Rubric):
         for child in self._children():
             # A grader given for this call goes before the child's own, and that before the group's.
             grader = autograder or child.autograder or self.autograder
-            results.append(await child.score_batch(batch, grader))
+            with nullcontext() if self.shows is None else showing(self.shows):
+                results.append(await child.score_batch(batch, grader))
         return Summed(results)
 
     def _refuse_alone(self) -> None:

@@ -342,3 +342,37 @@ def test_with_no_key_a_model_on_this_machine_is_asked(grade: Any, monkeypatch: p
     done = grade("It is Paris", "--format", "jsonl")
     assert "asking smoke (not a judge: " in done.err
     assert "not a judgement" in json.loads(done.out)["judge"]
+
+
+class TestShows:
+    """What the judge reads of a conversation."""
+
+    CHAT = (
+        {"role": "assistant", "content": "Let me think about Paris."},
+        {"role": "user", "content": "Well?"},
+        {"role": "assistant", "content": "No idea."},
+    )
+
+    @pytest.fixture
+    def chat(self, files: Any) -> str:
+        return files("chat.jsonl", json.dumps({"prompt": "Capital?", "completion": self.CHAT}) + "\n")
+
+    def test_all_of_it_unless_less_is_asked_for(self, grade: Any, serve: Any, chat: str) -> None:
+        """The report says what was left out."""
+        done = grade(chat, model=serve(by_words))
+        assert done.out.splitlines()[0].endswith(": 0.75")
+        done = grade(chat, "--shows", "last", "--shows", "no_media", model=serve(by_words))
+        assert done.out.splitlines()[0].endswith(": 0 (judges were shown: last, no_media; left out: 2 texts)")
+
+    def test_another_judge_reads_what_the_rubric_shows(self, serve: Any, files: Any, chat: str, capsys: Any) -> None:
+        """`-m` names who judges; only `--shows` goes before what the rubric says."""
+        rubric = files("narrow.json", {"criteria": RUBRIC, "shows": "last"})
+        for options, score in ([], "0 (judges were shown: last; left out: 2 texts)"), (["--shows", "all"], "0.75"):
+            assert main(["grade", chat, "-r", rubric, "-m", serve(by_words).model, *options]) == 0
+            assert capsys.readouterr().out.splitlines()[0].endswith(f": {score}")
+
+    def test_an_unknown_view_is_bad_usage(self, grade: Any, chat: str) -> None:
+        """The views are listed."""
+        done = grade(chat, "--shows", "lats")
+        assert done.code == 2
+        assert "'lats' is not one of 'all', 'last', 'transcript'" in done.err

@@ -113,6 +113,13 @@ class TestRuns:
         data = files("rows.csv", "completion,answer\nParis,Paris\n")
         assert '"score": 1.0' in score("-f", "jsonl", data=data).out
 
+    def test_what_is_shown_belongs_to_the_rubric_of_a_row(self, score: Any, files: Any) -> None:
+        """So that `--shows` is refused where rows bring their own."""
+        rows = files("own.jsonl", [{"completion": "Paris", "rubric": JUDGED}])
+        done = score("--shows", "last", data=rows, by=None)
+        assert done.code == 2
+        assert "rows with a `rubric` of their own say `shows` in it" in done.err
+
     def test_rows_may_bring_their_own_rubric(self, score: Any, files: Any, serve: Any) -> None:
         """Also one that asks a model; then no other need be named."""
         rows = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from assay import runs
 from assay.cli.formats import FORMATS, shown_spending, whole_row
-from assay.cli.options import DisplayOptions, JudgingOptions, RubricOptions, argument, declare, value_of
+from assay.cli.options import DisplayOptions, RubricOptions, ViewOptions, argument, declare, value_of
 from assay.errors import RubricError
 from assay.wording import counted
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.models import Ledger
 
 
-class GradeOptions(DisplayOptions, JudgingOptions, RubricOptions):
+class GradeOptions(DisplayOptions, ViewOptions, RubricOptions):
     """What is graded by which rubric."""
 
     texts: tuple[str, ...] = argument("texts", "TEXT...", nargs=-1, required=True)

@@ -14,6 +14,7 @@ import click
 from assay import runs, trust
 from assay.cli.formats import FORMATS
 from assay.cli.root import SETTINGS, Command, config_of
+from assay.messages import SHOWS
 from assay.runs.stats import Thresholds, threshold_of
 from assay.wording import counted
 
@@ -196,7 +197,16 @@ class JudgingOptions(CommandOptions):
     no_cache: bool = value_of("--no-cache", "Neither read nor write the cache of verdicts.")
 
 
-class OutputOptions(JudgingOptions):
+class ViewOptions(JudgingOptions):
+    """What the judge reads of a rollout."""
+
+    shows: tuple[str, ...] = value_of(
+        "--shows", "What the judge reads of a rollout; by default what the rubric says, else all. Repeatable.",
+        tuple(SHOWS), multiple=True,
+    )  # fmt: skip
+
+
+class OutputOptions(ViewOptions):
     """Where a run is kept, and how it is worked on."""
 
     output: str | None = value_of("-o --output FOLDER", "Keep the run in this folder, rollout by rollout.")

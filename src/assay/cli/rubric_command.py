@@ -13,7 +13,7 @@ import click
 from assay import display
 from assay.cli import formats
 from assay.cli.lint import command as lint
-from assay.cli.options import JudgingOptions, RubricArgument, argument, declare, filled_by, quiet_option, value_of
+from assay.cli.options import RubricArgument, ViewOptions, argument, declare, filled_by, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED, Group
 from assay.errors import RubricError
 from assay.wording import counted
@@ -35,7 +35,7 @@ def command() -> None:
 command.add_command(lint)
 
 
-class TestOptions(JudgingOptions, RubricArgument):
+class TestOptions(ViewOptions, RubricArgument):
     form: str = value_of("-f --format", "The format to print.", ("table", "json", "junit"), "table", name="form")
     quiet: bool = filled_by(quiet_option)
 

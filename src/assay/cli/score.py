@@ -72,6 +72,8 @@ def command(options: ScoreOptions) -> int:
     rows = None if _is_run(options) else Rows(options)
     if rows is not None and rubric is None and not rows.have_rubrics:
         raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
+    if rows is not None and rows.have_rubrics and options.shows:
+        raise click.UsageError("--shows is for the rubric of -r: rows with a `rubric` of their own say `shows` in it")
     if options.backend is not None and not options.dry_run:
         if rows is None:
             raise click.UsageError(f"{options.data} is a run, which one process scores: leave --backend out")

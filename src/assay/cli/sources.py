@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import click
 
 from assay.cache import VerdictCache
-from assay.cli.options import JudgingOptions, RubricOptions
+from assay.cli.options import JudgingOptions, RubricOptions, ViewOptions
 from assay.engine import Traits
 from assay.errors import MissingExtraError, Refused
 from assay.graders import Autograder
@@ -32,7 +32,10 @@ def rubric_of(rubrics: RubricOptions) -> Rubric:
     is_file = not is_reference(name) or Path(name).is_file()
     if (not is_file or rubrics.allow_code) and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # modules of this folder are found, as `python -m` finds them
-    return rubric_at(read_file(name), allow_code=rubrics.allow_code) if is_file else rubric_in_python(name)
+    rubric = rubric_at(read_file(name), allow_code=rubrics.allow_code) if is_file else rubric_in_python(name)
+    if isinstance(rubrics, ViewOptions) and rubrics.shows:
+        rubric.show(rubrics.shows)
+    return rubric
 
 
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")

@@ -7,7 +7,6 @@ from assay.graders.cascade import EarlyStop as EarlyStop
 from assay.graders.context import Anchor as Anchor
 from assay.graders.context import Anchored as Anchored
 from assay.graders.context import Referenced as Referenced
-from assay.graders.context import Transcript as Transcript
 from assay.graders.expectation import Expectation as Expectation
 from assay.graders.guard import Guarded as Guarded
 from assay.graders.judge_input import JudgeInput as JudgeInput

@@ -15,7 +15,7 @@ from assay.aggregation import Scale, stakes, sum_behind
 from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.judge_input import ToGrade, view_of
+from assay.graders.judge_input import ToGrade, shown
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.verdicts import failed_score, finite, score_of, with_value
 from assay.models.model import Model
@@ -86,7 +86,9 @@ class Autograder(ABC):
 
     async def grade(self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None) -> EvaluationReport:
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
-        _, text = view_of(to_grade)
+        text = cast("str", to_grade)
+        if not isinstance(to_grade, str):  # a text may be what a rubric has made ready
+            text, query = shown({"prompt": query, "completion": to_grade})
         results = await self.judge(text, rubric, query)
         if "aggregate" in self._own_steps:
             report = await self.aggregate(results, normalize=self.normalize)

@@ -1,4 +1,4 @@
-"""Show a judge more than the reply: a reference answer, the whole conversation, or judged examples."""
+"""Show a judge more than the rollout: a reference answer, or judged examples."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from typing import Any, Unpack
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, Composite, CompositeOptions, JudgeAnswer, JudgeOptions
-from assay.graders.judge_input import JudgeInput, system_prompt, transcript, without_prompt_tags
+from assay.graders.judge_input import JudgeInput, system_prompt, without_prompt_tags
 from assay.graders.verdicts import verdict_score
+from assay.messages import completion_text
 from assay.types import OnError
 from assay.wording import short_repr
 
@@ -47,38 +48,9 @@ class Referenced(Composite):
         found: Any = text.fields.get(self.field) if self.reference is None else self.reference
         if not isinstance(found, str | int | float | None):
             raise JudgeError(f"the reference in {self.field!r} is {short_repr(found)}: give a text, or another field=")
-        with_it = JudgeInput(text, text.fields, "" if found is None else str(found))
+        reference = "" if found is None else str(found)
+        with_it = JudgeInput(text, text.fields, reference, said=text.said, shown=text.shown)
         return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
-
-
-class Transcript(Composite):
-    """Shows a grader all turns of a conversation, the prompt's first, in place of the last reply.
-
-    >>> from assay import PerCriterionGrader, Rubric
-    >>> from assay.testing import FakeModel
-    >>> model = FakeModel("MET")
-    >>> rubric = Rubric.from_dict([{"requirement": "Never asks twice"}])
-    >>> chat = [{"role": "assistant", "content": "When?"}, {"role": "user", "content": "On Monday."}]
-    >>> report = rubric.grade_sync(chat, Transcript(PerCriterionGrader(model)), query="Book it.")
-    >>> [words in model.calls[0][1] for words in ("Book it.", "When?", "On Monday.")]
-    [True, True, True]
-    """
-
-    takes_wholes = True
-
-    def __init__(self, grader: Autograder, **options: Unpack[CompositeOptions]) -> None:
-        super().__init__([grader], **options)
-
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
-        text = JudgeInput.of(to_grade)
-        chat = text.fields.get("completion")
-        if chat is None or isinstance(chat, str):
-            # A text has no other turns, and `text` may show more of it, such as its thinking.
-            return await self.inner[0].answer(text, criteria, query, on_error=on_error)
-        asked: Any = text.fields.get("prompt") or ()
-        turns = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-        whole = JudgeInput(transcript(turns, chat), text.fields, text.reference)
-        return await self.inner[0].answer(whole, criteria, None, on_error=on_error)
 
 
 @dataclass(frozen=True)
@@ -157,8 +129,9 @@ class Anchored(Composite):
         self._with(self._all)  # refuses a grader that cannot be shown them
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
-        text = to_grade.strip()
-        others = [anchor for anchor in self.anchors if anchor.response.strip() != text]
+        # Of a conversation, the anchor may hold the last reply alone.
+        own = {to_grade.strip(), completion_text(JudgeInput.of(to_grade).fields.get("completion")).strip()}
+        others = [anchor for anchor in self.anchors if anchor.response.strip() not in own]
         words = self._all if len(others) == len(self.anchors) else examples(others)
         return await self._with(words).answer(to_grade, criteria, query, on_error=on_error)
 

@@ -1,4 +1,4 @@
-"""Write what a judge reads: the response as one text, in a fence, and after it the criteria.
+"""Write what a judge reads: what was asked, the response in a fence, and after it the criteria.
 
 Every prompt about one response starts with the same bytes, so a provider can cache them. What others wrote is put in
 as it is, in one pass, but for the `<` of our own tags. The words of the system prompts are in `prompts/`.
@@ -6,17 +6,21 @@ as it is, in one pass, but for the `<` of our own tags. The words of the system 
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from hashlib import blake2s
-from itertools import count
+from itertools import count, groupby
+from operator import attrgetter
 from typing import Any, Literal, Self, TypeAlias, TypedDict, cast
 
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
-from assay.messages import chat_of, completion_text, message_text, read_completion, role_of, tool_calls
+from assay.messages import MEDIA, Part, Shows, completion_text, parts_of, read_completion
 from assay.types import Messages
-from assay.wording import short_repr
+from assay.wording import counted, short_repr
 
 SECTIONS = ("thinking", "output")  # the tags of a reply in two parts
 
@@ -32,22 +36,33 @@ ToGrade: TypeAlias = str | Sequence[Mapping[str, Any]] | ThinkingOutputDict
 
 
 class JudgeInput(str):
-    """The text that a judge reads, with the rollout it is from, for graders that show more of it.
+    """The text that a judge reads of a response, with the rollout it is from, for graders that show more of it.
 
     >>> text = JudgeInput("4", {"answer": "four"}, reference="four")
     >>> text == "4", text.fields["answer"], text.reference
     (True, 'four', 'four')
     """
 
-    __slots__ = ("fields", "reference")
+    __slots__ = ("fields", "reference", "said", "shown")
 
     fields: Mapping[str, Any]  # the rollout's fields; none when a text is graded by itself
     reference: str  # an answer known to be good, to judge by; empty when there is none
+    said: str  # what the model under test wrote of it: no tags of turns, and no results of tools
+    shown: str  # how it differs from all that the rollout holds; empty when it does not
 
-    def __new__(cls, text: str, fields: Mapping[str, Any] | None = None, reference: str = "") -> Self:
+    def __new__(
+        cls,
+        text: str,
+        fields: Mapping[str, Any] | None = None,
+        reference: str = "",
+        *,
+        said: str | None = None,
+        shown: str = "",
+    ) -> Self:
         made = super().__new__(cls, text)
         made.fields = {} if fields is None else fields
         made.reference = reference
+        made.said, made.shown = str(text) if said is None else said, shown
         return made
 
     @classmethod
@@ -79,16 +94,99 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
     return read, completion_text(read)
 
 
-def transcript(*chats: Messages) -> str:
-    """All turns of some chats, each in a tag with its role; calls of tools are shown by name and arguments."""
-    turns: list[str] = []
-    for chat in chats:
-        for message in [{"role": "assistant", "content": chat}] if isinstance(chat, str) else chat_of(chat):
-            calls = [f"{call.name}({call.arguments})" for call in tool_calls(message)]
-            said = "\n".join(part for part in (message_text(message), *calls) if part)
-            role = "".join(letter for letter in role_of(message) if letter.isalnum()) or "unknown"
-            turns.append(f'<turn role="{role}">\n{_without_turns(said)}\n</turn>')
-    return "\n".join(turns)
+_SHOWS: ContextVar[Shows] = ContextVar("shows", default=("all",))
+
+
+@contextmanager
+def showing(shows: Shows | None) -> Generator[None]:
+    """Show judges this much of every rollout; None leaves it as a rubric around this one has it."""
+    token = _SHOWS.set(shows or _SHOWS.get())
+    try:
+        yield
+    finally:
+        _SHOWS.reset(token)
+
+
+def shown(row: Mapping[str, Any], view: str | None = None) -> tuple[JudgeInput, str | None]:
+    """What a judge reads of a rollout: the response, and what was asked, if anything.
+
+    `view` is a response that was given in parts. One message of the user and one of the assistant, both text, are shown as
+    they are; anything else as turns, with the address of every part. Raises a `JudgeError` for what no text can show.
+    """
+    shows, prompt, completion = _SHOWS.get(), row.get("prompt"), row.get("completion")
+    if view is None and not isinstance(completion, str):
+        completion, text = view_of(cast("ToGrade", completion))
+        view = text if isinstance(completion, str) else None
+    if "no_thinking" in shows:
+        view = None  # the completion is the output alone
+    if isinstance(completion, str) and (prompt is None or isinstance(prompt, str)):
+        return JudgeInput(completion if view is None else view, row), prompt or None
+    parts = parts_of(prompt, completion)
+    kept = _kept(parts, shows, asked=bool(prompt))
+    media = [part for part in kept if part.kind in MEDIA]
+    if media and "described" not in shows:
+        held = ", ".join(f"{part.address} ({part.text.partition(', sha256')[0]})" for part in media[:3])
+        more = f" and {len(media) - 3} more" if len(media) > 3 else ""
+        raise JudgeError(
+            f"the judge is asked in text, and cannot take {held}{more}: `shows: described` puts a line about it in its "
+            "place, and `shows: no_media` leaves it out"
+        )
+    left, ways = Counter(part.kind for part in parts) - Counter(part.kind for part in kept), ", ".join(shows)
+    differs = left or media or "transcript" in shows
+    note = (
+        f"{ways}; left out: {', '.join(counted(n, _NOUNS.get(kind, kind)) for kind, n in left.items())}"
+        if left
+        else ways
+    )
+    is_whole = "transcript" in shows and not isinstance(completion, str)
+    response = kept if is_whole else [part for part in kept if not part.in_prompt]
+    query = None if is_whole else _written([part for part in kept if part.in_prompt], "user")
+    if view is not None or _is_plain(response, "assistant"):
+        return JudgeInput(view or _written(response, "assistant"), row, shown=note if differs else ""), query or None
+    own = [part for part in response if part.role == "assistant" and not part.in_prompt]
+    thoughts = "\n".join(_without_sections(part.text) for part in own if part.kind == "thinking")
+    said = "\n".join(part.text for part in own if part.kind != "thinking")
+    said = f"<thinking>{thoughts}</thinking>\n{said}" if thoughts else said
+    return JudgeInput(transcript(response), row, said=said, shown=note if differs else ""), query or None
+
+
+_NOUNS = {"thinking": "thought", "call": "tool call", "result": "tool result", "audio": "audio clip"}
+
+
+def _kept(parts: Sequence[Part], shows: Shows, *, asked: bool) -> list[Part]:
+    """The parts that are shown. Of a conversation that came without a prompt, the last reply alone is the last."""
+    if "last" in shows:
+        ends = {p.in_prompt: p.message for p in parts if p.role == ("user" if p.in_prompt else "assistant")}
+        last = {ends.get(False), ends.get(True) if asked else None}
+        parts = [part for part in parts if part.message in last and part.kind in {"text", *MEDIA}]
+    kinds = {"no_thinking": {"thinking"}, "no_tools": {"call", "result"}, "no_media": MEDIA}
+    out = {kind for name in shows for kind in kinds.get(name, ())}
+    return [part for part in parts if part.kind not in out]
+
+
+def _written(parts: Sequence[Part], role: str) -> str:
+    return " ".join(part.text for part in parts) if _is_plain(parts, role) else transcript(parts)
+
+
+def _is_plain(parts: Sequence[Part], role: str) -> bool:
+    """Whether these are the text of one message of this role, so that they are shown as they are."""
+    return all(part.kind == "text" and part.role == role and part.message == parts[0].message for part in parts)
+
+
+def transcript(parts: Sequence[Part]) -> str:
+    """The turns of a conversation in tags with their address and role, and in them the parts that are no plain text."""
+    lines: list[str] = []
+    for address, group in groupby(parts, key=attrgetter("message")):
+        held = list(group)
+        role = "".join(letter for letter in held[0].role if letter.isalnum()) or "unknown"
+        of = "".join(f' of="{part.call}"' for part in held if part.call and part.address == address)
+        lines.append(f'<turn id="{address}" role="{role}"{of}>')
+        for part in held:
+            words = _without_turns(f"(not shown: {part.text})" if part.kind in MEDIA else part.text)
+            of = f' of="{part.call}"' if part.call else ""
+            lines.append(words if part.address == address else f'<part id="{part.address}"{of}>\n{words}\n</part>')
+        lines.append("</turn>")
+    return "\n".join(lines)
 
 
 # Characters that show nothing, which a judge reads over: soft hyphens, joiners and other zero widths, marks of
@@ -109,7 +207,7 @@ def without_tags(*names: str) -> Callable[[str], str]:
 
 
 _without_sections = without_tags(*SECTIONS)
-_without_turns = without_tags("turn")
+_without_turns = without_tags("turn", "part")
 without_prompt_tags = without_tags(
     "query", "reference", "response", "criteria", "criterion", "criterion_type", "choices", "example"
 )
@@ -146,8 +244,11 @@ def opening(response: str, query: str | None = None) -> str:
     reference = getattr(response, "reference", "")
     if reference:
         asked += f"<reference>\n{without_prompt_tags(reference)}\n</reference>\n\n"
+    # A plain text has no turns, and must not pass for a conversation with replies and tools in it.
+    plain = getattr(response, "said", response) == response
+    words = without_prompt_tags(_without_turns(response) if plain and "<" in response else response)
     # After the query, which other responses share: their prompts are alike up to here.
-    tagged = f"<response>\n{without_prompt_tags(response)}\n</response>"
+    tagged = f"<response>\n{words}\n</response>"
     return f"{asked}{fenced(tagged)}\n\n"
 
 
@@ -237,6 +338,7 @@ def degenerate(text: str) -> str | None:
     """Why a text holds no answer at all; None when it may hold one."""
     # A lone colon, or `Thought process:` and nothing after it, makes many a model say that an answer is right
     # (arXiv 2507.08794). No judge needs to be asked about those.
+    text = getattr(text, "said", text)
     bare = _SECTION_TAG.sub(" ", text) if "<" in text else text
     if not bare.strip():
         return "it is empty"

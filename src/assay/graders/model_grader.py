@@ -401,7 +401,7 @@ def foregone(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
     if why is None:
         return {}
     # A fault is asked about, since what a text lacks may be the fault, and so is a criterion that quotes the text.
-    bare = text.strip().casefold()
+    bare = str(getattr(text, "said", text)).strip().casefold()
     quoted = [quotes.format(bare) for quotes in _QUOTES] if bare else []
     reason = f"{judge_input.DEGENERATE}: {why}; no judge was asked"
     return {

@@ -9,9 +9,8 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, scores_from
-from assay.graders.judge_input import DEGENERATE, degenerate, system_prompt, view_of, without_tags
+from assay.graders.judge_input import DEGENERATE, degenerate, shown, system_prompt, without_tags
 from assay.graders.panel import Vote, line_of_vote, outcome
-from assay.messages import question_text
 from assay.report import Score
 from assay.types import Messages
 
@@ -70,15 +69,17 @@ class Tournament:
 
     async def __call__(self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None) -> list[Score]:
         """One score a completion, in order."""
-        queries = [question_text(p) for p in prompts] if prompts else [""] * len(completions)
+        asked: Sequence[Messages] = prompts or [""] * len(completions)
+        views = [shown({"prompt": p, "completion": c}) for p, c in zip(asked, completions, strict=True)]
+        texts = [text for text, _ in views]
         groups: defaultdict[str, list[int]] = defaultdict(list)
-        for place, query in enumerate(queries):
-            groups[query].append(place)
-        texts = [view_of(completion)[1] for completion in completions]
+        for place, prompt in enumerate(asked):
+            groups[str(prompt)].append(place)
 
-        async def play(query: str) -> dict[int, Score]:
-            places = groups[query]
-            return dict(zip(places, await self._scores([texts[place] for place in places], query), strict=True))
+        async def play(prompt: str) -> dict[int, Score]:
+            places = groups[prompt]
+            scores = await self._scores([texts[place] for place in places], views[places[0]][1])
+            return dict(zip(places, scores, strict=True))
 
         played = await side_by_side(play, list(groups))
         scores = {place: score for group in played for place, score in group.items()}

@@ -14,6 +14,7 @@ from assay.criterion import Criterion, Scorer, is_scorer
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.loading.golden_examples import golden_at
+from assay.messages import shows_of
 from assay.wording import described, did_you_mean, first_error, short_repr
 
 MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
@@ -22,8 +23,8 @@ REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)
 """A function that a file names, as `package.module:function`."""
 
 _HOLDERS: Final = ("criteria", "sections", "rubric")  # the keys that the criteria of a rubric stand under; one of them
-_RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "$schema")
-_GROUP_KEYS: Final = ("rubrics", "name", "description", "$schema")
+_RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "shows", "$schema")
+_GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "$schema")
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
 _WAYS: Final = ("requirement", "check", "rubric")  # what answers a criterion; one of them
@@ -76,6 +77,7 @@ class RubricReader:
                 options["name"] = _text(node, "name")
             if "aggregation" in node.data:
                 options["aggregation"] = self._aggregation(node)
+            options |= _shows(node)
             if "golden" in node.data:
                 options["golden"] = node.at("golden")
             node = node.at(_holder(node))
@@ -201,7 +203,8 @@ def group_parts(node: Node) -> tuple[list[Node], dict[str, Any]]:
     _refuse_unknown(node, _GROUP_KEYS)
     _refuse_deep(node, len(node.path) // 2)
     holder = node.at("rubrics")
-    options = {"name": _text(node, "name")} if "name" in node.data else {}
+    options: dict[str, Any] = {"name": _text(node, "name")} if "name" in node.data else {}
+    options |= _shows(node)
     return [holder.at(index) for index in range(len(holder.data))], options
 
 
@@ -259,6 +262,14 @@ def _text(node: Node, key: str, label: str = "") -> str:
     if not isinstance(value, str):
         raise node.error(f"{label}{key} is {short_repr(value)}: give a text, in quotes", key)
     return value
+
+
+def _shows(node: Node) -> dict[str, Any]:
+    """What judges are to be shown, where a rubric says so."""
+    try:
+        return {"shows": shows_of(node.data["shows"])} if "shows" in node.data else {}
+    except RubricError as error:
+        raise node.error(str(error), "shows") from error
 
 
 def _refuse_unknown(node: Node, known: tuple[str, ...], label: str = "") -> None:

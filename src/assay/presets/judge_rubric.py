@@ -16,8 +16,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
 from assay.engine import Plan
 from assay.errors import JudgeError, RubricError
-from assay.graders.judge_input import DEGENERATE, degenerate, fenced, prompt_version, system_prompt, view_of
-from assay.messages import question_text
+from assay.graders.judge_input import DEGENERATE, degenerate, fenced, prompt_version, shown, system_prompt
 from assay.models import Model, Request, default_model, model_of
 from assay.models.model import ask_judge
 from assay.models.structured import without_thoughts
@@ -154,16 +153,16 @@ class JudgeRubric(Rubric):
         return self._template.filled(values)
 
     def _values(self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]) -> dict[str, str]:
-        text = view_of(completion)[1]
+        text, query = shown({"prompt": prompt, "completion": completion})
         found = text if self._reads_replies else self.parser.parse_answer(completion)
-        question = question_text(prompt)
+        question = query or ""
         return {
             **{name: str(value) for name, value in fields.items()},
             "prompt": question,
             "question": question,
             "answer": "" if answer is None else str(answer),
             "completion": text,
-            "response": "" if found is None else str(found),
+            "response": found if isinstance(found, str) else "" if found is None else str(found),
         }
 
     def _asked(self) -> tuple[Model, ...]:

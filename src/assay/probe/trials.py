@@ -15,15 +15,14 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
-from assay.errors import TrustError
+from assay.errors import JudgeError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.autograder import scores_from
 from assay.graders.guard import INJECTION
-from assay.graders.judge_input import JudgeInput, labels, system_prompt, view_of
+from assay.graders.judge_input import JudgeInput, labels, shown, system_prompt, view_of
 from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.golden_examples import Golden
-from assay.messages import question_text
 from assay.models import budget
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
@@ -353,10 +352,10 @@ def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Ba
 
 def _bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
     try:
-        text = view_of(fields["completion"])[1]
-    except TypeError as error:
+        text, query = view_of(fields["completion"])[1], shown(fields)[1]
+    except (TypeError, JudgeError) as error:
         raise TrustError(f"{name}: {error}") from None
-    return Bait(name, text, origin, question_text(fields.get("prompt")) or None, fields)
+    return Bait(name, text, origin, query, fields)
 
 
 def off_topic(seed: int = 0) -> tuple[Bait, ...]:

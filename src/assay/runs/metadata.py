@@ -119,7 +119,7 @@ class RubricAbout:
         told += [f"{name!r} is new" for name in sorted(now.keys() - was.keys())]
         told += [f"{name!r} says something else" for name in sorted(was.keys() & now.keys()) if was[name] != now[name]]
         more = f", and {len(told) - 3} more" if len(told) > 3 else ""
-        why = ", ".join(told[:3]) or "its name, order or aggregation changed"
+        why = ", ".join(told[:3]) or "its name, order, aggregation or what it shows changed"
         yield f"the rubric is another ({why}{more})"
 
 
@@ -257,9 +257,21 @@ def _form(kind: Any) -> TypeAdapter[Any]:
 
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
     """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
+    shown = [f"shows {' '.join(shows)}" for shows in dict.fromkeys(_shows(rubric))]
     if grader is not None:
-        return judge_name(grader) if rubric is None or Traits.of(rubric).asks else None
-    return ", ".join(dict.fromkeys(map(judge_name, _graders(rubric)))) or None
+        asked = rubric is None or Traits.of(rubric).asks
+        return ", ".join([judge_name(grader), *shown]) if asked else None
+    names = [*dict.fromkeys(map(judge_name, _graders(rubric)))]
+    return ", ".join([*names, *shown]) if names else None
+
+
+def _shows(rubric: Any) -> Iterator[tuple[str, ...]]:
+    """What a rubric, and those inside it, say that judges are shown: an answer holds for that alone."""
+    if getattr(rubric, "shows", None):
+        yield rubric.shows
+    for inner in (*getattr(rubric, "rubrics", ()), *(c.check for c in getattr(rubric, "criteria", ()))):
+        if is_scorer(inner):
+            yield from _shows(inner)
 
 
 def _graders(rubric: Any) -> Iterator[Autograder]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from assay.messages import completion_text
+from assay.messages import Part, completion_text, parts_of
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import CriterionReport
 from assay.runs import Row, Summary
@@ -60,6 +60,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
     fields = dict(row.fields)
     completion = fields.pop("completion", "")
     text = completion_text(completion)
+    response = [part for part in parts_of(fields.get("prompt"), completion) if not part.in_prompt]
     about = index.run.about.rubric
     asked = () if about is None else about.criteria
     hashes = {criterion.name: criterion.hash for criterion in asked}
@@ -74,9 +75,9 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         "answer": fields.pop("answer", None),
         "info": fields.pop("info", None) or None,
         "columns": {name: value for name, value in fields.items() if name != "task"},
-        **picked(row.report, "vetoed_by reason"),
+        **picked(row.report, "vetoed_by reason shown"),
         "lines": [
-            _line(line, text, [label for label in labels if label.criterion == line.name])
+            _line(line, text, [label for label in labels if label.criterion == line.name], response)
             | {"hash": hashes.get(line.name)}
             for line in row.report.lines
         ],
@@ -125,15 +126,31 @@ def _estimate(estimate: MeanEstimate) -> dict[str, Any]:
     return picked(estimate, "mean low high count")
 
 
-def _line(line: CriterionReport, text: str, labels: Iterable[Label]) -> dict[str, Any]:
+def _line(line: CriterionReport, text: str, labels: Iterable[Label], response: Sequence[Part] = ()) -> dict[str, Any]:
     return {
         **picked(line, "name requirement weight value reason error counted passed disagreement tags"),
         "verdict": line.said,
-        "evidence": evidence_of(line.reason, text) if line.requirement is not None else [],
+        "evidence": _evidence(line.reason, text, response) if line.requirement is not None else [],
         "nested": line.requirement is None and bool(line.lines),
-        "votes": [_line(vote, text, ()) for vote in line.lines],
+        "votes": [_line(vote, text, (), response) for vote in line.lines],
         "labels": [label.to_dict() for label in labels],
     }
+
+
+def _evidence(reason: str, text: str, response: Sequence[Part]) -> list[dict[str, Any]]:
+    """The quotations of a reason: in the last reply, in another part of the response, which is named, or missing."""
+    found = evidence_of(reason, text)
+    if len(response) < 2 or all("start" in each for each in found):
+        return found
+    for part in response:
+        there = {each["quote"] for each in evidence_of(reason, part.text) if "start" in each}
+        found = [
+            {"quote": each["quote"], "part": part.address}
+            if each.get("found") is False and each["quote"] in there
+            else each
+            for each in found
+        ]
+    return found
 
 
 def _messages(said: Any, role: str) -> list[dict[str, Any]]:

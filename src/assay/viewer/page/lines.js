@@ -53,7 +53,7 @@
 
   /** Quotations that are not in the answer: the judge has not read it well. */
   function missingOf({ evidence }) {
-    const missing = (evidence || []).filter((one) => !isNumber(one.start));
+    const missing = (evidence || []).filter((one) => one.found === false);
     if (!missing.length) return null;
     return element("ul.evidence", { "aria-label": "Quotations that are not in the answer" }, missing.map(({ quote }) =>
       element("li.missing", {}, element("span.badge.error", {}, "not in the answer"), " ", foreign(`“${quote}”`))));

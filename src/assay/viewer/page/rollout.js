@@ -70,6 +70,7 @@
           this.source.savesLabels ? null : button("Export labels", () => assay.labelling.download("labels.jsonl", this.source.exported(run.id)))),
         row.error ? element("p.banner.error", { role: "alert" }, element("span.sign", { "aria-hidden": "true" }, "!"), foreign(row.error)) : null,
         row.vetoed_by?.length ? element("p.banner.quiet", {}, "The score is capped: ", foreign(row.vetoed_by.join(", ")), " failed and is required.") : null,
+        row.shown ? element("p.banner.quiet", {}, "Judges did not read all of it: ", foreign(row.shown), ".") : null,
         row.altered?.length ? element("p.banner.quiet", {}, "Not exactly as it was: ", foreign(row.altered.join(", ")), " could not be saved as JSON.") : null);
     }
 
