@@ -28,6 +28,7 @@ from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
 from assay.runs.metadata import RunAbout, judge_of
 from assay.runs.row import COLUMN, Key, Row
+from assay.runs.row_rubrics import unreadable_report
 from assay.runs.spending import Spending
 from assay.types import State
 from assay.wording import described, did_you_mean, short_repr
@@ -284,7 +285,7 @@ class Evaluator(pipeline.Pipeline):
                 # A field is missing. If others have it, that is these examples' fault; if not, the rubric's.
                 if isinstance(error, SignatureError) and not self._fits:
                     raise
-                found = [pipeline.unreadable_report(error, f"example {each.row.example}") for each in scored]
+                found = [unreadable_report(error, f"example {each.row.example}") for each in scored]
         elif scored:
             # Each rollout by itself, all at once: a call for each group would cost more than the checks do.
             # A field that no rollout has is the rubric's fault at first, and then those examples'.
