@@ -153,6 +153,8 @@ def no_field(reply: object, wanted: str) -> JudgeError:
 
 def read_verdict(criterion: Criterion, reply: object) -> Score:
     """The score in a reply: `criterion_status` or `choice`, and `explanation`."""
+    if type(reply) is PerCriterionOutput:  # as most are; a pydantic model is slow to say which fields it lacks
+        return verdict_score(criterion, reply.criterion_status, reply.explanation)
     verdict = field_of(reply, "criterion_status")
     if verdict is None:
         verdict = field_of(reply, "choice")
