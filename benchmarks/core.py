@@ -274,7 +274,7 @@ def measure_score(subjects: Subjects, sizes: Sizes) -> list[Row]:
     )
     label = f"score_group, {sizes.rollouts:,} rollouts x 3 sync functions"
     return [
-        _rate_row(label, ours, theirs, count="rollouts", target=Target(20, "at least")),
+        _rate_row(label, ours, theirs, count="rollouts", target=Target(15, "at least")),
         Row(
             f"{label}, cost per rollout",
             _per_item(ours, "rollouts"),
