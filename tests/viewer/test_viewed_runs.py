@@ -33,6 +33,11 @@ async def test_a_glance_takes_in_what_there_is_time_for(book):
     assert book.rows == 2500
 
 
+async def test_the_first_list_of_runs_calls_none_empty(book):
+    """Also when it is asked for before anything was read."""
+    assert book.heading()["rows"] >= 1000
+
+
 async def test_an_overview_does_not_wait_for_the_index(book):
     """The means are of all rows, and it says how many rows the table has so far."""
     book.look(0)

@@ -77,6 +77,8 @@ class ViewedRun:
 
     def heading(self) -> dict[str, Any]:
         """The run in one line."""
+        if not self.rows:  # the first request may come before anything was read, and a run is not empty for that
+            self.look(GLANCE)
         about, rubric = self.run.about, self.run.about.rubric
         return {
             "id": self.identity,
