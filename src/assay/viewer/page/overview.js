@@ -35,7 +35,7 @@
     const why = failed ? `, ${count(failed)} of them because there was nothing to score` : "";
     return element("section.banner.error", { role: "alert", "aria-label": "Errors" },
       element("h2", {}, element("span.sign", { "aria-hidden": "true" }, "!"), `${lost}${why}.`),
-      element("p", {}, "They are kept out of every mean below. ",
+      element("p", {}, "What has no score is in no mean below. ",
         element("a", { href: assay.routes.rows(run.id, { q: unscored ? "unscored" : "error" }) }, unscored ? "See the unscored rows" : "See the rows with errors")),
       element("ul.errors", {}, errors.slice(0, FIRST).map((error) => errorLine(error, run))),
       errors.length > FIRST ? element("details", {}, element("summary", {}, plural(errors.length - FIRST, "more kind of error", "more kinds of error")),
@@ -58,7 +58,7 @@
       reward.mean !== mean.mean ? tile("Mean reward", score(reward.mean), isNumber(reward.low) ? `95 % interval ${interval(reward.low, reward.high)}` : "no interval") : null,
       tile("Rollouts", count(rows), [`${count(scored)} scored`, unscored ? `, ${count(unscored)} unscored` : "", several ? `, ${plural(examples, "example")}` : ""].join("")),
       tile("Cost", costOf(spent), spent.unpriced ? `${plural(spent.unpriced, "call")} without a known price` : "of generation and judging"),
-      tile("Tokens", amount((spent.prompt || 0) + (spent.completion || 0)), `${amount(spent.prompt || 0)} read, ${amount(spent.completion || 0)} written`),
+      tile("Tokens", amount((spent.prompt || 0) + (spent.completion || 0)), `${amount(spent.prompt || 0)} input, ${amount(spent.completion || 0)} output`),
       tile("Calls", count(spent.calls || 0), spent.hits ? `${count(spent.hits)} more from the cache` : "none from the cache"),
     ];
   }
