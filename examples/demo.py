@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from assay import Autograder, CriterionReport, Parser, PerCriterionGrader, Rubric, Run, Score, score_rows
+from assay import AssayError, Autograder, CriterionReport, Parser, PerCriterionGrader, Rubric, Run, Score, score_rows
 from assay.runs import MeanEstimate, Row
 
 HERE = Path(__file__).parent / "demo"
+LAST = Path("demo-run")  # where the run goes unless a folder is named
 FENCE = re.compile(r"```sh\n(.+?)\n```", re.DOTALL)
 STYLES = {True: "green", False: "yellow", None: "dim"}
 
@@ -95,8 +96,8 @@ def show(console: Console, folder: Path, model: str | None = None) -> None:
     rows = [json.loads(line) for line in (HERE / "rollouts.jsonl").read_text(encoding="utf-8").splitlines()]
     judge = PerCriterionGrader(model=model) if model else RecordedJudge(rows)
     rubric = Rubric.from_file(HERE / "rubric.yaml", parser=Parser(first_command), autograder=judge)
-    if (folder / "run.json").exists():
-        shutil.rmtree(folder)  # the run of the last demo
+    if folder == LAST and (folder / "run.json").exists():
+        shutil.rmtree(folder)  # the run of the last demo; a folder that the caller names is never removed
     asyncio.run(score_rows(rubric, rows, folder=folder))
     run = Run.open(folder)
     scored = list(run.rows())
@@ -120,6 +121,9 @@ def show(console: Console, folder: Path, model: str | None = None) -> None:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description="Score the shipped rollouts and print what came of it.")
     options.add_argument("--judge", metavar="MODEL", help="ask this model instead of the recorded verdicts")
-    options.add_argument("--out", type=Path, default=Path("demo-run"), help="the folder of the run (default: demo-run)")
+    options.add_argument("--out", type=Path, default=LAST, help="the folder of the run (default: demo-run)")
     given = options.parse_args()
-    show(Console(width=132), given.out, given.judge)
+    try:
+        show(Console(width=132), given.out, given.judge)
+    except AssayError as error:
+        raise SystemExit(f"demo: {error}") from None

@@ -85,3 +85,15 @@ def test_every_example_program_runs_offline(name, capsys, monkeypatch, tmp_path)
     runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     out = capsys.readouterr().out
     assert [words for words in PRINTED[name] if words not in out] == []
+
+
+def test_the_demo_removes_no_run_that_the_caller_names(capsys, monkeypatch, tmp_path):
+    """It says in a sentence that the folder holds a run, and leaves it as it is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["demo", "--out", "mine"])
+    program = str(ROOT / "examples" / "demo.py")
+    runpy.run_path(program, run_name="__main__")
+    kept = (tmp_path / "mine" / "rollouts.jsonl").read_bytes()
+    with pytest.raises(SystemExit, match="mine holds a run already"):
+        runpy.run_path(program, run_name="__main__")
+    assert (tmp_path / "mine" / "rollouts.jsonl").read_bytes() == kept

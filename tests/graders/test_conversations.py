@@ -354,3 +354,14 @@ def test_the_page_tells_what_was_left_out_and_where_a_quotation_is() -> None:
         {"quote": "Done.", "start": 0, "end": 4},
         {"quote": "Refund my order.", "found": False},
     ]
+
+
+def test_a_prompt_of_bytes_is_an_error_of_its_rollout():
+    """It would be left out in silence; the rollout beside it has its score."""
+    rubric = Rubric.from_dict([{"requirement": "Is polite"}], autograder=PerCriterionGrader(FakeModel("MET")))
+    told, good = run(
+        rubric.score([{"prompt": b"Where?", "completion": "Here."}, {"prompt": "Where?", "completion": "Here."}])
+    )
+    assert not told.scored
+    assert "bytes and no text" in told.errors["is_polite"]
+    assert good.score == 1

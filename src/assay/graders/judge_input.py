@@ -114,6 +114,8 @@ def shown(row: Mapping[str, Any], view: str | None = None) -> tuple[JudgeInput, 
     they are; anything else as turns, with the address of every part. Raises a `JudgeError` for what no text can show.
     """
     shows, prompt, completion = _SHOWS.get(), row.get("prompt"), row.get("completion")
+    if isinstance(prompt, bytes | bytearray):  # as a binary column of Parquet gives it
+        raise JudgeError(f"the prompt is {short_repr(prompt)}, which is bytes and no text: decode it")
     if view is None and not isinstance(completion, str):
         completion, text = view_of(cast("ToGrade", completion))
         view = text if isinstance(completion, str) else None
