@@ -19,6 +19,7 @@
     ├── RunError (assay.runs)               a run's folder cannot be read, written or gone on with
     │   └── RunRefused (ValueError)         … since what was given does not fit it
     ├── TableError (assay.tables)           rows cannot be read as they stand
+    ├── FetchError (assay.models.fetch)     a URL may not be fetched, or gives nothing
     ├── ToolError (assay.envs)              a function cannot be a tool
     ├── TrustError (ValueError)             too little to say how far a judge is to be trusted
     │   └── LabelError                      … or a label that cannot be read

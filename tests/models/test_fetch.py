@@ -1,0 +1,117 @@
+"""What a URL holds is fetched from public addresses alone, and what is too long, too slow or elsewhere is refused."""
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from assay.models.fetch import FetchError, fetched
+
+
+class _Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        body, status, headers = b"the page", 200, {"Content-Type": "text/plain; charset=utf-8"}
+        if self.path.startswith("/to/"):
+            status, headers = 302, {"Location": self.path.removeprefix("/to/")}
+        elif self.path == "/round":
+            status, headers = 302, {"Location": "/round"}
+        elif self.path == "/bomb":
+            body, headers = gzip.compress(b"x" * 5_000_000), {"Content-Encoding": "gzip"}
+        elif self.path == "/slow":
+            self.server.stop.wait(30)  # type: ignore[attr-defined]
+        elif self.path == "/gone":
+            status = 404
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def site() -> Iterator[ThreadingHTTPServer]:
+    """A site on this machine, which is no public address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
+    server.asked, server.stop = [], threading.Event()  # type: ignore[attr-defined]
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield server
+    server.stop.set()  # type: ignore[attr-defined]
+    server.shutdown()
+    server.server_close()
+
+
+def _url(site: ThreadingHTTPServer, path: str = "/page", host: str = "127.0.0.1") -> str:
+    return f"http://{host}:{site.server_address[1]}{path}"
+
+
+async def test_a_page_is_fetched_with_its_media_type(site):
+    """Also behind a redirect, whose address is the one that is reported."""
+    page = await fetched(_url(site, "/to//page"), hosts=["127.0.0.1"], allow_private=True)
+    assert (page.body, page.kind, page.url) == (b"the page", "text/plain", _url(site))
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("127.0.0.1", "no public address"),
+        ("localhost", "stands for"),
+        ("2130706433", "canonical"),
+        ("[::1]", "no public address"),
+        ("[::ffff:127.0.0.1]", "no public address"),
+        ("169.254.169.254", "no public address"),
+        ("0.0.0.0", "no public address"),
+        ("10.1.2.3", "no public address"),
+    ],
+)
+async def test_an_address_that_is_not_public_is_never_asked(site, host, said):
+    """Neither by its number, in whatever spelling, nor by a name that stands for it."""
+    with pytest.raises(FetchError, match=said):
+        await fetched(_url(site, host=host).replace("http:", "https:"), seconds=5)
+    assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/to/http://localhost:{port}/page", "'localhost' is not on the list: 127.0.0.1"),
+        ("/to/file:///etc/passwd", "begins with https"),
+        ("/round", "more than 5 times"),
+        ("/bomb", "more than 100,000 bytes"),
+        ("/gone", "status 404"),
+        ("/slow", "within 0.5 seconds"),
+    ],
+)
+async def test_what_leads_elsewhere_or_has_no_end_is_refused(site, path, said):
+    """A redirect is looked at like the first URL; a size counts once it is decompressed."""
+    url = _url(site, path.format(port=site.server_address[1]))
+    with pytest.raises(FetchError, match=said):
+        await fetched(url, hosts=["127.0.0.1"], most_bytes=100_000, seconds=0.5, allow_private=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org/",
+        "ftp://example.org/",
+        "example.org",
+        "https://",
+        "https://[::1",
+        "https://a:b@example.org/",
+    ],
+)
+async def test_what_is_no_url_to_fetch_is_refused(url):
+    """`http`, other schemes, logins and broken URLs; nothing is asked."""
+    with pytest.raises(FetchError, match=r"https|login|no URL"):
+        await fetched(url)
+
+
+async def test_only_hosts_on_the_list_are_asked():
+    """By their exact name."""
+    with pytest.raises(FetchError, match="is not on the list"):
+        await fetched("https://evil.example.org/", hosts=["example.org"])
