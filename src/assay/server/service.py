@@ -46,13 +46,13 @@ class RubricService:
 
     def waits_for(self, rollouts: Sequence[Rollout]) -> bool:
         """Whether these may wait; of a rollout with a `rubric` of its own that is not known."""
-        return self.waits or any(own_rubric(rollout.columns) is not None for rollout in rollouts)
+        return self.waits or any(map(_brings_rubric, rollouts))
 
     async def reports(self, rollouts: Sequence[Rollout]) -> Reports:
         """One report a rollout. Where there could be none, every line of it says why."""
-        own = [place for place, rollout in enumerate(rollouts) if own_rubric(rollout.columns) is not None]
-        if own:
-            other = [rollout for place, rollout in enumerate(rollouts) if place not in set(own)]
+        if any(map(_brings_rubric, rollouts)):
+            own = [place for place, rollout in enumerate(rollouts) if _brings_rubric(rollout)]
+            other = [rollout for rollout in rollouts if not _brings_rubric(rollout)]
             by_own, others = await asyncio.gather(
                 side_by_side(self._alone, [rollouts[place] for place in own]), self.reports(other)
             )
@@ -111,7 +111,9 @@ class RubricService:
 
     async def _score(self, rollouts: Sequence[Rollout]) -> Reports:
         try:
-            return await self._rows.score(rollouts)
+            # Rollouts with a rubric of their own come one at a time; all others need no look for one.
+            by = self._rows if len(rollouts) == 1 and _brings_rubric(rollouts[0]) else self.rubric
+            return await by.score(rollouts)
         except FAILURES as error:  # whatever it is, it is an error on the lines
             if is_stop(error):
                 raise
@@ -130,3 +132,7 @@ class RubricService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _brings_rubric(rollout: Rollout) -> bool:
+    return bool(rollout.columns) and own_rubric(rollout.columns) is not None
