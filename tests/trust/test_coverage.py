@@ -10,7 +10,7 @@ import pytest
 from assay.trust.bias import Observed, beats_chance, clustered_rogan_gladen, prediction_powered
 from assay.trust.estimate import mean_of
 
-RUNS = 800
+RUNS = 400
 ROLLOUTS = 600
 
 
