@@ -1,15 +1,13 @@
-"""Write the words, units and notations of mathematics into docs/reference/math-rules.md, from the tables in the code.
+"""Write the words, units and notations of mathematics into docs/reference/math-rules.md, from `tables.toml`.
 
-Run `python tools/math_rules.py` after a change of `assay.math.words`, `units` or `notations`; a test compares the page.
+Run `python tools/math_rules.py` after a change of `src/assay/math/tables.toml`; a test compares the page.
 """
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from assay.math.notations import NOTATIONS
-from assay.math.units import TABLE
-from assay.math.words import WORDS, TableRow, meanings
+from assay.math.words import NOTATIONS, UNIT_ROWS, WORDS, TableRow, meanings
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "math-rules.md"
 BEGIN, END = "<!-- begin: written by tools/math_rules.py -->", "<!-- end -->"
@@ -21,7 +19,7 @@ def unit_rows() -> list[TableRow]:
 
 
 def _unit_rows() -> Iterator[TableRow]:
-    for line in TABLE.strip().splitlines():
+    for line in UNIT_ROWS:
         dimension, _, entries = line.partition(" ")
         units = [entry.split() for entry in entries.split("|")]
         names = " ".join(name for name, _, *others in units for name in (name, *others))

@@ -9,8 +9,7 @@ import pytest
 
 from assay.isolation import shared_pool
 from assay.math import MathOptions, verify
-from assay.math.notations import NOTATIONS
-from assay.math.words import WORDS, TableRow
+from assay.math.words import NOTATIONS, WORDS, TableRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "math-rules.md"
 ROW = re.compile(r"^\|(.*?)\| `(.*)` \| `(.*)` \| (yes|no) \| (yes|no) \|$", re.MULTILINE)

@@ -8,9 +8,8 @@ import re
 import unicodedata
 from typing import Final
 
-from assay.math.notations import SIGNS, of_kind
 from assay.math.units import says_what
-from assay.math.words import CHANGES, DENIALS, LEADS, LINKS, MEASURES, VERBS, makes_another, words_of
+from assay.math.words import CHANGES, DENIALS, LEADS, LINKS, MEASURES, SIGNS, VERBS, makes_another, notations, words_of
 
 _KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
 _FORMULA: Final = re.compile(
@@ -138,7 +137,7 @@ def _stands_alone(number: re.Match[str]) -> bool:
 
 LONGEST: Final = 4096  # longer texts are no answers; they are compared as texts alone
 _THOUSANDS: Final = re.compile(r"(?<=\d)(?:\{,\}|,\\!\s?|\{,\\!\})(?=\d{3}(?!\d))")
-_CURRENCIES: Final = of_kind("money")
+_CURRENCIES: Final = notations("money")
 _SIGN: Final = re.compile(r"\\\$|[€£¥₹]")
 _AMOUNT: Final = re.compile(r"\s*-?[\d.]")
 _MONEY: Final = re.compile(

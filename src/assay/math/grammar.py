@@ -10,9 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 from flint import fmpq, fmpq_poly
 
-from assay.math import notations, words
+from assay.math import words
 from assay.math.answer_text import DEEPEST
-from assay.math.notations import RELATIONS
 from assay.math.relations import fraction_of
 from assay.math.tree import (
     Apply,
@@ -143,21 +142,21 @@ def recurring(text: str) -> Number:
 TOO_DEEP: Final = "it nests too deep"
 DEEPEST_TREE: Final = 2 * DEEPEST
 """Levels of a tree. `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens."""
-SET_OPERATIONS: Final = notations.of_kind("set operation")
-TIMES, DIVIDED = frozenset(notations.of_kind("times")), frozenset(notations.of_kind("divided"))
+SET_OPERATIONS: Final = words.notations("set operation")
+TIMES, DIVIDED = frozenset(words.notations("times")), frozenset(words.notations("divided"))
 SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
-_LOGIC: Final = notations.of_kind("logic")
+_LOGIC: Final = words.notations("logic")
 _CONNECTIVES: Final = CONNECTIVES | _LOGIC
 _STARTS: Final = frozenset("({|")
 _ORDINALS: Final = tuple(
     node for ending in ORDINALS for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
-_MODULI: Final = frozenset(notations.of_kind("modulus"))
+_MODULI: Final = frozenset(words.notations("modulus"))
 _STOPS: Final = frozenset(
-    notations.of_kind("stop").keys()
+    words.notations("stop").keys()
     | _MODULI
-    | RELATIONS.keys()
+    | words.RELATIONS.keys()
     | SET_OPERATIONS.keys()
     | TIMES
     | DIVIDED
@@ -166,8 +165,8 @@ _STOPS: Final = frozenset(
 )
 """Commands that end a run of factors."""
 _FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
-_DECORATIONS, _FONTS = frozenset(notations.of_kind("decoration")), frozenset(notations.of_kind("font"))
-_VECTORS, _GRIDS = frozenset(notations.of_kind("vector")), frozenset(notations.of_kind("grid"))
+_DECORATIONS, _FONTS = frozenset(words.notations("decoration")), frozenset(words.notations("font"))
+_VECTORS, _GRIDS = frozenset(words.notations("vector")), frozenset(words.notations("grid"))
 _MOST_WRITTEN: Final = 3000  # nodes of the sums and determinants that are written out
 _IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
 _CONDITIONS: Final = frozenset({"if", "for", "when"})
@@ -327,7 +326,7 @@ class Grammar:
         operators: list[str] = []
         if isinstance(sides[0], Words) and self.take(":"):
             return Relation((sides[0], self.set_expression()), ("=",))
-        while (meant := RELATIONS.get(self.token.value)) is not None:
+        while (meant := words.RELATIONS.get(self.token.value)) is not None:
             self.advance()
             operators.append(meant)
             sides.append(self.set_expression())

@@ -6,40 +6,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Final, NamedTuple
 
-from assay.math.words import GENERIC, is_label, words_of
+from assay.math.words import GENERIC, UNIT_ROWS, is_label, words_of
 
-TABLE: Final = """
-length      m 1 meter meters metre metres | km 1000 kilometer kilometers kilometre kilometres | cm 1/100 centimeter centimeters centimetre centimetres
-length      mm 1/1000 millimeter millimeters | nm 1/1000000000 nanometer nanometers | ft 381/1250 foot feet | in 127/5000 inch inches
-length      yd 1143/1250 yard yards | mi 201168/125 mile miles | dm 1/10 | um 1/1000000 micron microns
-time        s 1 sec secs second seconds | min 60 mins minute minutes | h 3600 hr hrs hour hours | day 86400 days | week 604800 weeks | ms 1/1000 milliseconds
-month       month 1 months | year 12 years yr yrs
-mass        kg 1 kilogram kilograms kgs | g 1/1000 gram grams gm gms | mg 1/1000000 milligram milligrams | lb 45359237/100000000 lbs pound pounds
-mass        oz 45359237/1600000000 ounce ounces | ton 1000 tons tonne tonnes
-volume      L 1 liter liters litre litres l | mL 1/1000 ml milliliter milliliters | gal 473176473/125000000 gallon gallons
-money       dollar 1 dollars usd | cent 1/100 cents ¢
-currency    euro 0 euros eur | yen 0 jpy | rupee 0 rupees | yuan 0 rmb | peso 0 pesos | franc 0 francs
-daytime     am 0 | pm 0
-angle       degree 1 degrees deg | rad 0 radian radians
-energy      J 1 joule joules | kJ 1000 kilojoule kilojoules | eV 0 | MeV 0 | cal 523/125 calorie calories | kcal 4184
-power       W 1 watt watts | kW 1000 kilowatt kilowatts | MW 1000000 | mW 1/1000 | hp 0 horsepower
-force       N 1 newton newtons | kN 1000
-pressure    Pa 1 pascal pascals | kPa 1000 | MPa 1000000 | atm 101325 atmospheres
-voltage     V 1 volt volts | mV 1/1000 | kV 1000
-current     A 1 amp amps ampere amperes | mA 1/1000
-resistance  ohm 1 ohms
-frequency   Hz 1 hertz | kHz 1000 | MHz 1000000 | GHz 1000000000
-temperature K 1 kelvin kelvins
-celsius     C 1 celsius
-fahrenheit  F 1 fahrenheit
-amount      mol 1 mole moles | mmol 1/1000
-molar       M 1 molar
-rotation    rpm 1
-angstrom    angstrom 1 angstroms
-charge      coulomb 1 coulombs
-other       erg 0 ergs | dyne 0 dynes dyn | tesla 0 | gauss 0 | parsec 0 parsecs pc | kpc 0 | Mpc 0 | AU 0 | ly 0 | bar 0 bars | torr 0 | amu 0 | dB 0
-other       bit 0 bits | byte 0 bytes | mph 0 | kph 0 | acre 0 acres | hectare 0 hectares ha | carat 0 carats | farad 0 farads | henry 0 henries
-"""
 _WORDS_OF_SHAPE: Final = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 _PIECE: Final = re.compile(r"[a-zA-Z¢]+|\^\{?-?\d+\}?|[/·*]|\\cdot")
 _NO_UNITS_IN_LETTERS: Final = frozenset({"mg", "ms", "gm", "mV", "mA", "in", "mi", "am", "pm"})
@@ -64,7 +32,7 @@ class Unit(NamedTuple):
 
 def _read_table() -> dict[str, tuple[str, int, int]]:
     table: dict[str, tuple[str, int, int]] = {}
-    for line in TABLE.strip().splitlines():
+    for line in UNIT_ROWS:
         dimension, _, entries = line.partition(" ")
         for entry in entries.split("|"):
             name, factor, *others = entry.split()

@@ -1,128 +1,33 @@
-"""List the words of answers, in one table: what each does to the number, formula or text that it stands beside."""
+"""Read the words, notations and units of answers from `tables.toml`: what each does to what it stands beside."""
 
 import re
+import tomllib
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from pkgutil import get_data
+from typing import Any, Final, NamedTuple
 
 
 class TableRow(NamedTuple):
     """Words or notations of one kind, and a pair of answers that shows what they do."""
 
     kind: str
-    entries: str  # divided by spaces, or by commas where they are phrases; `asin=arcsin` is another spelling
+    entries: str
     rule: str
     gold: str
     answer: str
     same: bool
 
 
-WORDS: Final = (
-    TableRow(
-        "function",
-        "sin cos tan sec csc cot sinh cosh tanh coth sech csch arcsin arccos arctan arccot arcsec arccsc arcsinh arccosh "
-        "arctanh ln log lg exp gcd lcm max min floor ceil abs cbrt sign asin=arcsin acos=arccos atan=arctan arsinh=arcsinh "
-        "arcosh=arccosh artanh=arctanh asinh=arcsinh acosh=arccosh atanh=arctanh cosec=csc tg=tan ctg=cot cotan=cot "
-        "arctg=arctan sh=sinh ch=cosh sgn=sign Log=log Ln=ln",
-        "names of functions, with or without a backslash",
-        r"\sin x", "sin(x)", True,
-    ),
-    TableRow(
-        "letter",
-        "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma "
-        "varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar "
-        "partial nabla aleph Re Im",
-        "Greek letters are variables, and no units",
-        "7", "7 theta", False,
-    ),
-    TableRow(
-        "constant", "pi infty=infinity infinity inf=infinity oo=infinity imath=i emptyset=empty varnothing=empty",
-        "constants are factors, and no units", "12", "12 pi", False,
-    ),
-    TableRow(
-        "R",
-        "all real numbers, all reals, all real, any real number, all real values, all real numbers x, every real number, "
-        "the set of all real numbers",
-        "phrases for the real numbers", r"\mathbb{R}", "all real numbers", True,
-    ),
-    TableRow("Z", "all integers, any integer, every integer", "and for the whole numbers", r"\mathbb{Z}", "all integers", True),
-    TableRow(
-        "empty",
-        "empty set, the empty set, no solution, no solutions, no real solution, no real solutions, none, "
-        "there is no solution, there are no solutions, no real roots, no such numbers, no such integers exist",
-        "and for the empty set", r"\emptyset", r"\text{no solution}", True,
-    ),
-    TableRow(
-        "infinity", "infinity, positive infinity, infinitely many, infinite, infinitely many solutions",
-        "and for infinity", r"\infty", "infinitely many", True,
-    ),
-    TableRow(
-        "verdict", "yes no true false nan zoo", "words that are an answer by themselves", r"\text{yes}", "Yes.", True
-    ),
-    TableRow(
-        "numeral",
-        "zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 thirteen=13 "
-        "fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50 "
-        "sixty=60 seventy=70 eighty=80 ninety=90 once=1",
-        "numerals in words", "27", "twenty-seven", True,
-    ),
-    TableRow(
-        "scale",
-        "dozen=12 hundred=100 thousand=1000 million=1000000 billion=1000000000 trillion=1000000000000",
-        "words that multiply the number before them", "7", "seven hundred", False,
-    ),
-    TableRow(
-        "part",
-        "half=2 halves=2 third=3 thirds=3 quarter=4 quarters=4 fourth=4 fourths=4 fifth=5 fifths=5 sixth=6 sixths=6 "
-        "seventh=7 sevenths=7 eighth=8 eighths=8 ninth=9 ninths=9 tenth=10 tenths=10 hundredth=100 hundredths=100 "
-        "thousandth=1000 thousandths=1000",
-        "words that divide it", "7", "7 halves", False,
-    ),
-    TableRow("percent", "percent percents percentage pct %", "and words for a hundredth", r"50\%", "50 percent", True),
-    TableRow("ordinal", "st nd rd th", "endings of ordinal numbers", "15", "15th", True),
-    TableRow("sign", "negative minus", "words that turn its sign", "7", "negative 7", False),
-    TableRow(
-        "lead",
-        "the final answer answers is are equals equal approximately about around roughly exactly value total result solution "
-        "solutions therefore thus so hence then it it's we get gets have has obtain obtains find finds gives give yields becomes to of "
-        "be will would",
-        "words that may stand before an answer", "7", "the answer is 7", True,
-    ),
-    TableRow(
-        "label",
-        "people persons men women children feet teeth mice geese fish sheep dice each old long tall wide high deep total altogether "
-        "unit units day way different possible distinct ordered remaining away",
-        "words that may stand behind it, as may any plural: they say what is counted", "3", r"3 \text{ apples}", True,
-    ),
-    TableRow(
-        "measure",
-        "area volume length width height depth radius diameter perimeter circumference distance speed rate cost price profit "
-        "probability age mass weight time period amount number count score size",
-        "what a number may be the measure of: behind any other noun and `of` stands no answer", "7", "the negation of 7", False,
-    ),
-    TableRow(
-        "operation",
-        "plus times over divided multiplied multiply by squared cubed factorial choose mod modulo base power root point "
-        "factor divisor remainder quotient product reciprocal inverse twice double triple square cube multiple multiples divisible log sine cosine tangent infinite score "
-        "gross couple",
-        "words for an operation: all of it is the answer", "7", "square root of 7", False,
-    ),
-    TableRow(
-        "bound",
-        "less more fewer greater least most than above below under between up almost nearly either or neither nor beyond "
-        "smaller larger bigger within near close next opposite difference sum",
-        "words for a bound", "7", "less than 7", False,
-    ),
-    TableRow(
-        "denial",
-        "not no never neither nor except without cannot can't isn't aren't wasn't don't doesn't didn't but wrong incorrect false "
-        "unless instead rather nothing anything impossible",
-        "words that deny it", "7", "anything but 7", False,
-    ),
-    TableRow(
-        "link", "and or if for where mod with when such is are was which that because since has have odd even prime",
-        "words that join or restrict what stands before and behind them", r"n \ge 3 \text{ odd}", r"n \ge 3 \text{ even}", False,
-    ),
-)  # fmt: skip
+_TABLES: Final[dict[str, Any]] = tomllib.loads((get_data("assay.math", "tables.toml") or b"").decode())
+
+
+def _rows(name: str) -> tuple[TableRow, ...]:
+    rows = (TableRow(**row) for row in _TABLES[name])
+    return tuple(row._replace(entries=" ".join(row.entries.split())) for row in rows)
+
+
+WORDS, NOTATIONS = _rows("words"), _rows("notations")
+UNIT_ROWS: Final[list[str]] = _TABLES["units"]["rows"]
 
 
 def meanings(rows: Sequence[TableRow], kinds: Sequence[str], separator: str) -> dict[str, str]:
@@ -142,6 +47,17 @@ def _of_kind(*kinds: str) -> dict[str, str]:
     return meanings(WORDS, kinds, "=")
 
 
+def notations(*kinds: str) -> dict[str, str]:
+    """Every notation of these kinds, and what it stands for."""
+    return meanings(NOTATIONS, kinds, "↦")
+
+
+# A command before a letter needs a space: ∈x is \in x.
+SIGNS: Final = {
+    sign: f"{meant} " if meant[0] == "\\" and meant[-1].isalpha() else meant
+    for sign, meant in notations("sign").items()
+}
+RELATIONS: Final = {command: meant.replace("_", " ") for command, meant in notations("relation").items()}
 FUNCTIONS: Final = _of_kind("function")
 """How functions may be written, and what each is called in the tree."""
 GREEK: Final = frozenset(_of_kind("letter"))
