@@ -12,7 +12,8 @@ from assay import tables as tables
 from assay import testing as testing
 from assay import tools as tools
 from assay import trust as trust
-from assay.aggregation import advantages as advantages
+from assay.advantage import advantages as advantages
+from assay.advantage import gdpo_advantages as gdpo_advantages
 from assay.criterion import Criterion as Criterion
 from assay.envs import Environment as Environment
 from assay.envs import Evaluation as Evaluation

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Self, TypeAlias, cast
 
-from assay.aggregation import Totals, advantages, aggregation_of, normalise
+from assay.advantage import Estimator, Rewards, advantages, gdpo_advantages
+from assay.aggregation import Totals, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
 from assay.criterion import Criterion, Scorer, is_scorer
 from assay.display import Page, Section
@@ -148,6 +149,11 @@ class BaseRubric(ABC):
     def compares(self) -> bool:
         """Whether a check weighs the rollouts of a group against each other, here or further in."""
 
+    @property
+    @abstractmethod
+    def counted_weights(self) -> dict[str, float]:
+        """The weight of every criterion that counts, by the name that its values are reported under."""
+
     def get_reward_func_names(self) -> list[str]:
         """The names that scores are reported under."""
         return self._get_reward_func_names()
@@ -212,14 +218,16 @@ class BaseRubric(ABC):
         """
         await self._prepare()
         self._refuse_alone()
-        return (await self._score_states([state], in_group=False))[0]
+        return (await self._score_states([state]))[0]
 
-    async def score_group(self, states: States, *, autograder: Autograder | None = None) -> Sequence[EvaluationReport]:
-        """Score the states of one group; writes what `score_rollout` does, and `advantage`."""
-        return await self._score_states(states, in_group=True, autograder=autograder)
+    async def score_group(
+        self, states: States, *, autograder: Autograder | None = None, advantage: Estimator = "mean"
+    ) -> Sequence[EvaluationReport]:
+        """Score the states of one group; writes what `score_rollout` does, and `advantage`, by this estimator."""
+        return await self._score_states(states, advantage, autograder=autograder)
 
     async def _score_states(
-        self, states: States, *, in_group: bool, autograder: Autograder | None = None
+        self, states: States, advantage: Estimator | None = None, autograder: Autograder | None = None
     ) -> Sequence[EvaluationReport]:
         if not hasattr(states, "__len__") or isinstance(states, Mapping):
             raise TypeError(f"score_group takes a list of states, and this is {short_repr(states)}")
@@ -230,7 +238,7 @@ class BaseRubric(ABC):
         started = time.perf_counter()
         result = await self.score_batch(Batch(states, states), autograder)
         outcomes = result.outcomes()
-        worth = advantages(outcomes.rewards) if in_group else None
+        worth = None if advantage is None else self._advantages(outcomes, advantage)
         if len(states) > CHUNK:
             await asyncio.sleep(0)
         elapsed_ms = (time.perf_counter() - started) * 1000
@@ -239,6 +247,13 @@ class BaseRubric(ABC):
         if call is not None:
             call.found.update(zip(map(id, states), result, strict=True))
         return result
+
+    def _advantages(self, outcomes: Outcomes, estimator: Estimator) -> Rewards:
+        if estimator != "gdpo":
+            return advantages(outcomes.rewards, estimator)
+        weights = self.counted_weights
+        columns = {name: [metrics.get(name) for metrics in outcomes.metrics] for name in weights}
+        return gdpo_advantages(columns, weights, rewards=outcomes.rewards)
 
     def _paid(self, outcomes: Outcomes) -> Outcomes:
         """The outcomes as they are written into states and columns."""
@@ -495,6 +510,10 @@ class Rubric(BaseRubric, Loadable):
     def weights(self) -> list[float]:
         """The weight of each of `funcs`; a copy."""
         return [c.weight for c in self.criteria if not c.judged]
+
+    @property
+    def counted_weights(self) -> dict[str, float]:
+        return {criterion.name: criterion.weight for criterion in self.criteria if criterion.counts}
 
     @property
     def compares(self) -> bool:

@@ -184,9 +184,9 @@ class TestErrors:
             advantages([float("nan"), 1.0])
 
     def test_tiny_and_huge_rewards_have_a_standard_deviation(self):
-        """Of ±x the deviation is x, also where its square is 0 or infinite."""
+        """Of ±x the deviation of the sample is √2·x, also where its square is 0 or infinite."""
         for reward in (1e-200, 1e200):
-            assert advantages([reward, -reward], normalize="std") == pytest.approx([1.0, -1.0])
+            assert advantages([reward, -reward], "grpo", epsilon=0.0) == pytest.approx([0.5**0.5, -(0.5**0.5)])
 
     async def test_a_keyword_that_the_judge_does_not_take_is_an_error(self):
         """Issue 711: the TypeError was a reward of 0."""

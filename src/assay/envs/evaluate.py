@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from assay import __version__
-from assay.aggregation import advantages
+from assay.advantage import advantages
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.engine import Traits, logging_once
 from assay.envs.dataset import Example

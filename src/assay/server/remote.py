@@ -139,6 +139,10 @@ class RemoteRubric(BaseRubric):
     def compares(self) -> bool:
         return bool(run_sync(self.describe()).compares)
 
+    @property
+    def counted_weights(self) -> dict[str, float]:
+        return {one.name: one.weight for one in run_sync(self.describe()).criteria if one.counts}
+
     async def _prepare(self) -> None:
         await self.describe()
 

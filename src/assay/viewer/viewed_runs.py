@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from assay.aggregation import advantages
+from assay.advantage import advantages
 from assay.errors import AssayError, LabelError
 from assay.redaction import logger_of
 from assay.runs import Row, Run, RunError
