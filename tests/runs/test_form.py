@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import tracemalloc
 from datetime import date
 
 import pytest
@@ -11,7 +12,7 @@ from assay import Criterion, EarlyStop, Panel, PerCriterionGrader, Rubric, Rubri
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError
 from assay.runs.jsonable import holdable
-from assay.runs.row import RowForm, opening_of
+from assay.runs.row import RowForm, Seen, opening_of
 from assay.testing import FakeModel, make_rollout
 
 
@@ -210,3 +211,19 @@ def test_a_report_that_does_not_fit_the_criteria_is_an_error(tmp_path):
     path.write_text('{"example":"0","sample":0,"score":1,"reward":1,"answers":[{"weight":"x"}]}\n')
     with pytest.raises(RunError, match=r"rollouts\.jsonl:1: .*its report cannot be read"):
         list(Run.open(tmp_path).rows())
+
+
+def test_the_keys_of_a_run_take_few_bytes_each():
+    """So that memory does not grow with the file: at most 25 bytes for each of 100,000 keys, and none is forgotten."""
+    tracemalloc.start()
+    try:
+        seen = Seen()
+        assert all(seen.add(f"q-{number}") for number in range(100_000))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 25 * 100_000
+    assert len(seen) == 100_000
+    assert all(f"q-{number}" in seen for number in range(100_000))
+    assert not seen.add("q-7")
+    assert "q-100000" not in seen

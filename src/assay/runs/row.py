@@ -2,6 +2,7 @@
 
 import json
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,19 +47,36 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        self._hashes: set[int] = set()
+        # A hash table of our own: a set of numbers takes 90 bytes for each, and so grows with the file.
+        self._slots = array("q", bytes(8 * 1024))
+        self._count = 0
 
     def add(self, item: Key | str) -> bool:
         """Add an item; whether it was not there before."""
-        before = len(self._hashes)
-        self._hashes.add(hash(item))
-        return len(self._hashes) > before
+        number = hash(item) or 1
+        if self._slots[place := self._place(number)]:
+            return False
+        self._slots[place] = number
+        self._count += 1
+        if 5 * self._count > 4 * len(self._slots):
+            earlier, self._slots = self._slots, array("q", bytes(16 * len(self._slots)))
+            for number in filter(None, earlier):
+                self._slots[self._place(number)] = number
+        return True
+
+    def _place(self, number: int) -> int:
+        """Where a hash stands, or would; a free slot holds 0."""
+        slots, mask = self._slots, len(self._slots) - 1
+        place = number & mask
+        while slots[place] and slots[place] != number:
+            place = (place + 1) & mask
+        return place
 
     def __contains__(self, item: Key | str) -> bool:
-        return hash(item) in self._hashes
+        return self._slots[self._place(hash(item) or 1)] != 0
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return self._count
 
 
 _NOTHING_SAID = EvaluationReport()

@@ -3,7 +3,7 @@
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,9 @@ class Spending:
         return self.prompt + self.completion
 
     def __add__(self, other: "Spending") -> "Spending":
-        both = zip(astuple(self), astuple(other), strict=True)
+        both = zip(
+            vars(self).values(), vars(other).values(), strict=True
+        )  # `astuple` copies deep, a tenth of an evaluation
         return Spending(*((one or 0) + (more or 0) for one, more in both))
 
     def shares(self, count: int) -> "list[Spending]":
