@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from assay.lint.lexicon import word_lists
+
 Severity: TypeAlias = Literal["note", "warning", "error"]
 """`error`: the score comes out wrong. `warning`: judges will differ. `note`: good to know."""
 
@@ -18,27 +20,7 @@ class LintRule(NamedTuple):
     says: str  # what is wrong with a criterion that breaks it
 
 
-_RULES = (
-    LintRule("R000", "unreadable", "error", "the file cannot be loaded"),
-    LintRule("R001", "compound", "warning", "it asks two things, and a response may do one of them"),
-    LintRule("R002", "vague", "warning", "it praises or blames with nothing to measure by"),
-    LintRule("R003", "unanchored", "warning", "it offers levels and does not say what each one means"),
-    LintRule("R004", "uncounted", "warning", "it counts without a number"),
-    LintRule("R005", "polarity", "error", "a fault has a positive weight, or a virtue a negative one"),
-    LintRule("R006", "negation", "warning", "it says no twice, or tells the judge which verdict to give"),
-    LintRule("R007", "duplicate", "warning", "it asks again what another criterion asks"),
-    LintRule("R008", "conflict", "error", "no response can have the points of this one and of another"),
-    LintRule("R009", "unreachable", "error", "its `when` or its `pass_at` can never hold"),
-    LintRule("R010", "unseen", "warning", "it refers to something that a judge is not shown"),
-    LintRule("R011", "reversed", "error", "its choices run from best to worst"),
-    LintRule("R100", "too_few", "note", "there are too few rows to tell"),
-    LintRule("R101", "constant", "warning", "its verdict is always the same"),
-    LintRule("R102", "pointless", "warning", "it tells good responses from bad ones no better than chance"),
-    LintRule("R103", "redundant", "warning", "its verdicts are those of another criterion"),
-    LintRule("R104", "unstable", "warning", "the same text gets different verdicts"),
-    LintRule("R105", "length", "warning", "its verdicts follow the length of the response"),
-)  # fmt: skip
-RULES: Final[dict[str, LintRule]] = {rule.id: rule for rule in _RULES}
+RULES: Final = {id: LintRule(id, **rule) for id, rule in word_lists("rules.toml").items()}
 """Every rule by its id. Those from R100 need a run."""
 
 

