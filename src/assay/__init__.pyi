@@ -87,6 +87,7 @@ from assay.presets import JudgeRubric as JudgeRubric
 from assay.presets import MathRubric as MathRubric
 from assay.presets import SmolaToolRubric as SmolaToolRubric
 from assay.presets import ToolRubric as ToolRubric
+from assay.report import Citation as Citation
 from assay.report import CriterionReport as CriterionReport
 from assay.report import EvaluationReport as EvaluationReport
 from assay.report import Score as Score

@@ -68,6 +68,8 @@ class Criterion(BaseModel):
     """Asked only when all of these hold; otherwise not applicable."""
     tags: tuple[str, ...] = ()
     """Groups of criteria that get a score of their own in the report."""
+    requires_evidence: bool = False
+    """Whether a judge must cite what shows a verdict above the lowest; one without evidence is an error."""
     report_only: bool = False
     """Answered and shown with its weight, but not counted."""
     isolate: bool = False
@@ -154,6 +156,8 @@ class Criterion(BaseModel):
             raise ValueError(f"a criterion is answered in exactly one way, and this one has {has} one of them")
         if self.check is not None and not (callable(self.check) or is_scorer(self.check)):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
+        if self.requires_evidence and self.check is not None:
+            raise ValueError("requires_evidence is true, and code answers: only a judge cites, so leave it out")
         if not self.isolate and self.timeout != TIMEOUT:
             raise ValueError(
                 f"timeout is {self.timeout:g}, and nothing can stop a check in this process: set isolate too"
@@ -181,7 +185,7 @@ class Criterion(BaseModel):
     def question_hash(self) -> str:
         """As `content_hash`, of only what decides the answer: not its weight, and not its name."""
         said = self._written(_named_check)
-        asked = ("requirement", "check", "rubric", "choices", "allow_na")
+        asked = ("requirement", "check", "rubric", "choices", "allow_na", "requires_evidence")
         return hash_of({"format": "assay.question/1", **{key: said[key] for key in asked if key in said}})
 
     def _written(self, written_check: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -254,7 +254,7 @@ def parts_of(prompt: object, completion: object = None) -> list[Part]:
     m2 text I look.
     m2.call1 call search({})
     """
-    asked, said = _turns(prompt, "user"), _turns(completion, "assistant")
+    asked, said = turns_of(prompt, "user"), turns_of(completion, "assistant")
     if not asked:
         first = next((place for place, turn in enumerate(said) if _side(turn) == "assistant"), 0)
         asked, said = said[:first], said[first:]
@@ -282,14 +282,14 @@ _SYSTEM: Final = ("system", "instructions", "system_instruction", "systemInstruc
 _HOLDERS: Final = ("messages", "contents", "input")
 
 
-def _turns(said: object, role: str) -> list[Any]:
+def turns_of(said: object, role: str) -> list[Any]:
     """The messages of a chat, of a request that holds one, or of a text; none for an empty text."""
     holder = next((name for name in _HOLDERS if _field(said, name) is not None), None)
     if holder is not None and not role_of(said) and _field(said, "type") is None:
         system: Any = next((value for name in _SYSTEM if (value := _field(said, name))), None)
         held: Any = system if _content(system) is None else _content(system)
         opening: list[Any] = [] if system is None else [{"role": "system", "content": held}]
-        return opening + _turns(_field(said, holder), role)
+        return opening + turns_of(_field(said, holder), role)
     text = said if isinstance(said, str) else _number_text(said)
     if text is not None:
         return [{"role": role, "content": text}] if text else []

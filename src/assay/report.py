@@ -4,15 +4,26 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
 from assay.aggregation import AGGREGATIONS, Aggregation, Answer, Scale, Totals, capped, normalise, summed_by_name, total
 from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.display import Page, Section, Toned, on_one_line, painted, shortened
 from assay.errors import RubricError
 from assay.wording import described, short_repr
+
+
+class Citation(TypedDict, total=False):
+    """Where a reason points: at a step (`m3`), a part of it (`m3.call1`), or words in one."""
+
+    part: str  # the address; none of a plain text, whose words are quoted
+    quote: str
+    start: int  # where the quoted words begin in the text of the part
+    end: int
+    found: Literal[False]  # where the judge was shown no such part, or these words are not in it
 
 
 class Score(NamedTuple):
@@ -32,11 +43,13 @@ class Score(NamedTuple):
     """The report lines of a nested rubric, or of each judge that was asked."""
     disagreement: float | None = None
     """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
+    citations: Sequence[Citation] = ()
+    """What the reason points at, where a conversation was judged or evidence is required."""
 
     @classmethod
     def given(cls, value: float, reason: str, verdict: str) -> "Score":
         """A verdict and what it is worth. The constructor's defaults cost more than the rest."""
-        return cast("Score", tuple.__new__(cls, (value, reason, verdict, None, (), None)))  # pyright: ignore[reportUnknownMemberType]
+        return cast("Score", tuple.__new__(cls, (value, reason, verdict, None, (), None, ())))  # pyright: ignore[reportUnknownMemberType]
 
     @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
@@ -80,6 +93,8 @@ class CriterionReport(BaseModel):
     """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
     asked: bool = True
     """False when the result was decided without it, so that it was not asked."""
+    citations: tuple[Citation, ...] = ()
+    """What the reason points at, each with whether it is there; see `Citation`."""
 
     @property
     def answered(self) -> bool:
@@ -94,6 +109,11 @@ class CriterionReport(BaseModel):
     def said(self) -> str:
         """The answer in a word: the verdict or number, `error`, or `not asked`."""
         return _word(self.value, self.verdict, self.error) if self.asked or self.error else "not asked"
+
+    @property
+    def score(self) -> Score:
+        """The answer without its question."""
+        return Score(self.value, self.reason, self.verdict, self.error, self.lines, self.disagreement, self.citations)
 
 
 class Lines(Sequence[CriterionReport]):
@@ -186,6 +206,7 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
         tags=criterion.tags,
         lines=tuple(score.lines),
         disagreement=score.disagreement,
+        citations=tuple(score.citations),
     )
 
 
@@ -487,5 +508,8 @@ def _lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Ite
         mark = painted(f"{line.said or '–':<6} ", colour if coloured else "")
         words = on_one_line(line.requirement or line.name)
         yield f"{indent}{mark}{line.weight:+g}  {words}{f': {shortened(said)}' if said else ''}"
+        for cited in line.citations:
+            quote = f" “{shortened(cited['quote'])}”" if "quote" in cited else ""
+            yield f"{indent}       cites {cited.get('part', 'the response')}{quote}{', not there' * ('found' in cited)}"
         if line.requirement is None:
             yield from _lines(line.lines, indent + "  ", coloured)

@@ -22,7 +22,7 @@ from assay.graders import Anchor, Anchored, Referenced
 from assay.graders.judge_input import transcript
 from assay.messages import parts_of
 from assay.models import model_of
-from assay.report import EvaluationReport
+from assay.report import CriterionReport, EvaluationReport
 from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, ModelServer
 
@@ -347,10 +347,9 @@ def test_the_page_tells_what_was_left_out_and_where_a_quotation_is() -> None:
     """Words of an earlier turn are found there, and words that are nowhere are flagged."""
     from assay.viewer.page_data import _evidence
 
-    response = [part for part in parts_of(SHOP, AGENT) if not part.in_prompt]
     reason = 'It calls `search_orders({"customer": 7})` and says "Done." but not "Refund my order."'
-    assert _evidence(reason, "Done.", response) == [
-        {"quote": 'search_orders({"customer": 7})', "part": "m3.call1"},
+    assert _evidence(CriterionReport(reason=reason), "Done.", parts_of(SHOP, AGENT)) == [
+        {"part": "m3.call1", "quote": 'search_orders({"customer": 7})', "start": 0, "end": 30},
         {"quote": "Done.", "start": 0, "end": 4},
         {"quote": "Refund my order.", "found": False},
     ]

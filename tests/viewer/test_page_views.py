@@ -127,12 +127,64 @@ def test_quoted_words_are_marked_in_the_answer(look, run):
     mark = page.locator(".said mark").first
     expect(mark).to_have_text("could you please")
     page.locator(".reason mark").first.click()
-    expect(page.locator(".said mark.found").first).to_have_text("could you please")
+    expect(page.locator(".said mark.pointed").first).to_have_text("could you please")
 
 
 def test_words_that_are_not_in_the_answer_are_flagged(look, run):
     page = look(f"{run}/row/2")
     expect(page.locator(".evidence .missing").first).to_contain_text("not in the answer “as everybody knows”")
+
+
+CALL = {"id": "a", "function": {"name": "search_orders", "arguments": '{"customer": 7}'}}
+TALK = [
+    {
+        "role": "assistant",
+        "content": "Let me look.\n" + "Wait. " * 900,
+        "reasoning_content": "Which order? 哪个订单",
+        "tool_calls": [CALL],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "row\n" * 300 + "order 12 是在路上"},
+    {"role": "assistant", "content": "It is on its way."},
+]
+
+
+@pytest.fixture(scope="module")
+def cited(serve, tmp_path_factory):
+    """One long conversation, whose judge cites a call, a thought, words of a tool, a step, and what is not there."""
+    reason = (
+        'It looks [m3.call1: "search_orders"], after a thought [m3.thinking1: "哪个订单"], and finds it [m4: "是在路上"]; '
+        'the request is clear [m2]. It pays [m3: "I have paid"] and ends [m9]. It says "on its way".'
+    )
+    prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Where is it?"}]
+    rubric = Rubric(
+        [{"requirement": "Looks first", "name": "looks"}],
+        autograder=PerCriterionGrader(FakeModel("MET", reason=reason)),
+    )
+    folder = tmp_path_factory.mktemp("cited") / "run"
+    asyncio.run(score_rows(rubric, [{"prompt": prompt, "completion": TALK}], folder=folder))
+    return serve(folder)
+
+
+def test_a_citation_leads_to_the_part_it_cites(look, page, cited):
+    """It scrolls there and highlights the words, or the whole part where they are not marked; a thought is opened."""
+    [run] = page.request.get(f"{cited}api/runs").json()
+    look(f"{cited}#/run/{run['id']}/row/1")
+    pointed = page.locator(".said .pointed")
+    for words, where, tag in (
+        ("m3.call1 “search_orders”", "search_orders", "tool-call"),
+        ("m3.thinking1 “哪个订单”", "哪个订单", "thinking"),
+        ("m4 “是在路上”", "是在路上", "mark"),
+        ("m2", "Where is it?", "message"),
+    ):
+        page.evaluate("scrollTo(0, 0)")
+        page.get_by_role("button", name=words, exact=True).click()
+        expect(pointed).to_have_count(1)
+        expect(pointed).to_contain_text(where)
+        expect(pointed).to_be_in_viewport()
+        assert tag in pointed.evaluate("one => `${one.tagName.toLowerCase()} ${one.className}`")
+    expect(page.locator("details.thinking")).to_have_attribute("open", "")
+    missing = page.locator(".evidence .missing")
+    expect(missing).to_have_text(["not in the answer m3 “I have paid”", "not in the answer m9"])
 
 
 def test_votes_are_open_where_judges_disagree(look, run):

@@ -5,6 +5,7 @@ model_grader  one call a criterion, a few criteria a call, one call for all, or 
 panel, cascade, expectation, guard, context, tournament    graders around graders
 judge_input   what a judge reads; prompts/, in prose
 verdicts      what a judge replies, read as scores
+evidence      what a judge cites, found in what it judged, or not
 length        what a long answer loses
 
 Graders around graders load when first used: a rubric without them pays for none.

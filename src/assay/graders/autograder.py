@@ -17,7 +17,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import ToGrade, shown
 from assay.graders.length import LengthPenalty, penalised
-from assay.graders.verdicts import failed_score, finite, score_of, with_value
+from assay.graders.verdicts import cited, failed_score, finite, score_of, with_value
 from assay.models.model import Model
 from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
 from assay.types import OnError
@@ -104,6 +104,10 @@ class Autograder(ABC):
         With a formula of its own or a length penalty a grader answers with a report. `on_error` says whether one
         of several calls may fail alone. Whatever is raised from here fails every criterion.
         """
+        uncheckable = next((c for c in criteria if c.requires_evidence), None) if self.gives_whole else None
+        if uncheckable is not None:
+            given = f"{self.title} gives one number for all criteria, and {uncheckable.name!r} requires evidence"
+            raise JudgeError(f"{given}: use a grader that answers each criterion")
         if "formula" in self._own_steps:
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
         # A subclass with a `judge` of its own gets whole results only, or an exception.
@@ -115,7 +119,10 @@ class Autograder(ABC):
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
         """One score a criterion, or one report for the whole. Raises when nothing was answered."""
-        return read_answers(await self.judge(to_grade, criteria, query), criteria, self.scale)
+        found = read_answers(await self.judge(to_grade, criteria, query), criteria, self.scale)
+        if isinstance(found, EvaluationReport):
+            return found
+        return [cited(criterion, score, to_grade) for criterion, score in zip(criteria, found, strict=True)]
 
     def report_of(self, answer: JudgeAnswer, criteria: Sequence[Criterion]) -> EvaluationReport:
         """The report that these answers come to, by the weighted rule."""

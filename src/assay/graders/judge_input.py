@@ -43,12 +43,13 @@ class JudgeInput(str):
     (True, 'four', 'four')
     """
 
-    __slots__ = ("fields", "reference", "said", "shown")
+    __slots__ = ("fields", "parts", "reference", "said", "shown")
 
     fields: Mapping[str, Any]  # the rollout's fields; none when a text is graded by itself
     reference: str  # an answer known to be good, to judge by; empty when there is none
     said: str  # what the model under test wrote of it: no tags of turns, and no results of tools
     shown: str  # how it differs from all that the rollout holds; empty when it does not
+    parts: Sequence[Part]  # of a conversation all that is shown of it, under the addresses that a judge may cite
 
     def __new__(
         cls,
@@ -58,11 +59,12 @@ class JudgeInput(str):
         *,
         said: str | None = None,
         shown: str = "",
+        parts: Sequence[Part] = (),
     ) -> Self:
         made = super().__new__(cls, text)
         made.fields = {} if fields is None else fields
         made.reference = reference
-        made.said, made.shown = str(text) if said is None else said, shown
+        made.said, made.shown, made.parts = str(text) if said is None else said, shown, parts
         return made
 
     @classmethod
@@ -149,7 +151,8 @@ def shown(row: Mapping[str, Any], view: str | None = None) -> tuple[JudgeInput, 
     thoughts = "\n".join(_without_sections(part.text) for part in own if part.kind == "thinking")
     said = "\n".join(part.text for part in own if part.kind != "thinking")
     said = f"<thinking>{thoughts}</thinking>\n{said}" if thoughts else said
-    return JudgeInput(transcript(response), row, said=said, shown=note if differs else ""), query or None
+    text = JudgeInput(transcript(response), row, said=said, shown=note if differs else "", parts=kept)
+    return text, query or None
 
 
 _NOUNS = {"thinking": "thought", "call": "tool call", "result": "tool result", "audio": "audio clip"}
@@ -282,6 +285,8 @@ def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
         if offered := labels(criterion, reverse=reverse):
             order = ' order="from the most to the least"' if offered[0] == criterion.choices[-1] else ""
             ending += f"\n<choices{order}>\n{without_prompt_tags(chr(10).join(offered))}\n</choices>"
+        if criterion.requires_evidence:
+            ending += f"\n\n{system_prompt('evidence')}"
         criterion.memo[key] = ending
     return ending
 
@@ -294,12 +299,16 @@ def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False, reverse
         if offered := labels(criterion, reverse=reverse):
             order = ", from the most to the least" if offered[0] == criterion.choices[-1] else ""
             traits += f", one of{order}: {without_prompt_tags(' | '.join(offered))}"
+        if criterion.requires_evidence:
+            traits += ", evidence required"
         if vetoes and criterion.required:
             traits += f", required: if it fails, at most {100 * criterion.cap:.12g} overall"
         # A line break in a requirement must not start a numbered line of its own.
         indented = _requirement(criterion).replace("\n", "\n   ")
         lines.append(f"{number}. [{traits}] {indented}")
-    return f"<criteria>\n{chr(10).join(lines)}\n</criteria>"
+    needs = any(criterion.requires_evidence for criterion in criteria)
+    asked = f"\n\nWhere evidence is required: {system_prompt('evidence')}" if needs else ""
+    return f"<criteria>\n{chr(10).join(lines)}\n</criteria>{asked}"
 
 
 def labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from assay.criterion import BINARY, Criterion, name_of
 from assay.errors import JudgeError
 from assay.graders import judge_input, verdicts
 from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_whole
-from assay.graders.judge_input import Degenerate
+from assay.graders.judge_input import Degenerate, JudgeInput
 from assay.graders.length import LengthPenalty
 from assay.models.model import Model, Request, ask_judge, limiter_of
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
@@ -102,10 +102,10 @@ class ModelGrader(Grader, Generic[Generate]):
         model = None if self.generate_fn is not None else self._model or configured_model()
         return () if model is None else (model,)
 
-    def opened(self, shared: str) -> tuple[Message, Message]:
-        """How a prompt begins: the system prompt, with examples where there are any, and what is shared."""
-        examples = self.options.examples
-        instructions = f"{self.system_prompt}\n\n{examples}" if examples else self.system_prompt
+    def opened(self, shared: str, *, cites: bool = False) -> tuple[Message, Message]:
+        """How a prompt begins: the system prompt, with how to cite and examples where they are wanted, and what is shared."""
+        citing = judge_input.system_prompt("citing") if cites and not self.wording.endswith("/own") else ""
+        instructions = "\n\n".join(filter(None, (self.system_prompt, citing, self.options.examples)))
         return {"role": "system", "content": instructions}, {"role": "user", "content": shared}
 
     async def reply(
@@ -166,12 +166,13 @@ class _BatchGrader(ModelGrader[Generate]):
         calls = [places for places in cut if places]
         if not calls:
             return scores
-        opened = self.opened(judge_input.opening(to_grade, query))
+        text = JudgeInput.of(to_grade)
+        opened = self.opened(judge_input.opening(text, query), cites=bool(text.parts))
 
         async def one(places: Sequence[int]) -> None:
             batch = [criteria[place] for place in places]
             try:
-                found = await self._scores(opened, batch)
+                found = await self._scores(opened, batch, text)
                 if on_error == "raise":
                     verdicts.refuse_errors(batch, found)
             except FAILURES as error:
@@ -199,24 +200,31 @@ class _BatchGrader(ModelGrader[Generate]):
         await side_by_side(one, calls)
         return scores
 
-    async def _scores(self, opened: tuple[Message, Message], batch: Sequence[Criterion]) -> list[Score]:
+    async def _scores(
+        self, opened: tuple[Message, Message], batch: Sequence[Criterion], text: JudgeInput
+    ) -> list[Score]:
         """What one call says about its criteria."""
         reverse = self.options.reverse
         if self.size == 1:
             [criterion] = batch
             offered = judge_input.labels(criterion, reverse=reverse)
+
+            def score(said: object) -> Score:
+                return verdicts.cited(criterion, verdicts.read_verdict(criterion, said), text)
+
             reply = await self.reply(
                 opened,
                 judge_input.one_criterion(criterion, reverse=reverse),
                 reply_model(offered),
                 # The schema of a label is any text, so it cannot tell that a label was not on offer.
-                check=(lambda said: verdicts.read_verdict(criterion, said).error) if offered else None,
+                check=(lambda said: score(said).error) if offered or criterion.requires_evidence else None,
                 question_hash=question_of(criterion),
             )
-            return [verdicts.read_verdict(criterion, reply)]
+            return [score(reply)]
         plain = not any(judge_input.labels(criterion, reverse=reverse) for criterion in batch)
         schema = verdicts.OneShotOutput if plain else verdicts.OneShotChoiceOutput
-        return _matched(batch, await self.reply(opened, judge_input.all_criteria(batch, reverse=reverse), schema))
+        found = _matched(batch, await self.reply(opened, judge_input.all_criteria(batch, reverse=reverse), schema))
+        return [verdicts.cited(criterion, score, text) for criterion, score in zip(batch, found, strict=True)]
 
 
 class PerCriterionGrader(_BatchGrader[verdicts.PerCriterionGenerateFn]):

@@ -232,7 +232,8 @@ def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: 
         reason += f", {len(failed)} failed ({failed[0].who}: {failed[0].score.error})"
     if like and like[0].score.reason:
         reason += f": {like[0].score.reason}"
-    return score._replace(reason=reason, lines=lines, disagreement=disagreement([vote.score for vote in given]))
+    apart, citations = disagreement([vote.score for vote in given]), like[0].score.citations if like else ()
+    return score._replace(reason=reason, lines=lines, disagreement=apart, citations=citations)
 
 
 def disagreement(scores: Sequence[Score]) -> float | None:

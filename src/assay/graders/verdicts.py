@@ -182,14 +182,33 @@ def score_of(criterion: Criterion, answer: object) -> Score:
         case CriterionReport(value=None, error=None, verdict=str(verdict)):
             return verdict_score(criterion, verdict, answer.reason)
         case CriterionReport():
-            said = (answer.value, answer.reason, answer.verdict, answer.error, answer.lines)
-            return finite(criterion, Score(*said, answer.disagreement))
+            return finite(criterion, answer.score)
         case bool():
             return verdict_score(criterion, criterion.choices[-1 if answer else 0])
         case int() | float():
             return finite(criterion, Score(answer))
         case _:
             return Score.failed(JudgeError(f"judge() answered {answer!r:.200}, which is no verdict"))
+
+
+def cited(criterion: Criterion, score: Score, text: str) -> Score:
+    """A score with what its reason cites of the text, checked; an error where evidence is required and there is none."""
+    parts, required = getattr(text, "parts", ()), criterion.requires_evidence
+    if score.error is not None or not (parts or required):
+        return score
+    from assay.graders.evidence import citations_of  # imported late: most judges read a plain text
+
+    found = citations_of(score.reason, parts, "" if parts else text, quotes=required)
+    score = score._replace(citations=tuple(found)) if found else score
+    lowest = score.value is None or (
+        score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0]
+    )
+    if not required or lowest or not all("found" in each for each in found):
+        return score
+    why = "nothing that it cites is in what it was shown" if found else "it cites nothing"
+    said = "a value above 0" if score.verdict is None else score.verdict
+    failed = Score.failed(JudgeError(f"the judge said {said}, which requires evidence, and {why}"), score.reason)
+    return failed._replace(citations=score.citations)
 
 
 def finite(criterion: Criterion, score: Score) -> Score:

@@ -18,6 +18,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.autograder import scores_from
+from assay.graders.evidence import evidence_of
 from assay.graders.guard import INJECTION
 from assay.graders.judge_input import JudgeInput, labels, shown, system_prompt, view_of
 from assay.graders.model_grader import ModelGrader, reply_model
@@ -32,7 +33,6 @@ from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.trust.estimate import Estimate, Record, clustered_wilson
-from assay.trust.evidence import evidence_of
 from assay.trust.golden_run import rubrics_inside
 from assay.types import OnError
 from assay.wording import short_repr
@@ -393,8 +393,8 @@ def _trial(attempt: _Attempt, score: Score) -> Trial:
     # Words of the question may be quoted too.
     asked = " | ".join([criterion.requirement or "", attempt.bait.query or "", *criterion.choices])
     quotes, in_question = evidence_of(score.reason, text), evidence_of(score.reason, asked)
-    unasked = [each["quote"] for each in in_question if "start" not in each]
-    missing = [each["quote"] for each in quotes if "start" not in each and each["quote"] in unasked]
+    unasked = [each.get("quote", "") for each in in_question if "start" not in each]
+    missing = [each.get("quote", "") for each in quotes if "start" not in each and each.get("quote") in unasked]
     if score.error is not None:
         fooled = None
     elif score.value is None:

@@ -125,8 +125,7 @@ def _answers(lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout
             yield from _answers(line.lines, criterion.inside)
         elif line.requirement == criterion.requirement and (line.applies or not criterion.when):
             # Where a condition did not hold, no judge was asked.
-            score = Score(line.value, line.reason, line.verdict, None, line.lines, line.disagreement)
-            yield criterion.question, score
+            yield criterion.question, line.score
 
 
 class ReuseAnswers(Grader):

@@ -16,7 +16,7 @@ from assay.aggregation import stakes
 from assay.criterion import Criterion
 from assay.errors import AssayError
 from assay.redaction import redacted
-from assay.report import CriterionReport, EvaluationReport, Lines, Score, line_of
+from assay.report import Citation, CriterionReport, EvaluationReport, Lines, Score, line_of
 from assay.runs.folder import RunError, RunRefused
 from assay.runs.jsonable import as_ascii, as_text, to_jsonable
 from assay.runs.spending import NOTHING, Spending
@@ -173,6 +173,7 @@ class SavedAnswer(NamedTuple):
     error: str | None = None
     lines: tuple[CriterionReport, ...] = ()
     disagreement: Number | None = None
+    citations: tuple[Citation, ...] = ()
 
 
 class SavedRow(TypedDict, total=False):
@@ -203,7 +204,7 @@ def _form(kind: Any) -> TypeAdapter[Any]:
 class RowForm:
     """Writes and reads the rows of one run, whose criteria are known.
 
-    An answer is a number; or `[value, verdict, reason, error, lines, disagreement]` as far as there is
+    An answer is a number; or `[value, verdict, reason, error, lines, disagreement, citations]` as far as there is
     something to say; or a mapping, for a line that is no answer to the criterion in its place.
     """
 
@@ -297,10 +298,8 @@ class RowForm:
         return True
 
     def _answer(self, place: int, line: CriterionReport) -> Any:
-        if place < len(self._criteria):
-            score = Score(line.value, line.reason, line.verdict, line.error, line.lines, line.disagreement)
-            if line_of(self._criteria[place], score) == line:
-                return _short(score)
+        if place < len(self._criteria) and line_of(self._criteria[place], line.score) == line:
+            return _short(line.score)
         return _dumped(line)
 
     def report(self, data: Mapping[str, Any]) -> EvaluationReport:
@@ -326,8 +325,8 @@ class RowForm:
 
 
 def _short(score: Score) -> list[Any]:
-    value, reason, verdict, error, lines, disagreement = score
-    short = [value, verdict, str(reason or ""), error, list(map(_dumped, lines)), disagreement]
+    value, reason, verdict, error, lines, disagreement, citations = score
+    short = [value, verdict, str(reason or ""), error, list(map(_dumped, lines)), disagreement, list(citations)]
     while len(short) > 1 and (short[-1] is None or short[-1] == "" or short[-1] == []):
         short.pop()
     return short
@@ -341,8 +340,8 @@ def _long(answer: Any) -> Any:
     """An answer as it was: a number, a mapping, or the score that `_short` was given."""
     if type(answer) in (float, int, bool, dict):
         return answer
-    value, verdict, reason, error, lines, disagreement = _form(SavedAnswer).validate_python(answer)
-    return Score(value, reason, verdict, error, lines, disagreement)
+    value, verdict, reason, *rest = _form(SavedAnswer).validate_python(answer)
+    return Score(value, reason, verdict, *rest)
 
 
 class Opening(NamedTuple):

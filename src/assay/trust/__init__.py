@@ -4,7 +4,6 @@ agreement     a judge against people, beside people against each other; coeffici
 labels        what people said, put beside the judge's answers; questions, what was asked
 bias          a score with the judge's bias taken out
 comparison    two runs example by example: what changed, and whether the judge drifted
-evidence      quotations of a judge, found in what it judged, or not
 golden_run    a rubric's golden examples, and what it says of them
 
 Everything loads when first used. Statistics need the extra `trust`.

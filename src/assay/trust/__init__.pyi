@@ -1,5 +1,7 @@
 from assay.errors import LabelError as LabelError
 from assay.errors import TrustError as TrustError
+from assay.graders.evidence import citations_of as citations_of
+from assay.graders.evidence import evidence_of as evidence_of
 from assay.trust.agreement import Agreement as Agreement
 from assay.trust.agreement import agree as agree
 from assay.trust.agreement import agreement_of as agreement_of
@@ -19,7 +21,6 @@ from assay.trust.comparison import mcnemar as mcnemar
 from assay.trust.comparison import sign_flip as sign_flip
 from assay.trust.estimate import Estimate as Estimate
 from assay.trust.estimate import wilson as wilson
-from assay.trust.evidence import evidence_of as evidence_of
 from assay.trust.golden_run import GoldenReport as GoldenReport
 from assay.trust.golden_run import run_golden as run_golden
 from assay.trust.labels import LABELS as LABELS

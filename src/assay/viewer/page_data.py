@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from assay.messages import Part, completion_text, parts_of
+from assay.graders.evidence import citations_of
+from assay.messages import Part, completion_text, parts_of, turns_of
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
-from assay.report import CriterionReport
+from assay.report import Citation, CriterionReport
 from assay.runs import Row, Summary
 from assay.runs.jsonable import encodable
 from assay.runs.metadata import CriterionAbout
 from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
-from assay.trust.evidence import evidence_of
 from assay.trust.labels import Label
 from assay.viewer.row_index import RowIndex
 
@@ -60,7 +60,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
     fields = dict(row.fields)
     completion = fields.pop("completion", "")
     text = completion_text(completion)
-    response = [part for part in parts_of(fields.get("prompt"), completion) if not part.in_prompt]
+    parts = parts_of(fields.get("prompt"), completion)
     about = index.run.about.rubric
     asked = () if about is None else about.criteria
     hashes = {criterion.name: criterion.hash for criterion in asked}
@@ -77,7 +77,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         "columns": {name: value for name, value in fields.items() if name != "task"},
         **picked(row.report, "vetoed_by reason shown"),
         "lines": [
-            _line(line, text, [label for label in labels if label.criterion == line.name], response)
+            _line(line, text, [label for label in labels if label.criterion == line.name], parts)
             | {"hash": hashes.get(line.name)}
             for line in row.report.lines
         ],
@@ -126,38 +126,27 @@ def _estimate(estimate: MeanEstimate) -> dict[str, Any]:
     return picked(estimate, "mean low high count")
 
 
-def _line(line: CriterionReport, text: str, labels: Iterable[Label], response: Sequence[Part] = ()) -> dict[str, Any]:
+def _line(line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequence[Part] = ()) -> dict[str, Any]:
     return {
         **picked(line, "name requirement weight value reason error counted passed disagreement tags"),
         "verdict": line.said,
-        "evidence": _evidence(line.reason, text, response) if line.requirement is not None else [],
+        "evidence": _evidence(line, text, parts) if line.requirement is not None else [],
         "nested": line.requirement is None and bool(line.lines),
-        "votes": [_line(vote, text, (), response) for vote in line.lines],
+        "votes": [_line(vote, text, (), parts) for vote in line.lines],
         "labels": [label.to_dict() for label in labels],
     }
 
 
-def _evidence(reason: str, text: str, response: Sequence[Part]) -> list[dict[str, Any]]:
-    """The quotations of a reason: in the last reply, in another part of the response, which is named, or missing."""
-    found = evidence_of(reason, text)
-    if len(response) < 2 or all("start" in each for each in found):
-        return found
-    for part in response:
-        there = {each["quote"] for each in evidence_of(reason, part.text) if "start" in each}
-        found = [
-            {"quote": each["quote"], "part": part.address}
-            if each.get("found") is False and each["quote"] in there
-            else each
-            for each in found
-        ]
-    return found
+def _evidence(line: CriterionReport, text: str, parts: Sequence[Part]) -> list[Citation]:
+    """What a reason cites: of the last reply, or of another part, which is named; or that it is not there."""
+    found = citations_of(line.reason, parts if len(parts) > 1 else (), text)
+    # The line says what the judge was not shown, which may be in the rollout all the same.
+    return [*line.citations, *found[len(line.citations) :]]
 
 
 def _messages(said: Any, role: str) -> list[dict[str, Any]]:
-    """Messages, whatever they were given as."""
-    if not isinstance(said, list):
-        return [{"role": role, "content": said}] if said else []
+    """Messages, whatever they were given as, numbered as citations number them."""
     return [
         dict(cast("Mapping[str, Any]", each)) if isinstance(each, Mapping) else {"role": role, "content": each}
-        for each in cast("list[Any]", said)
+        for each in turns_of(said, role)
     ]

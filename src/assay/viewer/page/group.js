@@ -49,7 +49,7 @@
       element("div.advantage", {}, element("span", {}, `advantage ${signed(row.advantage)}`), assay.bars.differenceBar({ value: row.advantage }, reach)),
       row.error ? element("p.error-text", {}, foreign(row.error)) : null,
       element("div.card-said", { tabindex: "0", role: "region", "aria-label": `completion of sample ${row.sample}` },
-        assay.messages.messages(row.completion, { marks: assay.marks.marksOf(row.lines, row.text || ""), judged })));
+        assay.messages.messages(row.completion, { marksOf: (place) => (place === judged ? assay.marks.marksOf(row.lines, row.text || "") : []) })));
   }
 
   assay.views = { ...assay.views, group };

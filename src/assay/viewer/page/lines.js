@@ -12,7 +12,7 @@
 
   function lineOf(line, place, how) {
     const hue = place % assay.marks.HUES;
-    const isMarked = (line.evidence || []).some((one) => isNumber(one.start));
+    const isMarked = (line.evidence || []).some((one) => isNumber(one.start) || (one.part && one.found !== false));
     return element(`li.line.hue-${hue}`, { "data-line": String(place), class: isMarked ? "marked" : null },
       element("div.line-head", {}, verdictOf(line, place, how),
         element("span.line-name", {}, foreign(line.name)),
@@ -23,6 +23,7 @@
       line.error ? element("p.error-text", {}, foreign(line.error)) : null,
       line.reason ? reasonOf(line, place, how) : null,
       missingOf(line),
+      citedOf(line, place, how),
       votesOf(line),
       labelsOf(line));
   }
@@ -40,7 +41,7 @@
 
   /** The reason, in which what it quotes has the colour that it has in the answer, and leads there. */
   function reasonOf(line, place, { find }) {
-    const found = (line.evidence || []).filter((one) => isNumber(one.start));
+    const found = (line.evidence || []).filter((one) => isNumber(one.start) && !one.part);
     const marks = found.map(({ quote }) => ({ start: line.reason.indexOf(quote), end: line.reason.indexOf(quote) + quote.length, line: place, hue: place % assay.marks.HUES }));
     const body = element("div.reason", {}, assay.messages.textBody(line.reason, marks.filter((mark) => mark.start >= 0), false));
     for (const mark of find ? body.querySelectorAll("mark") : []) {
@@ -55,8 +56,21 @@
   function missingOf({ evidence }) {
     const missing = (evidence || []).filter((one) => one.found === false);
     if (!missing.length) return null;
-    return element("ul.evidence", { "aria-label": "Quotations that are not in the answer" }, missing.map(({ quote }) =>
-      element("li.missing", {}, element("span.badge.error", {}, "not in the answer"), " ", foreign(`“${quote}”`))));
+    return element("ul.evidence", { "aria-label": "Quotations that are not in the answer" }, missing.map((one) =>
+      element("li.missing", {}, element("span.badge.error", {}, "not in the answer"), " ", foreign(quoted(one)))));
+  }
+
+  function quoted({ part, quote }) {
+    return [part, quote === undefined ? "" : `“${quote}”`].filter(Boolean).join(" ");
+  }
+
+  /** The parts that a reason cites; each leads to where it stands in the conversation. */
+  function citedOf({ evidence }, place, { find }) {
+    const cited = (evidence || []).filter((one) => one.part && one.found !== false);
+    if (!cited.length) return null;
+    return element("ul.evidence", { "aria-label": "Cited" }, cited.map((one) => element("li", {}, find
+      ? button(foreign(quoted(one)), () => find(place, one.part), { class: "cited", title: "Show it in the conversation" })
+      : foreign(quoted(one)))));
   }
 
   function votesOf(line) {

@@ -3,12 +3,13 @@
   "use strict";
   const HUES = 6;
 
-  /** The evidence of a row's lines as marks of its text, in order. Places count characters as Python does. */
-  function marksOf(lines, text) {
+  /** What a row's lines cite of one text, as marks of it, in order. Places count characters as Python does.
+      `parts` are the addresses of the text; what has no address is quoted from the answer itself. */
+  function marksOf(lines, text, parts = [undefined]) {
     const marks = [];
     lines.forEach((line, number) => {
-      for (const { start, end } of line.evidence || []) {
-        if (assay.words.isNumber(start)) marks.push({ start, end, line: number, hue: number % HUES });
+      for (const { start, end, part } of line.evidence || []) {
+        if (assay.words.isNumber(start) && parts.includes(part)) marks.push({ start, end, line: number, hue: number % HUES });
       }
     });
     return inUnits(marks, text).sort((one, other) => one.start - other.start || one.end - other.end);

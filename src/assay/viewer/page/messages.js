@@ -6,24 +6,30 @@
   const MARKDOWN_UP_TO = 300000;
   const PIECE = 4000;
 
-  /** Messages one below the other. `marks` belong to the message at `judged`. */
-  function messages(list, { marks = [], judged = -1, raw = false } = {}) {
-    return list.map((message, place) => messageOf(message, place === judged ? marks : [], raw));
+  /** Messages one below the other. `first` is the number of the first of them in the conversation, by which parts are
+      cited; `marksOf(place, address, text)` gives the marks of a message's text. */
+  function messages(list, { marksOf = () => [], first = 0, raw = false } = {}) {
+    return list.map((message, place) => {
+      const address = first ? `m${first + place}` : "";
+      const whole = typeof message.content === "string";
+      return messageOf(message, marksOf(place, whole ? address : "", assay.said.textOf(message.content)), raw, address);
+    });
   }
 
-  function messageOf(message, marks, raw) {
+  function messageOf(message, marks, raw, address) {
+    const at = (kind, place = 0) => ({ "data-address": address ? `${address}.${kind}${place + 1}` : null });
     const role = String(message.role || "message");
     const name = [role, message.name || message.tool_call_id].filter(Boolean).join(" · ");
     const text = assay.said.textOf(message.content);
     const thinking = assay.said.textOf(message.reasoning_content ?? message.reasoning ?? "");
     const hidden = assay.hidden.countIn(text.slice(0, CUT));
-    return element(`article.message.role-${roleClass(role)}`, { "aria-label": `${role} message` },
+    return element(`article.message.role-${roleClass(role)}`, { "aria-label": `${role} message`, "data-address": address || null },
       element("header", {}, element("span.role", {}, assay.dom.foreign(name)),
         hidden ? element("span.note", {}, `${assay.words.plural(hidden, "hidden character")}: raw text shows them`) : null),
-      thinking ? element("details.thinking", {}, element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
+      thinking ? element("details.thinking", at("thinking"), element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
       text ? textBody(text, marks, raw) : null,
       assay.said.otherParts(message.content).map(otherPart),
-      assay.said.toolCalls(message).map(toolCall));
+      assay.said.toolCalls(message).map((call, place) => toolCall(call, at("call", place))));
   }
 
   function roleClass(role) {
@@ -70,8 +76,8 @@
     return element("details.part", {}, element("summary", {}, `${kind} (${assay.words.size(text.length)})`), textBody(text, [], true));
   }
 
-  function toolCall(call) {
-    return element("div.tool-call", {},
+  function toolCall(call, attributes) {
+    return element("div.tool-call", attributes,
       element("div.tool-name", {}, "calls ", assay.dom.foreign(call.name), call.id ? element("span.note", {}, assay.dom.foreign(call.id)) : null),
       textBody(assay.said.laidOut(call.arguments), [], true));
   }

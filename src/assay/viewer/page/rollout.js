@@ -43,17 +43,18 @@
       this.main = main;
       const { row } = this;
       const judged = assay.said.judgedMessage(row.completion);
-      this.marks = assay.marks.marksOf(row.lines, row.text || "");
       fill(main, element("div.rollout", {},
         this.heading(),
-        element("div.said", {}, section("Prompt", {}, this.said(row.prompt)),
-          section("Completion", {}, row.completion.length ? this.said(row.completion, judged) : element("p.note", {}, "The model said nothing."))),
+        element("div.said", {}, section("Prompt", {}, this.said(row.prompt, 1)),
+          section("Completion", {}, row.completion.length ? this.said(row.completion, row.prompt.length + 1, judged) : element("p.note", {}, "The model said nothing."))),
         element("div.found", {}, this.answers(), section("Verdicts", { note: "click a verdict to overrule it" }, this.lines()),
           this.judgeLog(), this.facts())));
     }
 
-    said(list, judged = -1) {
-      return assay.messages.messages(list, { marks: judged >= 0 ? this.marks : [], judged, raw: this.raw });
+    said(list, first, judged = -1) {
+      const marksOf = (place, address, text) =>
+        assay.marks.marksOf(this.row.lines, text, [...(place === judged ? [undefined] : []), ...(address ? [address] : [])]);
+      return assay.messages.messages(list, { marksOf, first, raw: this.raw });
     }
 
     heading() {
@@ -100,16 +101,23 @@
         this.main.querySelector(`[data-line="${place}"] .overrule`)?.focus();
       };
       const known = (line) => ({ choices: this.known.get(line.name)?.choices, allow_na: this.known.get(line.name)?.allow_na, ...line });
-      return assay.lines({ ...this.row, lines: this.row.lines.map(known) }, { label: (line, _, opener) => assay.labelling.labelForm(line, opener, save), find: (line) => this.find(line) });
+      return assay.lines({ ...this.row, lines: this.row.lines.map(known) }, { label: (line, _, opener) => assay.labelling.labelForm(line, opener, save), find: (line, part) => this.find(line, part) });
     }
 
-    /** Bring the first words that a line quotes into sight. */
-    find(line) {
-      const wanted = () => [...this.main.querySelectorAll(".said mark")].filter((mark) => mark.dataset.lines.split(" ").includes(String(line)));
-      if (!wanted().length) for (const more of this.main.querySelectorAll(".said .show-all")) more.click();
-      const found = wanted();
-      for (const mark of this.main.querySelectorAll("mark.found")) mark.classList.remove("found");
-      for (const mark of found) mark.classList.add("found");
+    /** Bring the first words that a line quotes into sight; of a `part`, the words in it, or all of it where none are marked. */
+    find(line, part = "") {
+      const said = this.main.querySelector(".said");
+      const at = (address) => address && said.querySelector(`[data-address="${address}"]`);
+      const whole = part ? at(part) || at(part.split(".")[0]) : said;
+      const wanted = () => [...whole.querySelectorAll("mark")].filter((mark) => mark.dataset.lines.split(" ").includes(String(line)));
+      if (!wanted().length) for (const more of whole.querySelectorAll(".show-all")) more.click();
+      const marks = wanted();
+      const found = marks.length || !part ? marks : [whole];
+      for (const one of said.querySelectorAll(".pointed")) one.classList.remove("pointed");
+      for (const one of found) {
+        one.classList.add("pointed");
+        for (let box = one.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+      }
       found[0]?.scrollIntoView({ block: "center" });
     }
 

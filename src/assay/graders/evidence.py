@@ -1,4 +1,4 @@
-"""Find the words that a verdict quotes again in the answer that was judged.
+"""Find what a verdict cites, by address or by quotation, again in what was judged.
 
 A judge that quotes what is not there has not read what it judged, so a quotation that cannot be found is
 said to be missing.
@@ -8,9 +8,13 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final, cast
+
+from assay.messages import MEDIA, Part
+from assay.report import Citation
 
 _QUOTED: Final = re.compile(
     r'"([^"\n]{2,300})"|“([^”\n]{2,300})”|„([^“”\n]{2,300})[“”]|«([^»\n]{2,300})»|`([^`\n]{2,300})`'
@@ -27,10 +31,59 @@ _FEWEST: Final = 3  # characters of a quotation; two do where every letter is a 
 _CUT_AT_END: Final = 5
 _CUT_AT_START: Final = 10
 """Characters of a quotation that may end, or begin, inside a word: `is a` is not in `this apple`."""
-MOST: Final = 20  # quotations that are looked for in one reason
+MOST: Final = 20  # quotations, and citations, that are looked for in one reason
+_LONGEST: Final = 20_000  # characters of a reason in which citations are looked for
+_OPENED: Final = re.compile(r"[\[［【]\s*(?=m\d)")  # noqa: RUF001
+# An address, words in quotes, or both: the quotes end before a bracket or another citation, since JSON has quotes in it.
+_CITED: Final = re.compile(
+    r"(?P<at>m\d{1,9}(?:\.[a-z]{1,9}\d{1,9})?\b)?\s*[:：]?\s*"  # noqa: RUF001
+    r"(?:[\"“”„«»「『`'‘](?P<quote>[^\n]{1,500}?)[\"“”»«」』`'’](?=\s*(?:[\]］】]|[,;，；、]\s*(?:m\d|[\"“„«「『`'‘]))))?"  # noqa: RUF001
+    r"\s*[,;，；、]?\s*"  # noqa: RUF001
+)
 
 
-def evidence_of(reason: str, text: str) -> list[dict[str, Any]]:
+def citations_of(reason: str, parts: Sequence[Part], text: str = "", *, quotes: bool = True) -> list[Citation]:
+    """What a reason cites: parts of a conversation by address, as `[m3.call1: "words"]`, and what else it quotes.
+
+    A quotation without an address is looked for in the text, then in each part of the response; `quotes=False` leaves it.
+
+    >>> from assay.messages import parts_of
+    >>> citations_of('It looks [m2: "I look"] and pays [m7].', parts_of("Where?", "I look."))
+    [{'part': 'm2', 'quote': 'I look', 'start': 0, 'end': 6}, {'part': 'm7', 'found': False}]
+    """
+    found: list[Citation] = []
+    loose, end = "", 0
+    for opened in _OPENED.finditer(reason[:_LONGEST]):
+        if opened.start() < end:  # in a quotation
+            continue
+        at, place = "", opened.end()
+        loose += reason[end : opened.start()]
+        while (item := _CITED.match(reason, place)) and (item["at"] or item["quote"]):
+            at, place = item["at"] or at, item.end()
+            found.append(_resolved(at, (item["quote"] or "").replace("&lt;", "<"), parts))
+        end = place
+    response = [part for part in parts if not part.in_prompt]
+    for quoted in evidence_of(loose + reason[end:], text) if quotes else ():
+        places = (_resolved(part.address, quoted.get("quote", ""), [part]) for part in response)
+        found.append(quoted if "start" in quoted else next((each for each in places if "start" in each), quoted))
+    return found[:MOST]
+
+
+def _resolved(at: str, quote: str, parts: Sequence[Part]) -> Citation:
+    there = [part for part in parts if at in (part.address, part.message)]
+    if there and not quote:
+        return {"part": at}
+    for part in there:
+        if part.kind in MEDIA:  # whose words cannot be looked for
+            return {"part": part.address, "quote": quote}
+        start = part.text.find(quote)
+        found = {"start": start, "end": start + len(quote)} if start >= 0 else _found(quote, _words_of(part.text))
+        if "start" in found:
+            return cast("Citation", {"part": part.address, "quote": quote, **found})
+    return {"part": at, "quote": quote, "found": False} if quote else {"part": at, "found": False}
+
+
+def evidence_of(reason: str, text: str) -> list[Citation]:
     """Every quotation of a reason, with where it stands in the text, or that it does not.
 
     Case, punctuation and white space may differ; words may be left out for an ellipsis. A
@@ -45,7 +98,7 @@ def evidence_of(reason: str, text: str) -> list[dict[str, Any]]:
     return [_found(quote, _words_of(text)) for quote in long_enough[:MOST]]
 
 
-def _found(quote: str, words: "_Words") -> dict[str, Any]:
+def _found(quote: str, words: "_Words") -> Citation:
     start, end = None, 0
     for part in re.split(r"\.\.\.|…", quote):
         wanted = _WORD.findall(part.lower())
