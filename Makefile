@@ -111,8 +111,9 @@ bench-runs: $(INSTALLED)  ## The same for runs, environments, the server and sha
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/page.py
 
-bench-trust: $(INSTALLED)  ## What recorded judges are worth; needs the data named in benchmarks/README.md
+bench-trust: $(INSTALLED)  ## What recorded judges and checks of trajectories are worth; needs the data named in benchmarks/README.md
 	$(BIN)/python benchmarks/trust.py
+	$(BIN)/python benchmarks/trajectories.py
 
 bench-math: $(INSTALLED)  ## The same for assay.math; needs the data named in benchmarks/README.md
 	$(BIN)/python benchmarks/mathematics.py

@@ -9,19 +9,24 @@ import pytest
 from assay import MaybeThinkParser, Parser, Rollout, Rubric, ThinkParser, XMLParser
 from assay.checks import (
     BUILTIN,
+    Called,
     CodeBlock,
     Contains,
     ExactMatch,
+    FinalState,
     JsonSchema,
     JsonValid,
     MathEqual,
     MaxWords,
     MinWords,
+    NoRepeatedCalls,
     NumericEqual,
     OneOf,
+    RecoversFromErrors,
     Refusal,
     Regex,
     Similarity,
+    Trajectory,
 )
 from assay.parsers import extract_boxed_answer, extract_code, extract_hash_answer, extract_json, extract_last_number
 
@@ -49,6 +54,7 @@ CHECKS = [
     MathEqual(symbolic=False), MathEqual(strict=True, symbolic=False), Contains("4"), Contains(["é", "I"], ignore_case=True, any_of=True),
     Regex(r"\d+"), Regex(r"(a+)+\Z", timeout_seconds=0.02), MaxWords(3), MinWords(3), CodeBlock(), CodeBlock("python"), JsonValid(),
     JsonValid(fenced=False), JsonSchema({"type": "object", "required": ["n"]}), Similarity(), Similarity(to="é", method="token_set_ratio"), Refusal(),
+    Called("a"), Called("a", {"n": 1}, times=0), Trajectory(), Trajectory(["a"]), NoRepeatedCalls(), RecoversFromErrors(), FinalState("a"),
 ]  # fmt: skip
 PARSERS = {
     "none": Parser(),

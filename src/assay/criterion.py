@@ -254,6 +254,8 @@ def _written_check(check: Any) -> dict[str, Any]:
         if "criteria" not in written:
             raise RubricError(f"{check!r} cannot be written as one criterion of a file")
         return {"rubric": written}
+    if (predicate := getattr(check, "predicate", None)) is not None:
+        reference_of(predicate)
     return {"check": check.spec() if callable(getattr(check, "spec", None)) else reference_of(check)}
 
 

@@ -178,7 +178,8 @@ class TestPatterns:
         specs = {
             "contains": {"contains": "4"}, "regex": {"regex": "4"}, "one_of": {"one_of": ["4"]},
             "max_words": {"max_words": 3}, "min_words": {"min_words": 1},
-            "json_schema": {"json_schema": {"schema": {}}},
+            "json_schema": {"json_schema": {"schema": {}}}, "called": {"called": "a"}, "final_state": {"final_state": {"at": "completion", "equals": "4"}},
+            "trajectory": {"trajectory": ["a"]},
         }  # fmt: skip
         spec = {"check": specs.get(name, name)}
         here = Rubric.from_dict([spec]).grade_sync("4", answer="4")

@@ -67,6 +67,12 @@ GOOD = [
     [{"check": "json_valid", "isolate": False, "timeout": 5}],
     [{**A, "isolate": False}],
     [{"check": {"json_valid": None}}],
+    [{"check": {"called": "refund"}}, {"check": {"called": {"tool": "refund", "times": [0, None], "before": "close"}}}],
+    [{"check": {"called": {"tool": "a", "arguments": {"id": 1}, "schema": {}, "predicate": "os.path:basename"}}}],
+    [{"check": {"trajectory": ["a", {"name": "b", "arguments": {}}]}}, {"check": "trajectory", "name": "t"}],
+    [{"check": {"trajectory": {"expected_in": "info.calls", "match": "superset", "tools": ["a"], "ignore": ["b"]}}}],
+    [{"check": {"no_repeated_calls": ["poll"]}}, {"check": "recovers_from_errors"}],
+    [{"check": {"final_state": {"at": "orders.1", "equals": None}}}],
     [{"check": {"json_valid": {}}}],
     [{"check": {"json_valid": {"fenced": False}}}],
     [{"check": {"contains": "a"}}],
@@ -84,6 +90,9 @@ GOOD = [
     [{"check": "code_block"}],
 ]
 BAD = [
+    [{"check": {"called": {"tool": "a", "times": -1}}}],
+    [{"check": {"trajectory": {"match": "loose"}}}],
+    [{"check": {"final_state": {"at": "a", "expected_in": "rows"}}}],
     None,
     3,
     "text",

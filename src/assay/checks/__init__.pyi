@@ -1,5 +1,10 @@
 from assay.checks.builtin import BUILTIN as BUILTIN
 from assay.checks.builtin import check_of as check_of
+from assay.checks.calls import Called as Called
+from assay.checks.calls import FinalState as FinalState
+from assay.checks.calls import NoRepeatedCalls as NoRepeatedCalls
+from assay.checks.calls import RecoversFromErrors as RecoversFromErrors
+from assay.checks.calls import Trajectory as Trajectory
 from assay.checks.check import BuiltinCheck as BuiltinCheck
 from assay.checks.content import CodeBlock as CodeBlock
 from assay.checks.content import Contains as Contains

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
+from assay.checks.calls import Called, FinalState, NoRepeatedCalls, RecoversFromErrors, Trajectory
 from assay.checks.check import BuiltinCheck
 from assay.checks.content import CodeBlock, Contains, MaxWords, MinWords, Refusal, Regex
 from assay.checks.expected import ExactMatch, NumericEqual, OneOf, Similarity
@@ -14,7 +15,7 @@ from assay.wording import did_you_mean, short_repr
 
 _LISTED = (
     ExactMatch, OneOf, NumericEqual, MathEqual, Contains, Regex, MaxWords, MinWords, CodeBlock, JsonValid, JsonSchema,
-    Similarity, Refusal,
+    Similarity, Refusal, Called, Trajectory, NoRepeatedCalls, RecoversFromErrors, FinalState,
 )  # fmt: skip
 BUILTIN: dict[str, type[BuiltinCheck]] = {check.name: check for check in _LISTED}
 

@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, MinLen
 from pydantic import AllowInfNan, BeforeValidator, Strict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from assay.criterion import path_of
 from assay.errors import MissingExtraError, RubricError
 from assay.wording import first_error
 
@@ -55,9 +56,8 @@ class BuiltinCheck:
             value = getattr(self, field.name)
             # What is not compared changes no answer, so it is not written either.
             if field.compare and (field.default is MISSING or value != field.default):
-                given[field.name] = (
-                    list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else deepcopy(value)
-                )
+                value = path_of(value) if callable(value) else deepcopy(value)
+                given[field.name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
         if not given:
             return self.name
         lone = self.lone_field()

@@ -193,7 +193,7 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
 
     # In linear time; `jsonschema` compares each with each.
     def unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if value and validator.is_type(instance, "array") and len(set(map(_key, instance))) < len(instance):
+        if value and validator.is_type(instance, "array") and len(set(map(json_key, instance))) < len(instance):
             yield ValidationError(f"{instance!r} has non-unique elements")
 
     def pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -237,13 +237,13 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
     return {name: with_deadline(keyword) for name, keyword in safe.items() if name in own}
 
 
-def _key(value: Any) -> Hashable:
+def json_key(value: Any) -> Hashable:
     """What equal values of JSON share, and no others: 1 and 1.0 do, 1 and true do not."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        return "object", frozenset((name, _key(inner)) for name, inner in members)
+        return "object", frozenset((name, json_key(inner)) for name, inner in members)
     if isinstance(value, list):
-        return "array", tuple(map(_key, cast("list[Any]", value)))
+        return "array", tuple(map(json_key, cast("list[Any]", value)))
     return ("boolean", value) if isinstance(value, bool) else (isinstance(value, str), value)
 
 

@@ -158,9 +158,19 @@ class CriterionEntry:
         try:
             if isinstance(spec, str) and is_reference(spec):
                 return function_of(spec, allow_code=allow_code)
-            return check_of(cast("object", spec))
+            return check_of(_with_predicate(spec, allow_code))
         except RubricError as error:
             raise self.error(str(error), "check") from error
+
+
+def _with_predicate(spec: Any, allow_code: bool) -> object:
+    """A check as a file names it, with the function that its `predicate` names."""
+    for name, fields in cast("dict[str, Any]", spec).items() if isinstance(spec, dict) else ():
+        given = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+        named = given.get("predicate")
+        if isinstance(named, str) and is_reference(named):
+            return {name: {**given, "predicate": function_of(named, allow_code=allow_code)}}
+    return cast("object", spec)
 
 
 def is_reference(text: str) -> bool:

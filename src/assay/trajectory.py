@@ -1,0 +1,69 @@
+"""Read the steps of a rollout: the turns of the assistant, and its calls of tools with their results."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from assay.messages import Part, parts_of
+from assay.tools import is_failure
+
+_CALL = re.compile(r'([^\s({"]+)\((.*)\)', re.DOTALL)
+
+
+class TrajectoryStep(NamedTuple):
+    """One thing that the model did: a turn of the assistant, or one call of a tool."""
+
+    address: str  # `m3` for a turn, `m3.call1` for a call
+    text: str  # what the turn says; of a call its name and arguments
+    name: str = ""  # the tool that is called; empty for a turn, and where a call cannot be read
+    arguments: str = ""  # as the model wrote them: JSON text, which may be broken
+    result: str | None = None  # what the tool replied; None without a reply
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tool replied with an error: `Error: …`, a traceback, or JSON with an `error` in it."""
+        said = (self.result or "").lstrip()
+        if is_failure(said[:6].capitalize()) or said.startswith("Traceback (most recent call last)"):
+            return True
+        try:
+            return said.startswith("{") and '"error"' in said and bool(json.loads(said).get("error"))
+        except (ValueError, RecursionError):
+            return False
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result is not None and not self.failed
+
+
+def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
+    """The calls of tools in a completion in order, each with its result, from every shape that `parts_of` knows.
+
+    >>> call = {"id": "a", "function": {"name": "search", "arguments": "{}"}}
+    >>> said = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": "found"}]
+    >>> [(step.address, step.name, step.result) for step in calls_of("Where is it?", said)]
+    [('m2.call1', 'search', 'found')]
+    """
+    return _calls(parts_of(prompt, completion))
+
+
+def _calls(parts: Sequence[Part]) -> list[TrajectoryStep]:
+    found: dict[str, TrajectoryStep] = {}
+    waiting: deque[str] = deque()
+    for part in parts:
+        if part.in_prompt:
+            continue
+        if part.kind == "call":
+            read = _CALL.fullmatch(part.text)
+            name, arguments = read.groups() if read else ("", part.text)
+            found[part.address] = TrajectoryStep(part.address, part.text, name, arguments)
+            waiting.append(part.address)
+        elif part.kind == "result":
+            while waiting and found[waiting[0]].result is not None:
+                waiting.popleft()
+            # By the id of the call, and in order where a result has none.
+            address = part.call or (waiting[0] if waiting else "")
+            if address in found:
+                found[address] = found[address]._replace(result=part.text)
+    return list(found.values())
