@@ -83,16 +83,6 @@ def markdown_table(section: Section) -> str:
     return "\n".join([head, f"|{'---|' * len(section.columns)}", *rows])
 
 
-_STYLE = """<style>
-.assay {font: 13px/1.45 system-ui, sans-serif; max-width: 70em; overflow-x: auto}
-.assay table {font: inherit; border-collapse: collapse; margin: .5em 0; color: inherit; background: transparent}
-.assay th, .assay td {text-align: left; vertical-align: top; padding: .2em .8em .2em 0; background: transparent;
-  border-bottom: 1px solid rgba(128, 128, 128, .3)}
-.assay .good {color: #2e9e5b} .assay .bad {color: #c98a00} .assay .error {color: #e0483e; font-weight: 600}
-</style>"""
-"""Colours that can be read on white and on black, since a notebook does not tell which of them it has."""
-
-
 class Toned(str):
     """A cell with a tone: `good`, `bad` or `error`."""
 
@@ -134,9 +124,12 @@ class Page:
         """
         sections = [section for section in self.sections if section.rows]
         if layout == "html":
+            from pkgutil import get_data  # only a notebook needs it
+
             notes = "".join(f"<li>{escape(on_one_line(note))}</li>" for note in self.notes)
             parts = [f"<b>{escape(on_one_line(self.title))}</b>", *map(html_table, sections)]
-            return "".join([_STYLE, '<div class="assay">', *parts, f"<ul>{notes}</ul>" if notes else "", "</div>"])
+            style = f"<style>{(get_data('assay', 'notebook.css') or b'').decode()}</style>"
+            return "".join([style, '<div class="assay">', *parts, f"<ul>{notes}</ul>" if notes else "", "</div>"])
         if layout == "markdown":
             parts = [f"## {escaped(self.title)}", *map(markdown_table, sections)]
             lines = [f"- {escaped(note)}" for note in self.notes]

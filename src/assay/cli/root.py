@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from gettext import gettext
 from importlib import import_module
 from pathlib import Path
+from pkgutil import get_data
 from typing import Any, Final, TextIO, cast
 from urllib.parse import urlsplit
 
@@ -35,28 +36,8 @@ INTERRUPTED: Final = 130
 
 COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
-COMMANDS: Final = {
-    "init": "write a rubric and rollouts to begin with",
-    "grade": "grade texts with a rubric",
-    "score": "score saved rollouts, or a saved run again",
-    "eval": "ask a model the questions of a data set, and score its answers",
-    "show": "show the summary and the rollouts of a saved run",
-    "view": "open the page of runs in a browser",
-    "report": "write the page of runs into one file",
-    "serve": "serve a rubric over HTTP, as a reward for trainers",
-    "agree": "measure how far the judge of a run agrees with people",
-    "correct": "estimate the scores of a run without the bias of its judge",
-    "compare": "test whether one run is better than another",
-    "math": "check whether two mathematical answers are equal",
-    "lint": "find and fix what judges will misread in a rubric",
-    "probe": "attack the judge of a rubric, and count the attacks that succeed",
-    "suggest": "draft criteria from references, or from preference pairs",
-    "rubric": "show, check, test and convert a rubric",
-    "models": "list and download the models that run on this machine",
-    "cache": "inspect, prune, export and import cached verdicts",
-    "completion": "print the completion script of a shell",
-}
-"""Every command, which is `command` in the module of its name, and its purpose, in the order of the help."""
+COMMANDS: Final[dict[str, str]] = tomllib.loads((get_data("assay.cli", "commands.toml") or b"").decode())
+"""Every command, which is `command` in the module of its name, and its purpose."""
 
 
 def code_of(error: AssayError | OSError) -> int:

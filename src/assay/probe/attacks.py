@@ -5,6 +5,7 @@ import codecs
 import json
 import random
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,25 +21,9 @@ from assay.wording import did_you_mean
 _PLACE: Final = re.compile(r"\{(response|good|bad|payload)\}")
 
 # Disguises: the same words in another writing, which a model may still read.
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
-_CAPITALS: Final = _LETTERS.upper()
-# Latin letters, and the Cyrillic ones that look like them.
-_HOMOGLYPHS: Final = str.maketrans(
-    "aceopxyiABCEHKMOPTX",
-    "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0456"
-    "\u0410\u0412\u0421\u0415\u041d\u041a\u041c\u041e\u0420\u0422\u0425",
-)
-_SMALL_CAPITALS: Final = str.maketrans(
-    _LETTERS,
-    "\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d"
-    "\u0274\u1d0f\u1d18\u01eb\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21x\u028f\u1d22",
-)
-_LEET: Final = str.maketrans("aeiostAEIOST", "431057431057")
-_SIGNALS: Final = (
-    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- "
-    "--.. ----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----."
-)
-_MORSE: Final = dict(zip(_CAPITALS + "0123456789", _SIGNALS.split(), strict=True))
+_ALPHABETS: Final = tomllib.loads(files("assay.probe").joinpath("alphabets.toml").read_text(encoding="utf-8"))
+_HOMOGLYPHS, _SMALL_CAPITALS, _LEET = (str.maketrans(*_ALPHABETS[n]) for n in ("homoglyphs", "small_capitals", "leet"))
+_MORSE: Final = dict(zip(_ALPHABETS["morse"][0], _ALPHABETS["morse"][1].split(), strict=True))
 _TIMES: Final = 120  # how often a disguise by length says the same
 
 
