@@ -413,11 +413,11 @@ async def test_huge_texts_and_lone_surrogates_are_scored():
 
 
 @pytest.mark.slow
-async def test_a_hundred_thousand_criteria():
+async def test_twenty_thousand_criteria():
     """Slow is fine, wrong is not."""
-    rubric = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(100_000)])
+    rubric = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(20_000)])
     report = await rubric.grade("4", answer="4")
-    assert (report.raw_score, report.score, report.asked) == (100_000.0, 1.0, 100_000)
+    assert (report.raw_score, report.score, report.asked) == (20_000.0, 1.0, 20_000)
 
 
 def test_a_mapping_is_read_as_a_rubric_file_would_have_it():
