@@ -5,7 +5,6 @@ import math
 import pytest
 
 from assay import Criterion, Rubric, RubricGroup, advantages, gdpo_advantages
-from assay.testing import make_state
 
 
 @pytest.mark.parametrize(
@@ -116,7 +115,7 @@ async def test_a_group_is_scored_with_any_estimator(around, estimator):
             ]
         )
     )
-    states = [make_state(text) for text in ("4", "it is 44444", "down", "no")]
+    states = [{"completion": text} for text in ("4", "it is 44444", "down", "no")]
     await rubric.score_group(states, advantage=estimator)
     rewards = [state["reward"] for state in states]
     if estimator == "gdpo":
