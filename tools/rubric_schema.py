@@ -18,6 +18,7 @@ from assay.criterion import LARGEST, TIMEOUT, Criterion
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
 from assay.messages import SHOWS
+from assay.shaping import SHAPINGS
 
 _NUMBER_TEXT: Final = {"type": "string", "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"}
 _TEXT: Final = {"type": "string"}
@@ -62,6 +63,7 @@ def rubric_schema() -> dict[str, Any]:
             "criterion": _criterion(),
             "when": _when(),
             "shows": {"anyOf": [{"enum": [*SHOWS]}, {"type": "array", "minItems": 1, "items": {"enum": [*SHOWS]}}]},
+            "shaping": _shaping(),
             "check": _check(),
             "number": {"anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]},
         },
@@ -90,9 +92,16 @@ def _rubric() -> dict[str, Any]:
         "aggregation": {"anyOf": [{"enum": [*AGGREGATIONS]}, _REFERENCE]},
         "golden": _golden(),
         "shows": {"$ref": "#/$defs/shows"},
+        "shaping": {"$ref": "#/$defs/shaping"},
         "$schema": True,
     }
     return _mapping(properties, oneOf=[{"required": [holder]} for holder in holders])
+
+
+def _shaping() -> dict[str, Any]:
+    """A list of parts, each under its name with its options, or as a function that is named."""
+    parts = {name: {**kind.model_json_schema(), "title": name} for name, kind in SHAPINGS.items()}
+    return {"type": "array", "items": {"anyOf": [_mapping(parts, minProperties=1, maxProperties=1), _REFERENCE]}}
 
 
 def _golden() -> dict[str, Any]:
@@ -116,7 +125,7 @@ def _golden() -> dict[str, Any]:
 def _group() -> dict[str, Any]:
     parts = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/file"}}
     properties = {"rubrics": parts, "name": _TEXT, "description": True, "shows": {"$ref": "#/$defs/shows"}}
-    properties |= {"$schema": True}
+    properties |= {"shaping": {"$ref": "#/$defs/shaping"}, "$schema": True}
     return _mapping(properties, required=["rubrics"])
 
 

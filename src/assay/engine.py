@@ -241,6 +241,7 @@ class Outcomes(NamedTuple):
     metrics: Sequence[dict[str, float]]  # the value of every answered criterion by name
     errors: Sequence[dict[str, str]] | None = None  # what went wrong by name; None when nothing did
     idle: Collection[int] = ()  # the places of rollouts to which no counted criterion applies
+    unshaped: Sequence[float | None] | None = None  # the rewards before shaping; None where nothing shapes them
 
     @property
     def problems(self) -> Sequence[dict[str, str]] | None:
@@ -254,8 +255,9 @@ class Outcomes(NamedTuple):
 class BatchResult(Sequence[EvaluationReport]):
     """The numbers of a batch, and its reports, made when they are looked at: a report costs more than scoring does."""
 
-    def __init__(self, reports: Sequence[EvaluationReport] = ()) -> None:
+    def __init__(self, reports: Sequence[EvaluationReport] = (), *, is_shaped: bool = False) -> None:
         self._reports = reports
+        self.is_shaped = is_shaped or any(report.unshaped is not None for report in reports)
 
     def report(self, place: int) -> EvaluationReport:
         return self._reports[place]
@@ -269,6 +271,7 @@ class BatchResult(Sequence[EvaluationReport]):
             [row[2] for row in rows],
             errors if any(errors) else None,
             {place for place, row in enumerate(rows) if not row[4]},
+            [report.outcome for report in self] if self.is_shaped else None,
         )
 
     def __len__(self) -> int:
@@ -299,6 +302,7 @@ class Summed(BatchResult):
         super().__init__()
         # A group inside a group adds its rubrics, so that each sum is rounded once.
         self.parts = [part for one in parts for part in (one.parts if isinstance(one, Summed) else [one])]
+        self.is_shaped = any(part.is_shaped for part in self.parts)
 
     def __len__(self) -> int:
         return len(self.parts[0])
@@ -307,6 +311,8 @@ class Summed(BatchResult):
         return sum_reports(part.report(place) for part in self.parts)
 
     def outcomes(self) -> Outcomes:
+        if self.is_shaped:
+            return super().outcomes()
         parts = [part.outcomes() for part in self.parts]
         partial = [total(row) for row in zip(*(part.partial for part in parts), strict=True)]
         rewards: list[float | None] = [*partial]

@@ -242,19 +242,26 @@ class EvaluationReport:
     reason: str = ""
     """What a judge of the whole gave as its reason."""
     worth: float | None = None
-    """The sum that `score` stands for, where a penalty or a grader's own formula moved it off `raw_score`."""
+    """The sum that `score` stands for, where a penalty, a shaping or a grader's own formula moved it off `raw_score`."""
     partial_reward: float = 0.0
     """The sum of weight × value over the answered lines: equal to `raw_score` where there is one."""
     shown: str = ""
     """What judges were shown of the rollout where it was not all of it, as `last; left out: 3 texts`; else empty."""
+    unshaped: float | None = None
+    """The reward before the rubric's shaping; None where nothing shaped it, or where there is no reward."""
 
     def __post_init__(self) -> None:
         if self.answered < self.asked:
             partial = self.partial_reward if self.raw_score is None else self.raw_score
-            unscored = {"score": None, "raw_score": None, "llm_raw_score": None}
+            unscored = {"score": None, "raw_score": None, "llm_raw_score": None, "unshaped": None}
             self.__dict__.update(unscored, partial_reward=partial)
         elif self.raw_score is not None:
             self.__dict__["partial_reward"] = self.raw_score
+
+    @property
+    def outcome(self) -> float | None:
+        """What the criteria came to, before any shaping: the number to filter groups by. None when unscored."""
+        return self.raw_score if self.unshaped is None else self.unshaped
 
     @property
     def coverage(self) -> float:
@@ -337,8 +344,9 @@ class EvaluationReport:
         """Plain data, lines and all, ready for JSON."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         fields["vetoed_by"] = list(self.vetoed_by)
-        if not self.shown:
-            del fields["shown"]
+        for name in ("shown", "unshaped"):  # what most reports do not have
+            if not fields[name] and fields[name] != 0:
+                del fields[name]
         if self.report is not None:
             fields["report"] = [line.model_dump(mode="json") for line in self.report]
         return fields
@@ -408,6 +416,7 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
     scale: Scale = parts[0].scale if len({part.scale for part in parts}) == 1 else "unit"
     scored = any(part.scored for part in parts)
+    unshaped = total(part.partial_reward if part.unshaped is None else part.unshaped for part in parts)
     whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
     return EvaluationReport(
         score=normalise(totals._replace(raw=worth), scale) if scored else None,
@@ -425,6 +434,7 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
         worth=None if all(part.worth is None for part in parts) else worth,
         partial_reward=totals.raw,
         shown="; ".join(dict.fromkeys(part.shown for part in parts if part.shown)),
+        unshaped=unshaped if scored and any(part.unshaped is not None for part in parts) else None,
     )
 
 

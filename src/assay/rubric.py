@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Final, Self, TypeAlias, cast
 
 from assay.advantage import Estimator, Rewards, advantages, gdpo_advantages
 from assay.aggregation import Totals, aggregation_of, normalise
@@ -21,7 +21,7 @@ from assay.errors import AssayError, GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
 from assay.graders.judge_input import ToGrade, showing, view_of
 from assay.graders.verdicts import number_of
-from assay.loading import Loadable, criterion_of, group_hash, inner_options, shows_data
+from assay.loading import Loadable, criterion_of, group_hash, inner_options
 from assay.loading.document import Node
 from assay.loading.rubric_reader import group_parts, is_group, object_of
 from assay.messages import read_completion, shows_of
@@ -29,11 +29,13 @@ from assay.parsers import Parser
 from assay.redaction import logger_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Batch, Rollout
+from assay.shaping import Shaping, compares, name_of, shaped, shaping_of
 from assay.types import Messages, OnError, RewardFunc
 from assay.wording import counted, described, short_repr
 
 logger = logger_of("assay")
 
+_WRITTEN: Final = OUTPUTS | {"outcome"}  # a check may name a field `outcome`: only a shaping writes it
 States: TypeAlias = Sequence[MutableMapping[str, Any]]
 """What environments hand over, one a rollout; scoring writes into them."""
 
@@ -45,6 +47,7 @@ class BaseRubric(ABC):
     """
 
     on_error: OnError = "record"
+    shaping: tuple[Shaping, ...] = ()  # what makes the reward of the outcome, in order
 
     _own: frozenset[str] = frozenset()  # the scoring methods that a subclass has of its own
 
@@ -70,10 +73,10 @@ class BaseRubric(ABC):
         """What is found about every rollout of a batch, by a method of a subclass if it has one."""
         call = _under_way(self)
         if call is not None:
-            return await self._ask_criteria(batch, autograder or call.grader)
+            return await self._ask_and_shape(batch, autograder or call.grader)
         own = self._own
         if not own or not len(batch):
-            return await self._ask_criteria(batch, autograder)
+            return await self._ask_and_shape(batch, autograder)
         if "score" in own:
             options = {} if autograder is None else {"autograder": autograder}
             with _calling(_Call(self, autograder)):
@@ -83,14 +86,20 @@ class BaseRubric(ABC):
             for row, state in zip(batch.rows, batch.states, strict=True)
         ]
         # What it writes is read from the states; the caller decides what is left there.
-        earlier = [{n: state.pop(n) for n in OUTPUTS if n in state} for state in states]
+        earlier = [{n: state.pop(n) for n in _WRITTEN if n in state} for state in states]
         try:
             return BatchResult(await self._ask_own(states, autograder, quietly=True))
         finally:
             for state, outputs in zip(states, earlier, strict=True):
-                for name in OUTPUTS:
+                for name in _WRITTEN:
                     state.pop(name, None)
                 state.update(outputs)
+
+    async def _ask_and_shape(self, batch: Batch, autograder: Autograder | None) -> BatchResult:
+        result = await self._ask_criteria(batch, autograder)
+        if not self.shaping:
+            return result
+        return BatchResult(shaped(result, batch.rows, self.shaping, self.on_error), is_shaped=True)
 
     async def _ask_own(
         self, states: States, autograder: Autograder | None, *, quietly: bool = False
@@ -306,6 +315,8 @@ class BaseRubric(ABC):
             names |= dict.fromkeys(name for row in outcomes.metrics for name in row)
         scores: dict[str, list[float | None]] = {name: [row.get(name) for row in outcomes.metrics] for name in names}
         scores["reward"] = [*outcomes.rewards]
+        if outcomes.unshaped is not None:
+            scores["outcome"] = [*outcomes.unshaped]
         if None in outcomes.rewards:
             scores["partial_reward"] = [*outcomes.partial]
         return scores
@@ -344,6 +355,8 @@ def _write_states(
                     own["reward"] = reward
                 if advantage is not None and own.get("advantage") is None:
                     own["advantage"] = advantage
+    for state, outcome in zip(states, outcomes.unshaped or (), strict=False):
+        state["outcome"] = outcome
     for state, problems in zip(states, outcomes.problems or (), strict=False):
         state["errors"] = problems
     if None in outcomes.rewards:
@@ -453,10 +466,12 @@ class Rubric(BaseRubric, Loadable):
         on_error: OnError = "record",
         name: str = "",
         shows: str | Sequence[str] | None = None,
+        shaping: Sequence[Shaping | Mapping[str, Any]] = (),
     ) -> None:
         """`on_error="raise"` raises what checks and judges raise. `aggregation` is a name or a function of lines.
 
         `shows` narrows what judges read of a rollout, as in `messages.SHOWS`; None is as the rubric around it, else all.
+        `shaping` makes the reward of what the criteria come to, by parts as in `assay.shaping`; the score stays as it is.
         """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
@@ -468,6 +483,9 @@ class Rubric(BaseRubric, Loadable):
         self.aggregation = aggregation_of(aggregation)
         self.shows = None if shows is None else shows_of(shows)
         self._plan = Plan(named_apart(self._criteria_of(funcs, weights)), self.aggregation)
+        # A preset adds criteria of its own later, which a gate may name.
+        names = self._plan.names if type(self) is Rubric else None
+        self.shaping = shaping_of(shaping, names) if shaping else ()
 
     @property
     def parser(self) -> Parser:
@@ -523,8 +541,12 @@ class Rubric(BaseRubric, Loadable):
     def traits(self) -> Traits:
         """Whether it waits, asks a model or compares, here or in a rubric inside."""
         own = self.own_methods  # a subclass's own methods may wait, and one for a group compares
-        mine = Traits(waits=bool(own), compares=("score_group",) if "score_group" in own else ())
+        comparing = (*(["score_group"] if "score_group" in own else []), *self._comparing_parts())
+        mine = Traits(waits=bool(own), compares=comparing)
         return Traits.joined([*self._parts(), mine])
+
+    def _comparing_parts(self) -> list[str]:
+        return [name_of(part) for part in self.shaping if compares(part)]
 
     def _parts(self) -> list[Traits]:
         return [one.traits for one in self._plan.planned]
@@ -588,6 +610,8 @@ class Rubric(BaseRubric, Loadable):
         for one in self._plan.planned:
             if one.call is not None and one.call.compares:
                 raise RubricError(f"check {one.criterion.name!r} scores a whole group: use score_group")
+        for name in self._comparing_parts():
+            raise RubricError(f"the shaping {name!r} compares the rollouts of a group: use score_group")
 
     def _criteria_of(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
         """The criteria that are given, with methods of this very class bound to this rubric."""
@@ -607,6 +631,9 @@ class Rubric(BaseRubric, Loadable):
             is_data = isinstance(question, Mapping)
             read = criterion_of(cast("Mapping[str, Any]", question), index, Rubric) if is_data else question
             criterion = Criterion.of(read, weight)
+            if getattr(criterion.check, "shaping", ()):
+                said = f"criterion {criterion.name!r} is a rubric with a shaping of its own, and is worth its score"
+                raise RubricError(f"{said}: shape the reward of the rubric around it")
             check = bound_to(self, criterion.check)
             criteria.append(criterion if check is criterion.check else criterion.with_fields(check=check))
         return criteria
@@ -647,7 +674,9 @@ class RubricGroup(Rubric):
     1.4
     """
 
-    def __init__(self, rubrics: Sequence[Rubric], **kwargs: Any) -> None:
+    def __init__(
+        self, rubrics: Sequence[Rubric], *, shaping: Sequence[Shaping | Mapping[str, Any]] = (), **kwargs: Any
+    ) -> None:
         if not rubrics:
             raise RubricError("RubricGroup must have at least one rubric")
         for rubric in rubrics:
@@ -657,6 +686,7 @@ class RubricGroup(Rubric):
         if self._plan.planned:
             raise RubricError("a RubricGroup has no criteria of its own: put them in a Rubric")
         self.rubrics: list[Rubric] = list(rubrics)
+        self.shaping = shaping_of(shaping, self.get_reward_func_names()) if shaping else ()
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -680,17 +710,18 @@ class RubricGroup(Rubric):
     @classmethod
     def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
         """A group from a mapping with `rubrics`, a list in which each is a rubric or a group."""
-        parts, given = group_parts(node)
+        parts, given = group_parts(node, allow_code=allow_code)
         rubrics = [rubric_at(part, allow_code=allow_code, **inner_options(options)) for part in parts]
         return cls(rubrics, **given | options)
 
     def to_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = ({"name": self.name} if self.name else {}) | shows_data(self.shows)
+        data: dict[str, Any] = ({"name": self.name} if self.name else {}) | self.options_data()
         return {**data, "rubrics": [child.to_dict() for child in self._children()]}
 
     @property
     def content_hash(self) -> str:
-        return group_hash(self.name, [child.content_hash for child in self._children()], self.shows)
+        data = self.options_data(as_hash=True)
+        return group_hash(self.name, [child.content_hash for child in self._children()], data)
 
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         results: list[BatchResult] = []
@@ -708,6 +739,8 @@ class RubricGroup(Rubric):
             super()._refuse_alone()
         for child in children:
             child._refuse_alone()  # pyright: ignore[reportPrivateUsage]
+        for name in self._comparing_parts():
+            raise RubricError(f"the shaping {name!r} compares the rollouts of a group: use score_group")
 
     def _children(self) -> list[Rubric]:
         # Looked at each time, since `rubrics` is the caller's to change.

@@ -31,7 +31,7 @@ class TestVerl:
     async def test_a_right_short_answer_is_paid_both_weights(self, rubric):
         """1 × 1 + 0.5 × 1, with every part beside it."""
         told = await compute_score_of(rubric)("gsm8k", "4", "4")
-        assert told == {"score": 1.5, "unscored": 0.0, "exact": 1.0, "short": 1.0}
+        assert told == {"score": 1.5, "unscored": 0.0, "outcome": 1.5, "exact": 1.0, "short": 1.0}
 
     def test_it_is_a_plain_async_function(self, rubric):
         """verl takes an object with an async `__call__` for a synchronous one."""
@@ -57,7 +57,7 @@ class TestVerl:
         score = compute_score_of(failing, unscored="zero")
         good, bad = await score("gsm8k", "4", "4"), await score("gsm8k", "judge me", "4")
         assert good.keys() == bad.keys()
-        assert bad == {"score": 0.0, "unscored": 1.0, "exact": 0.0, "short": 0.0, "judged": 0.0}
+        assert bad == {"score": 0.0, "unscored": 1.0, "outcome": 0.0, "exact": 0.0, "short": 0.0, "judged": 0.0}
         assert "the judge is down" in caplog.text
 
     def test_one_sample_is_no_group(self, rubric):
@@ -110,7 +110,7 @@ class TestOpenRlhf:
         told = reward_func_of(rubric)(["2+2? 5<|im_end|>"], ["2+2?"], ["4"])
         assert told["rewards"] == [0.5]
         assert told["scores"] == [pytest.approx(1 / 3)]
-        assert told["extra_logs"] == {"unscored": [0.0], "exact": [0.0], "short": [1.0]}
+        assert told["extra_logs"] == {"unscored": [0.0], "outcome": [0.5], "exact": [0.0], "short": [1.0]}
 
     def test_every_row_has_the_same_keys(self, failing):
         """Also one whose judge failed: it is paid 0, which `unscored` tells from a bad answer."""
@@ -161,7 +161,7 @@ class TestSlime:
         """And its parts are left with it."""
         one = sample("4")
         assert await custom_rm_of(rubric)(None, one) == 1.5
-        assert one.metadata["assay"] == {"unscored": False, "exact": 1.0, "short": 1.0}
+        assert one.metadata["assay"] == {"unscored": False, "outcome": 1.5, "exact": 1.0, "short": 1.0}
 
     async def test_a_group_gets_a_list(self, rubric):
         assert await custom_rm_of(rubric)(None, [sample("4"), sample("5")]) == [1.5, 0.5]
@@ -193,7 +193,7 @@ class TestRowRubrics:
 
     async def test_verl_finds_it_in_the_extra_info(self, rubric):
         told = await compute_score_of(rubric)("m", "In Paris", "4", {"rubric": OWN})
-        assert told == {"score": 3.0, "unscored": 0.0, "exact": 0.0, "short": 0.0}
+        assert told == {"score": 3.0, "unscored": 0.0, "outcome": 3.0, "exact": 0.0, "short": 0.0}
 
     async def test_slime_finds_it_in_the_metadata(self, rubric):
         samples = [sample("In Paris", metadata={"rubric": OWN}), sample("4")]

@@ -33,8 +33,9 @@ async def test_every_column_arrives_by_name(rubric, told, logging):
     reward = as_trl_reward(rubric)
     paid = await reward(["2+2?"] * 2, ["4", "5"], answer=["4", "4"], **logging)
     assert paid == [1.5, 0.5]
-    assert told["metrics"] == {"sums/unscored": 0.0, "sums/exact": 0.5, "sums/short": 1.0}
-    assert told["columns"] == {"sums/exact": [1.0, 0.0], "sums/short": [1.0, 1.0], "sums/error": ["", ""]}
+    assert told["metrics"] == {"sums/unscored": 0.0, "sums/outcome": 1.0, "sums/exact": 0.5, "sums/short": 1.0}
+    columns = {"sums/exact": [1.0, 0.0], "sums/short": [1.0, 1.0], "sums/error": ["", ""]}
+    assert told["columns"] == columns | {"sums/outcome": [1.5, 0.5]}
 
 
 def test_it_is_an_async_function_under_the_rubrics_name(rubric):

@@ -15,7 +15,13 @@ def test_openrlhf_gets_rewards_scores_and_every_criterion(server):
     assert server.ask("/openrlhf", body).data == {
         "rewards": [3.5],
         "scores": [1.0],
-        "extra_logs": {"exact_match": [1.0], "max_words": [1.0], "contains": [1.0], "unscored": [0.0]},
+        "extra_logs": {
+            "outcome": [3.5],
+            "exact_match": [1.0],
+            "max_words": [1.0],
+            "contains": [1.0],
+            "unscored": [0.0],
+        },
     }
 
 
@@ -246,7 +252,12 @@ class TestUnscored:
         body = {"query": ["p4", "p4", "q4"], "prompts": prompts, "labels": ["4", None, "4"]}
         answer = server.ask("/openrlhf", body).data
         assert (answer["rewards"], answer["scores"]) == ([3.0, 3.0, 3.0], [1.0, 1.0, 1.0])
-        assert answer["extra_logs"] == {"exact_match": [1.0] * 3, "max_words": [1.0] * 3, "unscored": [0.0, 1.0, 0.0]}
+        assert answer["extra_logs"] == {
+            "outcome": [3.0] * 3,
+            "exact_match": [1.0] * 3,
+            "max_words": [1.0] * 3,
+            "unscored": [0.0, 1.0, 0.0],
+        }
 
     @pytest.mark.slow
     def test_a_dropped_one_is_null(self, started):

@@ -309,6 +309,8 @@ class Evaluator(pipeline.Pipeline):
                 continue
             state["reward"] = report.raw_score
             state["metrics"] = report.metrics
+            if report.unshaped is not None:
+                state["outcome"] = report.outcome
             if not report.scored:
                 state["partial_reward"] = report.partial_reward
             if errors := report.errors | report.why_unscored:
@@ -418,6 +420,7 @@ def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
             "sample": row.sample,
             **{name: fields.pop(name, None) for name in ("prompt", "completion", "answer", "task", "info")},
             "reward": row.reward,
+            **({} if row.report.unshaped is None else {"outcome": row.report.outcome}),
             **({"partial_reward": row.report.partial_reward} if row.error is None and not row.scored else {}),
             "score": row.score,
             "metrics": metrics,

@@ -17,6 +17,7 @@ from assay.rubric import BaseRubric, Rubric
 from assay.runs.row import own_rubric
 from assay.runs.row_rubrics import RowRubrics
 
+OUTCOME: Final = "outcome"  # the name under which trainers get what the criteria came to, to filter groups by
 MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
 
 Value: TypeAlias = Literal["reward", "score"]
@@ -32,7 +33,7 @@ class Scored:
     reward: float | None  # None when it is unscored
     score: float | None  # the same between 0 and 1, whatever the trainer is paid in
     parts: Mapping[str, float | None]
-    """The value of every criterion, always under the same names; None where there is no answer."""
+    """The `outcome` before shaping, and the value of every criterion, always under the same names; None without an answer."""
     error: str = ""  # why it is unscored
 
     @classmethod
@@ -42,7 +43,7 @@ class Scored:
         return cls(
             reward=report.raw_score if value == "reward" else score,
             score=score,
-            parts={name: metrics.get(name) for name in names},
+            parts={n: metrics.get(n, report.outcome if n == OUTCOME else None) for n in (OUTCOME, *names)},
             error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
         )
 
@@ -68,11 +69,13 @@ class Step:
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
         self.rubric = rubric_of(self.source)
+        if self.value == "score" and self.rubric.shaping:
+            raise RubricError("the shaping of the rubric changes the reward and not the score: pay value='reward'")
         self._rows = RowRubrics(self.rubric, autograder=getattr(self.rubric, "autograder", None))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.rubric.get_reward_func_names()))
+        return tuple(dict.fromkeys((OUTCOME, *self.rubric.get_reward_func_names())))
 
     @cached_property
     def compares(self) -> bool:

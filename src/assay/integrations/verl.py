@@ -15,7 +15,8 @@ from assay.integrations.step import RubricSource, Scored, Step, Value, paid, par
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
 
 QUESTIONS: Final = ("question", "prompt", "index", "uid")  # what tells the questions of a batch apart, in extra_info
-OWN: Final = ("score", "unscored")  # the keys that are ours: what verl reads, and 1 where a rollout has no score
+OWN: Final = ("score", "unscored")
+"""The keys that are ours beside `outcome`: what verl reads, and 1 where a rollout has no score."""
 
 
 async def compute_score(

@@ -12,12 +12,13 @@ from assay.loading.document import Node, dump_yaml, read_file, read_text
 from assay.loading.golden_examples import Golden
 from assay.loading.rubric_reader import CriterionEntry, RubricReader
 from assay.messages import Shows
+from assay.shaping import Shaping, shaping_data
 
-__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options", "shows_data"]
+__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options"]
 
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")  # the JSON Schema of rubric files, for editors
 
-_OUTER = ("weights", "autograder", "aggregation", "name", "shows")
+_OUTER = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
 """Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
 
 
@@ -31,6 +32,7 @@ class Loadable:
     name: str
     aggregation: Aggregation
     shows: Shows | None = None
+    shaping: tuple[Shaping, ...] = ()
     golden: tuple[Golden, ...] = ()
     """Examples with the verdicts that they should get; no part of what the rubric is, or of its hash."""
 
@@ -80,7 +82,7 @@ class Loadable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` reads back, without parser and grader; a check without a name is a `RubricError`."""
-        data: dict[str, Any] = ({"name": self.name} if self.name else {}) | shows_data(self.shows)
+        data: dict[str, Any] = ({"name": self.name} if self.name else {}) | self.options_data()
         if self.aggregation is not AGGREGATIONS["weighted"]:
             own = AGGREGATIONS.get(self.aggregation.name) is not self.aggregation
             written = self.aggregation.over_lines or self.aggregation
@@ -112,9 +114,15 @@ class Loadable:
                 "name": self.name,
                 "aggregation": self.aggregation.name if own is None else path_of(own),
                 "criteria": [criterion.content_hash for criterion in self.criteria],
-                **shows_data(self.shows),
+                **self.options_data(as_hash=True),
             }
         )
+
+    def options_data(self, *, as_hash: bool = False) -> dict[str, Any]:
+        """What judges are shown and how rewards are shaped, as a file says it; nothing where it says nothing."""
+        shows = [] if self.shows is None else list(self.shows)
+        data = {"shows": shows[0] if len(shows) == 1 else shows} if shows else {}
+        return {**data, **shaping_data(self.shaping, as_hash=as_hash)} if self.shaping else data
 
 
 def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
@@ -133,13 +141,8 @@ def inner_options(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key not in _OUTER}
 
 
-def group_hash(name: str, hashes: Sequence[str], shows: Shows | None = None) -> str:
-    return hash_of({"format": "assay.group/1", "name": name, "rubrics": hashes, **shows_data(shows)})
-
-
-def shows_data(shows: Shows | None) -> dict[str, Any]:
-    """What judges are shown, as a file says it; nothing where it says nothing."""
-    return {} if shows is None else {"shows": shows[0] if len(shows) == 1 else list(shows)}
+def group_hash(name: str, hashes: Sequence[str], options: Mapping[str, Any]) -> str:
+    return hash_of({"format": "assay.group/1", "name": name, "rubrics": hashes, **options})
 
 
 def as_yaml(data: object) -> str:

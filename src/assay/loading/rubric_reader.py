@@ -15,6 +15,7 @@ from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.loading.golden_examples import golden_at
 from assay.messages import shows_of
+from assay.shaping import shaping_of, shaping_parts
 from assay.wording import described, did_you_mean, first_error, short_repr
 
 MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
@@ -23,8 +24,8 @@ REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)
 """A function that a file names, as `package.module:function`."""
 
 _HOLDERS: Final = ("criteria", "sections", "rubric")  # the keys that the criteria of a rubric stand under; one of them
-_RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "shows", "$schema")
-_GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "$schema")
+_RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "shows", "shaping", "$schema")
+_GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "shaping", "$schema")
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
 _WAYS: Final = ("requirement", "check", "rubric")  # what answers a criterion; one of them
@@ -77,7 +78,7 @@ class RubricReader:
                 options["name"] = _text(node, "name")
             if "aggregation" in node.data:
                 options["aggregation"] = self._aggregation(node)
-            options |= _shows(node)
+            options |= _shows(node) | _shaping(node, allow_code=self.allow_code)
             if "golden" in node.data:
                 options["golden"] = node.at("golden")
             node = node.at(_holder(node))
@@ -207,14 +208,14 @@ def is_group(node: Node) -> bool:
     return node.is_mapping and "rubrics" in node.data
 
 
-def group_parts(node: Node) -> tuple[list[Node], dict[str, Any]]:
+def group_parts(node: Node, *, allow_code: bool = False) -> tuple[list[Node], dict[str, Any]]:
     if not is_group(node) or not isinstance(node.data["rubrics"], list):
         raise node.error("a group of rubrics is a mapping with a list of them under 'rubrics'")
     _refuse_unknown(node, _GROUP_KEYS)
     _refuse_deep(node, len(node.path) // 2)
     holder = node.at("rubrics")
     options: dict[str, Any] = {"name": _text(node, "name")} if "name" in node.data else {}
-    options |= _shows(node)
+    options |= _shows(node) | _shaping(node, allow_code=allow_code)
     return [holder.at(index) for index in range(len(holder.data))], options
 
 
@@ -280,6 +281,17 @@ def _shows(node: Node) -> dict[str, Any]:
         return {"shows": shows_of(node.data["shows"])} if "shows" in node.data else {}
     except RubricError as error:
         raise node.error(str(error), "shows") from error
+
+
+def _shaping(node: Node, *, allow_code: bool) -> dict[str, Any]:
+    if "shaping" not in node.data:
+        return {}
+    try:
+        given = shaping_parts(node.data["shaping"])
+        named = [function_of(p, allow_code=allow_code) if isinstance(p, str) and is_reference(p) else p for p in given]
+        return {"shaping": shaping_of(named)}
+    except RubricError as error:
+        raise node.error(str(error), "shaping") from error
 
 
 def _refuse_unknown(node: Node, known: tuple[str, ...], label: str = "") -> None:

@@ -158,6 +158,8 @@ class Item(Struct, omit_defaults=True):
     errors: dict[str, str] | None = None
     partial_reward: Number = None
     """The sum of what was answered, where there is no reward."""
+    outcome: Number = None
+    """The reward before shaping, where the rubric shapes it."""
     report: dict[str, Any] | None = None
 
 
@@ -185,7 +187,7 @@ def _read_score(value: Any) -> Asked:
 
 def _write_score(scored: ScoredRequest) -> ScoreReply:
     items = [
-        Item(report.raw_score, report.score)
+        Item(report.raw_score, report.score, outcome=report.unshaped)
         if report.scored
         else Item(None, None, report.errors or report.why_unscored, report.partial_reward)
         for report in scored.reports
