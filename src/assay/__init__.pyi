@@ -52,6 +52,7 @@ from assay.graders import EarlyStop as EarlyStop
 from assay.graders import Expectation as Expectation
 from assay.graders import Guarded as Guarded
 from assay.graders import LengthPenalty as LengthPenalty
+from assay.graders import LookLimits as LookLimits
 from assay.graders import OneShotOutput as OneShotOutput
 from assay.graders import Panel as Panel
 from assay.graders import PerBatchGrader as PerBatchGrader
@@ -63,6 +64,7 @@ from assay.graders import RubricAsJudgeGrader as RubricAsJudgeGrader
 from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput
 from assay.graders import Samples as Samples
 from assay.graders import Swapped as Swapped
+from assay.graders import ToolJudge as ToolJudge
 from assay.graders import Tournament as Tournament
 from assay.math import MathOptions as MathOptions
 from assay.math import MathVerdict as MathVerdict

@@ -123,19 +123,23 @@ def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
     except RuntimeError:
         return asyncio.run(coroutine)
     # A loop is running here, so another one runs in a thread.
+    return in_thread(lambda: asyncio.run(coroutine)).result()
+
+
+def in_thread(work: Callable[[], Result]) -> Future[Result]:
+    """The result of work that may block, from a daemon thread: if it never returns, the program can end all the same."""
     outcome: Future[Result] = Future()
+    outcome.set_running_or_notify_cancel()  # from now on a caller can only stop waiting
     context = copy_context()
 
     def target() -> None:
         try:
-            outcome.set_result(context.run(asyncio.run, coroutine))
+            outcome.set_result(context.run(work))
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             outcome.set_exception(error)
 
-    thread = threading.Thread(target=target, name="assay-run-sync")
-    thread.start()
-    thread.join()
-    return outcome.result()
+    threading.Thread(target=target, name="assay-in-thread", daemon=True).start()
+    return outcome
 
 
 class LoopThread:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from asyncio import Event
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from assay import EvaluationReport
 from assay.cli import main
-from assay.testing import Fault
+from assay.testing import Fault, tool_call
 
 RUBRIC = [{"requirement": "Names Paris", "weight": 3}, {"requirement": "Is short", "weight": 1}]
 pytestmark = pytest.mark.usefixtures("place")
@@ -376,3 +377,44 @@ class TestShows:
         done = grade(chat, "--shows", "lats")
         assert done.code == 2
         assert "'lats' is not one of 'all', 'last', 'transcript'" in done.err
+
+
+class TestWorkspace:
+    """A folder at which the judge may look."""
+
+    @staticmethod
+    def looks(messages: Any) -> Any:
+        """Reads the notes, and says whether they name Paris."""
+        if messages[-1]["role"] != "tool":
+            return tool_call("read_file", path="notes.txt")
+        word = "MET" if "Paris" in messages[-1]["content"] else "UNMET"
+        return json.dumps({"explanation": "By the notes.", "criterion_status": word})
+
+    def test_the_judge_reads_its_files(self, grade: Any, serve: Any, files: Any, tmp_path: Path) -> None:
+        """Each row may have a folder of its own; one that is missing is an error of that row."""
+        for name in ("a", "b"):
+            (tmp_path / "out" / name).mkdir(parents=True)
+        files("out/a/notes.txt", "Paris")
+        files("out/b/notes.txt", "Rome")
+        done = grade("Done.", "--workspace", str(tmp_path / "out" / "a"), model=serve(self.looks))
+        assert done.out.splitlines()[0] == "'Done.': 1"
+        assert "By the notes. (looked at: read_file(path: notes.txt))" in done.out
+        rows = files("rows.jsonl", [{"prompt": "Capital?", "completion": "Done.", "task": task} for task in "abc"])
+        done = grade(rows, "--workspace", str(tmp_path / "out" / "{task}"), "-f", "jsonl", model=serve(self.looks))
+        reports = [json.loads(line) for line in done.out.splitlines()]
+        assert [report["score"] for report in reports] == [1.0, 0.0, None]
+        assert "is no folder: name one that is there" in done.out
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (["nowhere"], "the workspace 'nowhere' is no folder: name one that is there"),
+            ([".", "--grader", "one-shot"], "a judge looks at --workspace for one criterion at a time"),
+        ],
+    )
+    def test_what_cannot_be_looked_at_is_bad_usage(self, grade: Any, serve: Any, options: list[str], said: str) -> None:
+        """Before anything is asked."""
+        server = serve("MET")
+        done = grade("Done.", "--workspace", *options, model=server)
+        assert (done.code, server.calls) == (2, 0)
+        assert said in " ".join(done.err.split())

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from assay import State
-from assay.envs.tool_use import ArgumentsError, CallableTool, ToolError, described_by
 from assay.errors import MissingExtraError
+from assay.models.callable_tool import ArgumentsError, CallableTool, ToolError, described_by
 
 
 class Point(BaseModel):

@@ -227,7 +227,7 @@ def test_the_reply_in_the_prompt_is_the_schema(name: str, models: list[type[Base
             assert list(entry) == list(kind.model_fields)
 
 
-@pytest.mark.parametrize("name", ["per_criterion", "one_shot", "holistic"])
+@pytest.mark.parametrize("name", ["per_criterion", "one_shot", "holistic", "tool_judge"])
 def test_a_system_prompt_says_that_the_response_is_material(name: str) -> None:
     """A judge is told what its tags are, and that no instruction comes out of them."""
     prompt = system_prompt(name)

@@ -204,6 +204,15 @@ class ViewOptions(JudgingOptions):
         "--shows", "What the judge reads of a rollout; by default what the rubric says, else all. Repeatable.",
         tuple(SHOWS), multiple=True,
     )  # fmt: skip
+    workspace: str | None = value_of(
+        "--workspace FOLDER",
+        "A folder whose files the judge may list, read and search; columns may name it: out/{task_id}.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.workspace and self.grader != "per-criterion":
+            raise click.UsageError("a judge looks at --workspace for one criterion at a time: leave --grader out")
 
 
 class OutputOptions(ViewOptions):

@@ -109,6 +109,10 @@ def judging_with(
     Where only rows with rubrics of their own may ask, one is there if there can be.
     """
     asks = Traits.of(rubric).asks
+    if judging.judge is None and has_own_grader(rubric) and getattr(judging, "workspace", None):
+        raise click.UsageError(
+            "the rubric has a judge of its own, which does not look at --workspace: name one with -m"
+        )
     if (judging.judge is None and has_own_grader(rubric)) or not (asks or rows_may_ask):
         yield None
         return
@@ -140,7 +144,11 @@ def has_own_grader(rubric: object) -> bool:
 
 def grader_of(judging: JudgingOptions, model: Model) -> Autograder:
     """The grader of the kind that is named around a model, behind a guard on request."""
-    return Judge(grader=cast("Any", judging.grader), guard=judging.guard).grader_around(model)
+    workspace = getattr(judging, "workspace", None)  # which not every command has
+    try:
+        return Judge(grader=cast("Any", judging.grader), guard=judging.guard, workspace=workspace).grader_around(model)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def judge_of(judging: JudgingOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:

@@ -8,4 +8,4 @@ from assay.envs.multi_turn import SingleTurnEnv as SingleTurnEnv
 from assay.envs.results import Evaluation as Evaluation
 from assay.envs.results import Results as Results
 from assay.envs.tool_use import ToolEnv as ToolEnv
-from assay.envs.tool_use import ToolError as ToolError
+from assay.models.callable_tool import ToolError as ToolError

@@ -115,17 +115,3 @@ def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
             "to model_of(...), or name the model"
         )
     return model_of(source)
-
-
-def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
-    if reply.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id or f"call_{turn}_{number}",
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for number, call in enumerate(reply.tool_calls)
-        ]
-    return message

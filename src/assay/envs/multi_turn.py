@@ -10,10 +10,10 @@ from typing import Any, Unpack, cast
 from assay.concurrency import FAILURES, is_stop
 from assay.envs.base_env import Environment, Given, awaited, stop
 from assay.envs.dataset import Example, messages_of
-from assay.envs.model_under_test import assistant_message
 from assay.errors import Refused
 from assay.messages import message_text
 from assay.models import Reply
+from assay.models.callable_tool import assistant_message
 from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.types import Message, State

@@ -1,189 +1,24 @@
 """ToolEnv lets a model call Python functions, with their arguments checked, and shows it what they return."""
 
 import asyncio
-import inspect
-import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial
-from importlib import import_module
-from typing import Any, NamedTuple, Unpack, cast, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from typing import Any, Unpack
 
 from assay.concurrency import side_by_side
 from assay.envs.base_env import Given, stop
 from assay.envs.multi_turn import MultiTurnEnv
-from assay.errors import AssayError, MissingExtraError
 from assay.messages import ToolCall, chat_of, tool_calls
+from assay.models.callable_tool import ArgumentsError, CallableTool, ToolError, content_of, name_of
 from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.tools import failure, is_failure
 from assay.types import Message, State
-from assay.wording import described, did_you_mean, short_repr
+from assay.wording import described, did_you_mean
 
-
-class Described(NamedTuple):
-    """The words about a function, and about each of its arguments."""
-
-    purpose: str
-    arguments: dict[str, str]
-
-
-def described_by(docstring: str | None) -> Described:
-    text = inspect.cleandoc(docstring or "").strip()
-    if "\n" not in text:
-        return Described(text, {})
-    try:
-        parse = import_module("docstring_parser").parse
-    except ImportError:
-        raise MissingExtraError("Reading the docstring of a tool", package="docstring-parser", extra="envs") from None
-    found = parse(text)
-    words = {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
-    arguments = {name.lstrip("*"): said for names, said in words.items() for name in re.split(r"\s*,\s*", names)}
-    return Described((found.description or "").strip(), arguments)
-
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_Parameter = inspect.Parameter
-
-
-class ToolError(AssayError, ValueError):
-    """A function cannot be a tool as it is."""
-
-
-class ArgumentsError(AssayError, ValueError):
-    """A model calls a tool with arguments that it does not take; the message is for the model."""
-
-
-class CallableTool:
-    """A function, told to a model by its docstring and signature; a parameter annotated `State` gets the state."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        if not callable(function):
-            raise ToolError(f"{short_repr(function)} is no tool: give a function")
-        self.function = function
-        self.name = name_of(function)
-        inner = _unwrapped(function)
-        call = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
-        self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(call)
-        self._model, self._state, schema = _read(function, self.name)
-        own = None if inspect.isroutine(inner) else getattr(inner, "description", None)
-        described = described_by(own or inspect.getdoc(inner))
-        properties: dict[str, Any] = schema.pop("properties", {})
-        for argument in properties.keys() & described.arguments.keys():
-            if said := described.arguments[argument]:
-                properties[argument].setdefault("description", said)
-        schema = {"type": "object", "properties": properties, **schema}
-        self.declared = Tool(self.name, described.purpose, json.dumps(schema))
-
-    def arguments(self, given: str, state: State) -> dict[str, Any]:
-        """Check the arguments that a model gives as JSON; an `ArgumentsError` has a message for the model."""
-        try:
-            found: object = json.loads(given) if given.strip() else {}
-        except (ValueError, RecursionError) as error:
-            raise ArgumentsError(f"the arguments are no JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise ArgumentsError(f"the arguments are {short_repr(found)}: give an object, name to value")
-        try:
-            read = self._model.model_validate(found)
-        except ValidationError as error:
-            raise ArgumentsError(_complaint(error, list(self._model.model_fields))) from None
-        values = {info.alias or field: getattr(read, field) for field, info in self._model.model_fields.items()}
-        values |= read.__pydantic_extra__ or {}
-        return values | dict.fromkeys(self._state, state)
-
-
-def _unwrapped(function: Any) -> Any:
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    return function
-
-
-def name_of(function: Any) -> str:
-    function = _unwrapped(function)
-    name = getattr(function, "__name__", None) or getattr(function, "name", None)
-    name = name if isinstance(name, str) else type(function).__name__
-    if not _NAME.fullmatch(name):
-        raise ToolError(f"a tool is called {name!r}: give it a name of at most 64 letters, digits, - and _")
-    return name
-
-
-def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tuple[str, ...], dict[str, Any]]:
-    """A record of what a function takes by name, the parameters that take the state, and the schema of the record."""
-    inner = _unwrapped(function)
-    annotated = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ToolError(f"tool {name!r} has no signature to read ({error}): wrap it") from None
-    try:
-        hints = get_type_hints(annotated, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise ToolError(f"tool {name!r} has an annotation that cannot be read: {error}") from None
-    fields: dict[str, Any] = {}
-    state: list[str] = []
-    takes_more = False
-    for parameter in parameters:
-        kind = hints.get(parameter.name, Any)
-        if parameter.kind in (_Parameter.POSITIONAL_ONLY, _Parameter.VAR_POSITIONAL):
-            raise ToolError(
-                f"tool {name!r} takes {parameter} by position, and models name their arguments: "
-                "wrap it in a function that names them"
-            )
-        if parameter.kind is _Parameter.VAR_KEYWORD:
-            takes_more = True
-        elif kind is State:
-            state.append(parameter.name)
-        else:
-            default = ... if parameter.default is parameter.empty else parameter.default
-            # A field of its own name, since a model of records has names that it keeps to itself.
-            fields[f"argument_{parameter.name}"] = (kind, Field(default, alias=parameter.name))
-    config = ConfigDict(extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False)
-    try:
-        model = create_model(name, __config__=config, **fields)
-        return model, tuple(state), _untitled(model.model_json_schema(by_alias=True))
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        first = str(error).splitlines()[0]
-        raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
-
-
-def _untitled(schema: Any) -> Any:
-    """Without the titles that are only names said again."""
-    if isinstance(schema, list):
-        return [_untitled(part) for part in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    named = cast("dict[str, Any]", schema)
-    return {
-        key: {name: _untitled(part) for name, part in value.items()}
-        if key in ("properties", "$defs")
-        else _untitled(value)
-        for key, value in named.items()
-        if key != "title" or not isinstance(value, str)
-    }
-
-
-def _complaint(error: ValidationError, names: list[str]) -> str:
-    """What is wrong with arguments, in a sentence for the model."""
-    known = [name.removeprefix("argument_") for name in names]
-    complaints: list[str] = []
-    for problem in error.errors(include_url=False)[:3]:
-        where = ".".join(map(str, problem["loc"]))
-        if problem["type"] == "missing" and len(problem["loc"]) == 1:
-            complaints.append(f"argument {where!r} is missing")
-        elif problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-            complaints.append(f"there is no argument {where!r}: {did_you_mean(where, known)}")
-        else:
-            complaints.append(f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}")
-    return "; ".join(complaints)
-
-
-_PARTS = {"text", "image_url", "input_audio"}
 THREADS = 32  # plain functions that are called at once, at most
 
 
@@ -305,16 +140,3 @@ def _calls_of(name: str) -> Callable[..., int]:
 
 def _counted(completion: Any) -> Counter[str]:
     return Counter(call.name for message in chat_of(completion) for call in tool_calls(message))
-
-
-def content_of(result: Any) -> Any:
-    """What a tool returned, as the content of a message: a text as it is, anything else as JSON."""
-    # It may be content already: a list of texts, images and the like.
-    parts = cast("Sequence[Any]", result if isinstance(cast("object", result), list) else ())
-    if isinstance(result, str) or (parts and all(type(p) is dict and p.get("type") in _PARTS for p in parts)):
-        return result
-    dump = getattr(result, "model_dump", None)
-    try:
-        return json.dumps(dump(mode="json") if callable(dump) else result, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(result)

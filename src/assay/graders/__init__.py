@@ -3,6 +3,7 @@
 autograder    Autograder: subclass it for a judge of your own; Composite, a grader around graders
 model_grader  one call a criterion, a few criteria a call, one call for all, or one number for all
 panel, cascade, expectation, guard, context, tournament    graders around graders
+tool_judge    ToolJudge: a judge that may look at files and pages before it answers
 judge_input   what a judge reads; prompts/, in prose
 verdicts      what a judge replies, read as scores
 evidence      what a judge cites, found in what it judged, or not

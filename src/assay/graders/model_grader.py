@@ -18,7 +18,7 @@ from assay.graders import judge_input, verdicts
 from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_whole
 from assay.graders.judge_input import Degenerate, JudgeInput
 from assay.graders.length import LengthPenalty
-from assay.models.model import Model, Request, ask_judge, limiter_of
+from assay.models.model import Model, Reply, Request, ask_judge, limiter_of
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
 from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
@@ -137,7 +137,7 @@ class ModelGrader(Grader, Generic[Generate]):
             prompt=self.wording,
         )
         try:
-            reply = await ask_judge(model, request)
+            reply = await self.asked(model, request)
             source = reply.source
         finally:
             # What a cache answers has not reached the model.
@@ -151,6 +151,10 @@ class ModelGrader(Grader, Generic[Generate]):
         from assay.graders.expectation import value_of
 
         return value_of(reply)
+
+    async def asked(self, model: Model, request: Request) -> Reply:
+        """What the model replies in the end."""
+        return await ask_judge(model, request)
 
 
 class _BatchGrader(ModelGrader[Generate]):

@@ -198,7 +198,8 @@ def cited(criterion: Criterion, score: Score, text: str) -> Score:
         return score
     from assay.graders.evidence import citations_of  # imported late: most judges read a plain text
 
-    found = citations_of(score.reason, parts, "" if parts else text, quotes=required)
+    looked = any(part.role == "judge" for part in parts)  # so that words may stand in what only the judge has seen
+    found = citations_of(score.reason, parts, "" if parts else text, quotes=required or looked)
     score = score._replace(citations=tuple(found)) if found else score
     lowest = score.value is None or (
         score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0]

@@ -54,7 +54,9 @@ class AnthropicFormat(OpenAIFormat):
         if request.tools:
             body["tools"] = [_offered(tool) for tool in request.tools]
         fields, used = optional(request, left_out, _PARAMETERS)
-        return Payload(body | fields, used)
+        # The reply's own tool comes last: providers cache what a prompt begins with.
+        tools = [*body.get("tools", ()), *fields.pop("tools", ())]
+        return Payload(body | fields | ({"tools": tools} if tools else {}), used)
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
         """What was written: the forced tool's input as JSON, else the text. Thoughts are left out."""
@@ -87,7 +89,8 @@ def _blocks(message: Message, *, is_breakpoint: bool) -> tuple[str, list[Any]]:
             blocks[0]["cache_control"] = {"type": "ephemeral"}
         return role, blocks
     if role == "tool":
-        return "user", [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}]
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}
+        return "user", [result | ({"cache_control": {"type": "ephemeral"}} if is_breakpoint else {})]
     calls = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in tool_calls(message)
     ]

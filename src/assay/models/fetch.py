@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Collection
-from ipaddress import IPv6Address, ip_address
-from typing import Any, Final, NamedTuple
+from ipaddress import ip_address
+from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from assay.errors import AssayError, MissingExtraError
@@ -11,15 +11,11 @@ from assay.wording import described, short_repr
 
 try:
     import aiohttp
-    from aiohttp.resolver import ThreadedResolver
     from yarl import URL
 except ImportError:
     raise MissingExtraError("fetching a URL", package="aiohttp", extra="judge") from None
 
-MOST_REDIRECTS: Final = 5
-MOST_BYTES: Final = 20_000_000
-SECONDS: Final = 20.0
-_HEADERS = {"User-Agent": "assay", "Accept-Encoding": "identity"}
+MOST_REDIRECTS = 5
 
 
 class FetchError(AssayError):
@@ -38,8 +34,8 @@ async def fetched(
     url: str,
     *,
     hosts: Collection[str] | None = None,
-    most_bytes: int = MOST_BYTES,
-    seconds: float = SECONDS,
+    most_bytes: int = 20_000_000,
+    seconds: float = 20.0,
     allow_private: bool = False,
 ) -> Fetched:
     """What a URL holds, after redirects, each of which is looked at like the first. Raises a `FetchError`.
@@ -47,15 +43,14 @@ async def fetched(
     `hosts` are the names that may be asked, exactly as they are; None is any. Addresses that are not public, and `http`,
     are refused, unless `allow_private`, which is meant for tests.
     """
-    connector = aiohttp.TCPConnector(resolver=_PublicResolver(allow_private))
+    # As it is, and not compressed: a short body could hold a thousand times as much.
+    headers = {"User-Agent": "assay", "Accept-Encoding": "identity"}
+    connector = aiohttp.TCPConnector(resolver=_Resolver(allow_private))
     try:
-        async with (
-            asyncio.timeout(seconds),
-            aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session,
-        ):
+        async with asyncio.timeout(seconds), aiohttp.ClientSession(connector=connector, headers=headers) as session:
             for _ in range(MOST_REDIRECTS + 1):
                 _refuse(url, hosts, allow_private)
-                async with session.get(URL(url), allow_redirects=False, headers=_HEADERS) as response:
+                async with session.get(URL(url), allow_redirects=False) as response:
                     where = response.headers.get("Location")
                     if 300 <= response.status < 400 and where:
                         url = urljoin(url, where)
@@ -63,7 +58,6 @@ async def fetched(
                     if response.status != 200:
                         raise FetchError(f"{url} answers with status {response.status}")
                     body = bytearray()
-                    # By the piece: a short body may be long once it is decompressed.
                     async for piece in response.content.iter_any():
                         body += piece
                         if len(body) > most_bytes:
@@ -77,34 +71,34 @@ async def fetched(
 
 
 def _refuse(url: str, hosts: Collection[str] | None, allow_private: bool) -> None:
-    """Raise for a URL that may not be asked; what its name stands for is looked at when it is resolved."""
+    """Raise for a URL that may not be asked; what a name stands for is looked at when it is resolved."""
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
+        host = parts.hostname or ""
     except ValueError:
         raise FetchError(f"{short_repr(url)} is no URL: give one such as https://example.org/page") from None
     if not host or parts.scheme not in (("https", "http") if allow_private else ("https",)):
         raise FetchError(f"{short_repr(url)} is not fetched: give a URL that begins with https://")
     if parts.username is not None:
-        raise FetchError(f"{short_repr(parts.hostname)} would be sent a login, which no URL here may hold")
+        raise FetchError(f"{short_repr(host)} would be sent a login, which no URL here may hold")
     if hosts is not None and host not in {name.casefold() for name in hosts}:
         raise FetchError(f"the host {short_repr(host)} is not on the list: {', '.join(sorted(hosts)) or 'none is'}")
-    try:
-        is_private = not _is_public(host)
-    except ValueError:  # a name, which the resolver looks at
-        return
-    if is_private and not allow_private:
+    if not allow_private and not _is_public(host):
         raise FetchError(f"{host} is no public address, and is not asked")
 
 
-def _is_public(address: str) -> bool:
-    found = ip_address(address.partition("%")[0])
-    inner = (found.ipv4_mapped or found.sixtofour) if isinstance(found, IPv6Address) else None
-    return all(each.is_global and not each.is_multicast for each in (found, inner or found))
+def _is_public(host: str) -> bool:
+    """Whether an address is public, also one that another is written in; True of a name."""
+    try:
+        found = ip_address(host.partition("%")[0])
+    except ValueError:
+        return True
+    inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None) or found
+    return all(each.is_global and not each.is_multicast for each in (found, inner))
 
 
-class _PublicResolver(ThreadedResolver):
-    """Resolves names, and refuses what is not public: the connection is made to the very address that was looked at."""
+class _Resolver(aiohttp.ThreadedResolver):
+    """Resolves names to public addresses: the connection is made to the very address that was looked at."""
 
     def __init__(self, allow_private: bool) -> None:
         super().__init__()
@@ -112,7 +106,7 @@ class _PublicResolver(ThreadedResolver):
 
     async def resolve(self, host: str, *args: Any, **options: Any) -> Any:
         found = await super().resolve(host, *args, **options)
-        for each in found:
-            if not self._allow_private and not _is_public(each["host"]):
-                raise FetchError(f"{host} stands for {each['host']}, which is no public address, and is not asked")
+        private = [each["host"] for each in found if not self._allow_private and not _is_public(each["host"])]
+        if private:
+            raise FetchError(f"{host} stands for {private[0]}, which is no public address, and is not asked")
         return found

@@ -57,7 +57,9 @@ class Request:
     seed: int | None = None
     logprobs: int | None = None  # how many alternatives to give with each token
     sample: int = 0  # which of several answers to the same question this is. Each is asked, and cached, for itself
-    tools: tuple[Tool, ...] = ()  # what the model may ask to have called, by the reply's `tool_calls`
+    tools: tuple[
+        Tool, ...
+    ] = ()  # what the model may ask to have called, by `tool_calls`; beside a schema, none just now
     verbatim: bool = False  # for a model under test: messages go out one by one, and a reply may be cut off or declined
     # To find verdicts in a cache by: the hash of the criterion, and the prompt's name and version (`per_criterion/2`).
     question: str = field(default="", compare=False)
@@ -277,16 +279,17 @@ def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
         yield calls
 
 
-async def ask_judge(model: Model, request: Request) -> Reply:
-    """The model's reply, logged where there is a log."""
+async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
+    """The model's reply, logged where there is a log, but for so many messages that were logged with the call before."""
     log = _LOG.get()
     if log is None:
         return await model(request)
-    asked = (redacted(model.id), request.question, request.messages)
+    asked = (redacted(model.id), request.question, request.messages[logged:])
     try:
         reply = await model(request)
     except Exception as error:
         log.append(LoggedCall(*asked, described(error), "error"))
         raise
-    log.append(LoggedCall(*asked, reply.text, reply.source))
+    calls = [f"{call.name}({call.arguments})" for call in reply.tool_calls]
+    log.append(LoggedCall(*asked, "\n".join(filter(None, [reply.text, *calls])), reply.source))
     return reply

@@ -78,6 +78,9 @@ class OpenAIFormat:
                 {"type": "function", "function": tool._asdict() | {"parameters": json.loads(tool.parameters)}}
                 for tool in request.tools
             ]
+            if request.schema is not None:
+                # Named all the same: providers cache what a prompt begins with, and these come first.
+                body["tool_choice"] = "none"
         fields, used = optional(request, left_out, _PARAMETERS)
         limit = next((known for known in self._limit_names if known not in left_out), None)
         if request.max_tokens is not None and limit is not None:

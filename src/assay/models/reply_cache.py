@@ -6,11 +6,13 @@ be answered for ever.
 
 from collections import Counter
 from functools import cache
+from json import dumps, loads
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from assay.cache import CachedVerdict, VerdictCache, VerdictKey, text_hash
 from assay.errors import CacheError, Unreadable
+from assay.messages import ToolCall
 from assay.models.budgets import count_here
 from assay.models.model import Model, Reply, Request, Token, Usage
 from assay.models.structured import read
@@ -53,7 +55,8 @@ class Cached:
             count_here(hits=1, models=Counter([reply.model] if reply.model else []))
             return reply
         reply = await self.inner(request)
-        if reply.text and not reply.tool_calls:
+        # Calls of tools are kept of a judge alone: what they returned is in the key of its next question.
+        if not request.verbatim if reply.tool_calls else reply.text:
             try:
                 # Waited for: what a caller has seen is not asked again, though the process be killed.
                 await self._cache.put_many([(key, _packed(reply))])
@@ -64,15 +67,20 @@ class Cached:
 
 
 def _packed(reply: Reply) -> CachedVerdict:
-    details: dict[str, Any] = {"model": reply.model, "finish_reason": reply.finish_reason}
+    text, details = reply.text, dict[str, Any](model=reply.model, finish_reason=reply.finish_reason)
     if reply.logprobs is not None:
         details["logprobs"] = [[t.text, t.logprob, dict(t.alternatives)] for t in reply.logprobs]
-    return CachedVerdict(reply.text, usage=reply.usage._asdict(), cost=reply.cost, details=details)
+    if reply.tool_calls:
+        # Beside the calls there may be no text, and none is not kept.
+        details["said"], text = text, dumps(reply.tool_calls)
+    return CachedVerdict(text, usage=reply.usage._asdict(), cost=reply.cost, details=details)
 
 
 def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
     """The reply that was kept; None when it cannot be read any more, and has to be asked for."""
     text, details = str(known.verdict), known.details
+    calls = [ToolCall(*call) for call in loads(text)] if "said" in details else ()
+    text = details.get("said", text)
     logprobs = details.get("logprobs")
     try:
         return Reply(
@@ -84,6 +92,7 @@ def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
             finish_reason=details.get("finish_reason", "stop"),
             logprobs=None if logprobs is None else tuple(Token(*token) for token in logprobs),
             source="cache",
+            tool_calls=tuple(calls),
         )
     except Unreadable:
         return None

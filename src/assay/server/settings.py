@@ -61,12 +61,17 @@ class Judge:
     budget: float | None = None
     """Dollars that all workers together may spend; None is no limit."""
 
+    workspace: str | None = None
+    """A folder at whose files it may look before it answers about a criterion; None is none."""
+
     def grader_around(self, model: "Model") -> "Autograder":
         """The grader of this kind that asks a model, behind a guard on request."""
-        from assay import graders
+        from assay import graders, tools
 
         kinds = {"per-criterion": graders.PerCriterionGrader, "one-shot": graders.PerCriterionOneShotGrader}
         grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(model=model)
+        if self.workspace:
+            grader = graders.ToolJudge([tools.Workspace(self.workspace)], model=model)
         return graders.Guarded(grader) if self.guard else grader
 
 

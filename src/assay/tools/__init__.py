@@ -3,6 +3,7 @@
 arithmetic   calculator: an expression, worked out and never run as code
 interpreter  python: code, run in a process of its own
 warden       the process that watches it and puts up fences
+workspace    Workspace: the files below a folder, to list, read and search
 """
 
 from assay.lazy import attach

@@ -108,7 +108,7 @@
     find(line, part = "") {
       const said = this.main.querySelector(".said");
       const at = (address) => address && said.querySelector(`[data-address="${address}"]`);
-      const whole = part ? at(part) || at(part.split(".")[0]) : said;
+      const whole = (part && (at(part) || at(part.split(".")[0]))) || said;
       const wanted = () => [...whole.querySelectorAll("mark")].filter((mark) => mark.dataset.lines.split(" ").includes(String(line)));
       if (!wanted().length) for (const more of whole.querySelectorAll(".show-all")) more.click();
       const marks = wanted();

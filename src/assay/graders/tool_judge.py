@@ -1,0 +1,191 @@
+"""Let a judge look before it answers: at files, pages, or whatever a function shows it, within limits."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any, Unpack
+
+from pydantic import Field
+
+from assay.concurrency import in_thread, side_by_side
+from assay.criterion import Criterion
+from assay.errors import BudgetExceeded, NotAsked, Unreadable
+from assay.graders.judge_input import JudgeInput, fenced, system_prompt, without_prompt_tags
+from assay.graders.model_grader import GraderOptions, PerCriterionGrader
+from assay.messages import Part, ToolCall, parts_of
+from assay.models.budgets import budget, is_dry_run
+from assay.models.callable_tool import CallableTool, ToolError, assistant_message, content_of
+from assay.models.model import Model, Reply, Request, ask_judge
+from assay.models.structured import read
+from assay.report import Score
+from assay.tools import failure
+from assay.tools.workspace import LONGEST
+from assay.types import Message, State
+from assay.wording import counted, described, did_you_mean
+
+_PUNCTUATION = re.compile(r"[{}\"]")  # of JSON; a quotation mark would pass for a quotation of the response
+
+
+@dataclass(frozen=True)
+class LookLimits:
+    """What a judge may take to answer one criterion."""
+
+    turns: int = 8  # calls of the model; in the last one it has to answer
+    looks: int = 24  # calls of tools
+    characters: int = 100_000  # of all that they return
+    seconds: float = 20.0  # for each of them
+    dollars: float | None = None  # None is no limit but that of the run
+
+    def __post_init__(self) -> None:
+        for name, least in {"turns": 2, "looks": 1, "characters": 1, "seconds": 0, "dollars": 0}.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ValueError(f"{name} is {value!r}: give {least} or more")
+
+
+_LIMITS = LookLimits()
+
+
+class ToolJudge(PerCriterionGrader):
+    """Asks about each criterion in a conversation in which the model may call `tools` before it answers.
+
+    A tool is a function, or holds some, as `Workspace` does; one that annotates a parameter as `State` gets the fields of
+    the rollout there. What it returns is shown as material, and what it raises is told to the model. The reason of the
+    verdict ends with what was looked at.
+
+    >>> from assay import Rubric
+    >>> from assay.testing import ModelServer, tool_call
+    >>> def count_words(text: str) -> int:
+    ...     return len(text.split())
+    >>> verdict = '{"explanation": "Two.", "criterion_status": "MET"}'
+    >>> def judge(messages):
+    ...     return verdict if messages[-1]["role"] == "tool" else tool_call("count_words", text="Hi all")
+    >>> with ModelServer(judge) as server:
+    ...     grader = ToolJudge([count_words], model=server.model)
+    ...     Rubric.from_dict([{"requirement": "Has two words"}]).grade_sync("Hi all", grader).report[0].reason
+    'Two. (looked at: count_words(text: Hi all))'
+    """
+
+    prompt = "tool_judge"
+
+    def __init__(self, tools: Sequence[Any], *, limits: LookLimits = _LIMITS, **options: Unpack[GraderOptions]) -> None:
+        """A text without an answer is judged like any other, since what is to be judged may be in a file."""
+        super().__init__(warm=False, **{"degenerate": "ask", **options})
+        self.tools, self.limits = tuple(tools), limits
+        functions = [function for tool in self.tools for function in getattr(tool, "tools", (tool,))]
+        self._callable = {tool.name: tool for tool in map(CallableTool, functions)}
+        if len(self._callable) < len(functions) or not functions:
+            raise ToolError("ToolJudge has no tools, or two of one name: give it at least one, each with its own name")
+        self._fields, self._shown = State(), list[Part]()
+
+    async def _scores(
+        self, opened: tuple[Message, Message], batch: Sequence[Criterion], text: JudgeInput
+    ) -> list[Score]:
+        own, fields = copy(self), State(text.fields)
+        for tool in self.tools:
+            if hasattr(tool, "folder"):
+                tool.folder(fields)  # raises: a judge that finds no files would call them missing
+        # What is looked at can be quoted like what was shown at first.
+        said = text.parts or parts_of(fields.get("prompt"), fields.get("completion", str(text)))
+        own._fields, own._shown = fields, list(said)
+        shown = JudgeInput(text, fields, text.reference, said=text.said, shown=text.shown, parts=own._shown)
+        return await super(ToolJudge, own)._scores(opened, batch, shown)
+
+    async def asked(self, model: Model, request: Request) -> Reply:
+        request = replace(request, tools=tuple(tool.declared for tool in self._callable.values()))
+        looks: list[str] = []
+        with nullcontext() if self.limits.dollars is None else budget(dollars=self.limits.dollars):
+            for _ in range(self.limits.turns - 1 if is_dry_run() else 0):
+                with suppress(NotAsked):  # counted, so that an estimate covers every turn
+                    await model(request)
+            try:
+                reply = await self._verdict(model, request, looks)
+            except (Unreadable, BudgetExceeded) as error:
+                if not looks:
+                    raise
+                looked = f"the judge looked {counted(len(looks), 'time')}, and gave no verdict within its limits"
+                raise type(error)(f"{looked}: {error}") from None
+        if looks:
+            # So that a reader of the verdict knows what it rests on.
+            reason = f"{reply.value.explanation} (looked at: {', '.join(looks)})"
+            reply = reply._replace(value=reply.value.model_copy(update={"explanation": reason}))
+        return reply
+
+    async def _verdict(self, model: Model, request: Request, looks: list[str]) -> Reply:
+        """The reply with a verdict; `looks` are noted as they come."""
+        messages, logged, left = request.messages, 0, self.limits.characters
+        open_question = replace(request, schema=None, check=None, logprobs=None)
+        for turn in range(1, self.limits.turns):
+            # All so far is how the next turn begins, and so worth a cache breakpoint.
+            shared = request.shared if turn == 1 else len(messages)
+            reply = await ask_judge(model, replace(open_question, messages=messages, shared=shared), logged)
+            logged, said = len(messages), assistant_message(reply, turn)
+            if not reply.tool_calls:
+                with suppress(Unreadable):
+                    if request.logprobs is None:
+                        return reply._replace(value=read(reply.text, request))
+                messages = (*messages, {**said, "content": reply.text or "(nothing)"})
+                break
+            allowed = reply.tool_calls[: self.limits.looks - len(looks)]
+            looks += [f"{call.name}({_PUNCTUATION.sub('', call.arguments):.80})" for call in allowed]
+            found = await side_by_side(self._look, allowed) if allowed else []
+            found += [failure("no looks are left: give your verdict")] * (len(reply.tool_calls) - len(allowed))
+            messages = (*messages, said)
+            for call, result in zip(said["tool_calls"], found, strict=True):
+                cut = f"\n(cut off after {left:,} characters: no more can be shown)" if len(result) > left else ""
+                seen, left = result[:left], max(0, left - len(result))
+                number = 1 + sum(part.role == "judge" for part in self._shown)
+                self._shown.append(Part(f"look{number}", "result", "judge", seen, in_prompt=False))
+                content = fenced(without_prompt_tags(seen)) + cut
+                messages = (*messages, {"role": "tool", "tool_call_id": call["id"], "content": content})
+        messages = (*messages, {"role": "user", "content": system_prompt("tool_judge_verdict")})
+        return await ask_judge(model, replace(request, messages=messages), logged)
+
+    async def _look(self, call: ToolCall) -> str:
+        """What a tool returns; what goes wrong is told in its place."""
+        tool, seconds = self._callable.get(call.name), self.limits.seconds
+        if tool is None:
+            return failure(f"there is no tool {call.name!r}: {did_you_mean(call.name, self._callable)}")
+        try:
+            work = partial(tool.function, **tool.arguments(call.arguments, self._fields))
+            async with asyncio.timeout(seconds):
+                found = content_of(await (work() if tool.is_async else asyncio.wrap_future(in_thread(work))))
+        except TimeoutError:
+            return failure(f"no result within {seconds:g} seconds")
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
+            return failure(described(error))
+        return found if isinstance(found, str) else str(found)
+
+
+@dataclass(frozen=True)
+class WebPages:
+    """Pages of the web, by their URL, from `hosts` of exactly these names alone; its one tool is `read_url`."""
+
+    hosts: Sequence[str]
+    allow_private: bool = False
+    """For tests: also addresses of this machine, and `http`."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.hosts, str) or not self.hosts:
+            raise ValueError(f"hosts is {self.hosts!r}: give a list of names such as ['docs.python.org']")
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        return (self.read_url,)
+
+    async def read_url(
+        self, url: str, start: Annotated[int, Field(description="The first character to show, from 0.", ge=0)] = 0
+    ) -> str:
+        """Reads a page of the web by its URL; a long one in several calls."""
+        from assay.models.fetch import FetchError, fetched  # which needs aiohttp
+
+        page = await fetched(url, hosts=self.hosts, allow_private=self.allow_private)
+        if b"\0" in page.body:
+            raise FetchError(f"{page.url} is no text: it holds {len(page.body):,} bytes of {page.kind}")
+        text = page.body.decode("utf-8", "replace")
+        more = f"\n(cut off: read on from start={start + LONGEST})" if len(text) > start + LONGEST else ""
+        return text[start : start + LONGEST] + more

@@ -1,0 +1,151 @@
+"""Offer the files below a folder as tools: a model may list, read and search them, and reaches nothing outside."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from assay.types import State
+from assay.wording import counted, short_repr
+
+LONGEST: Final = 20_000  # characters of one reply
+MOST_LISTED, MOST_FOUND, MOST_VISITED = 500, 100, 20_000  # files, and lines, of one reply; what is looked at for it
+MOST_READ, MOST_SEARCHED = 4_000_000, 64_000_000  # bytes that are read of one file, and in one search
+NO_FIELDS = State()
+_Path = Annotated[str, Field(description="A file or folder, relative to the workspace.")]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The files below a folder, to be read only. Its `tools` are `list_files`, `read_file` and `search_files`.
+
+    Columns of a rollout may name the folder: `Workspace("results/{task_id}")`. Links that lead out of it, devices and
+    pipes are refused, and every reply is bounded.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = Path(folder, "a.py").write_text("x = 1\\ny = 2")
+    >>> Workspace(folder).list_files(), Workspace(folder).search_files("y =")
+    ('a.py (11 bytes)', 'a.py:2: y = 2')
+    """
+
+    root: str | Path
+
+    def __post_init__(self) -> None:
+        if "{" not in str(self.root):
+            self.folder(NO_FIELDS)
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        return self.list_files, self.read_file, self.search_files
+
+    def folder(self, fields: State) -> Path:
+        """The folder of a rollout; raises a ValueError when there is none."""
+        columns = [name for _, name, _, _ in Formatter().parse(str(self.root)) if name is not None]
+        values = {name: str(fields.get(name, "")) for name in columns}
+        for name, value in values.items():
+            # A name and no path: a row must not choose a folder outside of those that are meant.
+            if value in (".", "..") or not re.fullmatch(r"[^/\\\0]+", value):
+                raise ValueError(f"the workspace is {self.root}, and {name} is {short_repr(value)}: give a name there")
+        path = Path(str(self.root).format(**values) if values else self.root)
+        if not path.is_dir():
+            raise ValueError(f"the workspace {str(path)!r} is no folder: name one that is there")
+        return path.resolve()
+
+    def list_files(self, path: _Path = ".", state: State = NO_FIELDS) -> str:
+        """Lists the files below a folder of the workspace, with their sizes."""
+        found = [f"{name} ({size:,} bytes)" for name, size in islice(_files(self.folder(state), path), MOST_LISTED + 1)]
+        if len(found) > MOST_LISTED:
+            found[MOST_LISTED:] = [f"(there are more than {MOST_LISTED}: list a folder below)"]
+        return "\n".join(found) or "(there are no files)"
+
+    def read_file(
+        self,
+        path: _Path,
+        first_line: Annotated[int, Field(description="The first line to read.", ge=1)] = 1,
+        last_line: Annotated[int | None, Field(description="The last line to read; leave it out for all.")] = None,
+        state: State = NO_FIELDS,
+    ) -> str:
+        """Reads lines of a text file, with their numbers; a long file in several calls."""
+        held, size = _read(_inside(self.folder(state), path))
+        if b"\0" in held:
+            raise ValueError(f"{short_repr(path)} is no text: it holds {size:,} bytes of another kind")
+        lines = held.decode("utf-8", "replace").split("\n")
+        chosen = lines[first_line - 1 : last_line]
+        if not chosen:
+            return f"(none of these lines is there: the file has {counted(len(lines), 'line')})"
+        text = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, start=first_line))
+        if len(text) > LONGEST:
+            place = first_line + text.count("\n", 0, LONGEST)
+            text = f"{text[:LONGEST]}\n(cut off after {LONGEST:,} characters, in line {place}: read on there)"
+        return text if len(held) == size else f"{text}\n(of {size:,} bytes the first {MOST_READ:,} can be read)"
+
+    def search_files(
+        self,
+        text: Annotated[str, Field(description="Words to look for, as they stand in a line.", min_length=1)],
+        path: _Path = ".",
+        state: State = NO_FIELDS,
+    ) -> str:
+        """Finds the lines that hold a text, in whatever case, in the files below a folder of the workspace."""
+        root, wanted, found, left = self.folder(state), text.casefold(), list[str](), MOST_SEARCHED
+        for name, size in _files(root, path):
+            left -= min(size, MOST_READ)
+            if left < 0 or len(found) > MOST_FOUND:
+                found[MOST_FOUND:] = ["(not all files were searched: search a folder below, or for longer words)"]
+                break
+            try:
+                held, _ = _read(_inside(root, name))
+            except (OSError, ValueError) as error:
+                held = f"({text}: {error})".encode()  # a line that is found, so that no file is passed over in silence
+            words = "" if b"\0" in held else held.decode("utf-8", "replace")
+            for number, line in enumerate(words.split("\n") if wanted in words.casefold() else (), start=1):
+                if (place := line.casefold().find(wanted)) >= 0:
+                    found.append(f"{name}:{number}: {line[max(0, place - 100) : place + 300]}")
+        return "\n".join(found[: MOST_FOUND + 1])[:LONGEST] or "(no line holds it)"
+
+
+def _inside(root: Path, path: str) -> Path:
+    """The path that is meant, with all links followed; raises unless it is there and inside of the workspace."""
+    try:
+        found = root.joinpath(path).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):  # also a loop of links, and a null byte
+        raise ValueError(f"there is no {short_repr(path)} in the workspace: see list_files") from None
+    if not found.is_relative_to(root):
+        raise ValueError(f"{short_repr(path)} is outside of the workspace, and is not read")
+    return found
+
+
+def _read(path: Path) -> tuple[bytes, int]:
+    """The bytes of a regular file, as far as they are read, and how many there are."""
+    if not path.is_file():
+        raise ValueError(f"{short_repr(path.name)} is no regular file: list a folder with list_files")
+    # A link or a pipe may be put there after the look; a pipe that nothing writes to would hold us for ever.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+        return file.read(MOST_READ), os.fstat(file.fileno()).st_size
+
+
+def _files(root: Path, path: str) -> Iterator[tuple[str, int]]:
+    """The regular files below a folder, by name, with their sizes. Links are not followed."""
+    visited, waiting = 0, [_inside(root, path)]
+    while waiting:
+        here = waiting.pop()
+        if not here.is_dir():
+            yield str(here.relative_to(root)), here.lstat().st_size
+            continue
+        with os.scandir(here) as entries:
+            inside = sorted(islice(entries, MOST_VISITED), key=lambda entry: entry.name)
+        visited += len(inside)
+        if visited >= MOST_VISITED:
+            raise ValueError(
+                f"there are {MOST_VISITED:,} entries or more below {short_repr(path)}: name a folder below"
+            )
+        kept = [
+            entry for entry in inside if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+        ]
+        waiting += [Path(entry.path) for entry in reversed(kept)]
