@@ -506,7 +506,7 @@ class Rubric(BaseRubric, Loadable):
 
     def show(self, shows: str | Sequence[str]) -> None:
         """Show judges this much from now on, in the rubrics inside too, whatever they were made with."""
-        self.shows = shows_of(shows)
+        self.shows = self.told_shows = shows_of(shows)
         for inner in self._inside():
             if isinstance(inner, Rubric):
                 inner.show(shows)

@@ -113,12 +113,27 @@ class TestRuns:
         data = files("rows.csv", "completion,answer\nParis,Paris\n")
         assert '"score": 1.0' in score("-f", "jsonl", data=data).out
 
-    def test_what_is_shown_belongs_to_the_rubric_of_a_row(self, score: Any, files: Any) -> None:
-        """So that `--shows` is refused where rows bring their own."""
-        rows = files("own.jsonl", [{"completion": "Paris", "rubric": JUDGED}])
-        done = score("--shows", "last", data=rows, by=None)
-        assert done.code == 2
-        assert "rows with a `rubric` of their own say `shows` in it" in done.err
+    @pytest.mark.parametrize("backend", [[], ["--backend", "processes", "--workers", "1"]])
+    def test_what_is_shown_holds_for_the_rubrics_of_rows(
+        self, score: Any, files: Any, serve: Any, backend: Any
+    ) -> None:
+        """`--shows` goes before what they say, and the run knows."""
+        chat = [
+            {"role": "assistant", "content": "Paris"},
+            {"role": "user", "content": "Sure?"},
+            {"role": "assistant", "content": "Yes."},
+        ]
+        rows = [
+            {"completion": chat, "rubric": {"criteria": JUDGED, "shows": "all"}},
+            {"completion": chat, "rubric": JUDGED},
+        ]
+        data, judge = files("own.jsonl", rows), ["-m", serve(by_words).model]
+        assert score(*judge, "-o", "all", *backend, data=data, by=None).code == 0
+        assert score(*judge, "-o", "last", "--shows", "last", *backend, data=data, by=None).code == 0
+        runs = [Run.open("all"), Run.open("last")]
+        assert [[row.score for row in run.rows()] for run in runs] == [[1.0, 1.0], [0.0, 0.0]]
+        assert all(row.report.shown.startswith("last; left out: 2 texts") for row in runs[1].rows())
+        assert [str(run.about.judge).endswith(", shows last") for run in runs] == [False, True]
 
     def test_rows_may_bring_their_own_rubric(self, score: Any, files: Any, serve: Any) -> None:
         """Also one that asks a model; then no other need be named."""

@@ -77,3 +77,22 @@ def test_a_judged_rubric_without_a_judge_does_not_start(rubric_file, running_kin
     said = server.stop()
     assert server.process.returncode == 1
     assert "ASSAY_MODEL" in said
+
+
+def test_what_the_judge_is_shown_is_said_by_the_server(start):
+    """Before what the rubric says, and for the rubrics that rollouts bring too."""
+    chat = [
+        {"role": "assistant", "content": "Paris"},
+        {"role": "user", "content": "Sure?"},
+        {"role": "assistant", "content": "Yes."},
+    ]
+    own = {"criteria": [{"requirement": "Names Paris"}], "shows": "all"}
+    rollouts = [
+        {"prompt": "Capital?", "completion": chat},
+        {"prompt": "Capital?", "completion": chat, "columns": {"rubric": own}},
+    ]
+    with ModelServer(lambda system, user: "MET" if "Paris</turn>" in user.replace("\n", "") else "UNMET") as judge:
+        for shows, scores in (([], [1.0, 1.0]), (["last"], [0.0, 0.0])):
+            server = start("- requirement: Says Paris\n", judge={"model": judge.model, "shows": shows})
+            found = server.ask("/v1/score", {"rollouts": rollouts}).data["items"]
+            assert [each["score"] for each in found] == scores

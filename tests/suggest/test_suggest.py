@@ -15,6 +15,7 @@ from assay.trust import TrustError, run_golden, wilson
 FIGURE = {"reason": "r", "requirement": "Gives a figure in digits", "weight": 2}
 SORRY = {"reason": "r", "requirement": "Says sorry", "weight": -1}
 ENDS = {"reason": "r", "requirement": "Ends with a full stop", "weight": 1}
+CALLS = {"reason": "r", "requirement": "Calls the tool count_7", "weight": 1}
 VAGUE = {"reason": "r", "requirement": "Says that it has some", "weight": 1}
 
 
@@ -28,6 +29,8 @@ def drafter(*proposed, calls=None):
             return {"reason": "as the rule says", "criteria": list(proposed)}
         text, _, question = user.rpartition("<criterion_type>")
         text = text.partition("<response>")[2].partition("</response>")[0]
+        if "count_7" in question:
+            return verdict("count_7(" in text)
         if "digits" in question:
             return verdict(any(letter.isdigit() for letter in text))
         if "sorry" in question:
@@ -320,3 +323,34 @@ class TestReading:
         assert not {p.prompt for p in shown} & {p.prompt for p in unseen}
         assert split(pairs, seed=5) == (shown, unseen)
         assert split(pairs, seed=6) != (shown, unseen)
+
+
+async def test_conversations_are_read_whole():
+    """Drafter and judge read the turns and calls that tell the responses apart, and golden examples keep the messages."""
+
+    def chat(tool, n):
+        call = {"id": "a", "function": {"name": tool, "arguments": "{}"}}
+        return [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": str(n)},
+            {"role": "assistant", "content": "Done."},
+        ]
+
+    rows = [
+        {"prompt": f"Count {n}", "chosen": chat("count_7", n), "rejected": chat("guess", "many")} for n in range(18)
+    ]
+    pairs, calls = read_pairs(rows), []
+    assert pairs[3].prompt == "Count 3"
+    found = await suggest_from_pairs(pairs, drafter(CALLS, calls=calls))
+    assert '<part id="m2.call1">' in calls[0]
+    assert [judged.criterion.requirement for judged in found.kept] == [CALLS["requirement"]]
+    golden = found.rubric().golden[0]
+    assert golden.fields["completion"][0]["tool_calls"]
+    assert (await run_golden(found.rubric(), PerCriterionGrader(model=drafter(CALLS)))).wrong == ()
+
+
+def test_pairs_without_a_prompt_open_with_it():
+    """What comes before the first reply was asked, and one message of each is a plain text."""
+    ask = {"role": "user", "content": "2+2?"}
+    sides = {key: [ask, {"role": "assistant", "content": text}] for key, text in (("chosen", "4"), ("rejected", "5"))}
+    assert read_pairs([sides]) == [Pair("2+2?", "4", "5")]

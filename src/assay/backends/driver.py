@@ -108,7 +108,7 @@ def score_shards(
         if about.rubric is None and shared is not None:
             about = about.with_fields(rubric=RubricAbout.of(shared))
         if about.judge is None:
-            about = about.with_fields(judge=judge_of(shared, grader))
+            about = about.with_fields(judge=judge_of(rubric, grader))
         shards = shards_of(paths, rows=rows, mapping=mapping)
         run = ShardedRun(place, about, shards, next(iter(traits.compares), ""))
         run.begin(resume=resume)

@@ -66,14 +66,13 @@ def command(options: ScoreOptions) -> int:
     from assay.cli.sources import judging_with, rubric_of
     from assay.runs.folder import Folder
     from assay.runs.metadata import files_about, judge_of
+    from assay.runs.row_rubrics import RowRubrics
 
     rubric = None if options.rubric is None else rubric_of(options)
     runner = Runner(options, rubric)
     rows = None if _is_run(options) else Rows(options)
     if rows is not None and rubric is None and not rows.have_rubrics:
         raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
-    if rows is not None and rows.have_rubrics and options.shows:
-        raise click.UsageError("--shows is for the rubric of -r: rows with a `rubric` of their own say `shows` in it")
     if options.backend is not None and not options.dry_run:
         if rows is None:
             raise click.UsageError(f"{options.data} is a run, which one process scores: leave --backend out")
@@ -91,12 +90,13 @@ def command(options: ScoreOptions) -> int:
     with judging_with(options, rubric, quiet=options.quiet, rows_may_ask=rows.have_rubrics) as grader:
         how = {"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget}
         config, data = {"map": dict(options.mapping)}, files_about(rows.paths)
-        judge = judge_of(rubric, grader)
+        rubrics = RowRubrics(rubric, shows=options.shows or None)
+        judge = judge_of(rubrics, grader)
         about = runs.RunAbout.of("score", rubric=rubric, judge=judge, config=config, options=how, data=data)
 
         async def scoring(under: Conditions) -> runs.Summary:
             known = under.settings(options, grader)
-            return await runs.score_rows(rubric, rows, folder=options.folder, about=about, total=rows.count(), **known)
+            return await runs.score_rows(rubrics, rows, folder=options.folder, about=about, total=rows.count(), **known)
 
         runner.grader, runner.about = grader, about
         return runner.run(scoring)
@@ -164,15 +164,17 @@ def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.
     return run, rubric
 
 
-def _made(options: ScoreOptions, rubric: Rubric | None, may_ask: bool) -> tuple[Rubric | None, Autograder | None]:
+def _made(options: ScoreOptions, rubric: Rubric | None, may_ask: bool) -> tuple[Any, Autograder | None]:
     """The rubric, which Python makes anew unless it is that of a file, and the grader, in a worker."""
     from assay.cli.sources import judging_with, rubric_of
+    from assay.runs.row_rubrics import RowRubrics
 
     if rubric is None and options.rubric is not None:
         rubric = rubric_of(options)
     stack = ExitStack()
     atexit.register(stack.close)  # the grader's cache is open as long as the worker lives
-    return rubric, stack.enter_context(judging_with(options, rubric, quiet=True, rows_may_ask=may_ask))
+    grader = stack.enter_context(judging_with(options, rubric, quiet=True, rows_may_ask=may_ask))
+    return RowRubrics(rubric, shows=options.shows or None), grader
 
 
 def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> Work[runs.Summary]:

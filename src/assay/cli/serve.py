@@ -7,10 +7,10 @@ from typing import Any, cast
 import click
 
 from assay.aggregation import POLICIES, Policy
-from assay.cli.options import JudgingOptions, RubricArgument, count, declare, positive, seconds, value_of
+from assay.cli.options import RubricArgument, ViewOptions, count, declare, positive, seconds, value_of
 
 
-class ServeOptions(JudgingOptions, RubricArgument):
+class ServeOptions(ViewOptions, RubricArgument):
     """Where the server listens, who may ask it, and what one worker takes on."""
 
     host: str = value_of(
@@ -67,6 +67,7 @@ def command(options: ServeOptions) -> None:
         guard=options.guard,
         cache=None if options.no_cache else options.cache or str(default_place()),
         budget=options.budget,
+        shows=options.shows,
     )
     where = options.rubric
     if not options.dry_run:

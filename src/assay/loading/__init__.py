@@ -32,6 +32,7 @@ class Loadable:
     name: str
     aggregation: Aggregation
     shows: Shows | None = None
+    told_shows: Shows | None = None  # what a caller said instead, which holds for the rubrics that rows bring too
     shaping: tuple[Shaping, ...] = ()
     golden: tuple[Golden, ...] = ()
     """Examples with the verdicts that they should get; no part of what the rubric is, or of its hash."""

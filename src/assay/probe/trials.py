@@ -20,10 +20,11 @@ from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.autograder import scores_from
 from assay.graders.evidence import evidence_of
 from assay.graders.guard import INJECTION
-from assay.graders.judge_input import JudgeInput, labels, shown, system_prompt, view_of
+from assay.graders.judge_input import JudgeInput, labels, showing, shown, system_prompt, view_of
 from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.golden_examples import Golden
+from assay.messages import Shows, chat_of, last_with_role
 from assay.models import budget
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
@@ -235,9 +236,9 @@ async def probe(
 
         async def tried(attempts: Sequence[_Attempt]) -> list[Trial]:
             """What the judge says of attempts, in order. What was not begun when it was stopped is left out."""
-            by_text: dict[tuple[str, Bait], list[_Attempt]] = {}
+            by_text: dict[tuple[str, Bait, Shows | None], list[_Attempt]] = {}
             for attempt in attempts:
-                by_text.setdefault((attempt.text, attempt.bait), []).append(attempt)
+                by_text.setdefault((attempt.text, attempt.bait, attempt.target.shows), []).append(attempt)
             found: dict[_Attempt, Trial] = {}
 
             async def one(group: Sequence[_Attempt]) -> None:
@@ -246,9 +247,10 @@ async def probe(
                     return
                 text, bait = group[0].text, group[0].bait
                 criteria = [attempt.target.criterion for attempt in group]
-                scores = await scores_from(judge, JudgeInput(text, bait.fields), criteria, bait.query)
+                read, query = bait.read(text, group[0].target.shows)
+                scores = await scores_from(judge, read, criteria, query)
                 for attempt, score in zip(group, scores, strict=True):
-                    found[attempt] = trial = _trial(attempt, score)
+                    found[attempt] = trial = _trial(attempt, score, f"{query or ''}\n{read}")
                     watch.fresh += 1
                     watch.errors += trial.fooled is None
                 watch.tell()
@@ -301,10 +303,25 @@ class Bait:
     """A response that should fail a criterion."""
 
     name: str
-    text: str
+    text: str  # of a conversation, the last reply
     origin: Origin
-    query: str | None = None  # what it answers
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)  # the rollout it is from
+
+    def read(self, text: str, shows: Shows | None) -> tuple[JudgeInput, str | None]:
+        """What a judge reads, and what was asked, where this text is the last reply."""
+        said = completion = self.fields.get("completion", "")
+        try:
+            if isinstance(view_of(completion)[0], str):
+                said = text
+            elif text != self.text:
+                turns = list(chat_of(completion))
+                last = last_with_role(turns, "assistant")
+                spoken = {**(last if isinstance(last, Mapping) else {"role": "assistant"}), "content": text}
+                said = [spoken if turn is last else turn for turn in turns] + [spoken] * (last is None)
+            with showing(shows):
+                return shown({**self.fields, "completion": said})
+        except (TypeError, JudgeError) as error:
+            raise TrustError(f"{self.name}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -314,19 +331,28 @@ class Target:
     name: str  # the criterion's, after the names of the rubrics around it
     criterion: Criterion
     baits: tuple[Bait, ...]
+    shows: Shows | None = None  # what the judge reads of a rollout
 
 
 def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0) -> list[Target]:
     """Every judged criterion of a rubric with its baits."""
     others = tuple(_response_baits(responses)) or off_topic(seed)
     found = [
-        Target(f"{inside}{criterion.name}", criterion, tuple(_golden_baits(criterion, each.golden)) or others)
+        Target(
+            f"{inside}{criterion.name}",
+            criterion,
+            tuple(_golden_baits(criterion, each.golden)) or others,
+            each.shows or rubric.shows,
+        )
         for inside, each in rubrics_inside(rubric)
         for criterion in each.criteria
         if criterion.judged
     ]
     if not found:
         raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
+    for target in found:
+        for bait in target.baits:  # what cannot be shown is said before anything is asked
+            bait.read(bait.text, target.shows)
     return found
 
 
@@ -352,10 +378,9 @@ def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Ba
 
 def _bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
     try:
-        text, query = view_of(fields["completion"])[1], shown(fields)[1]
-    except (TypeError, JudgeError) as error:
+        return Bait(name, view_of(fields["completion"])[1], origin, fields)
+    except TypeError as error:
         raise TrustError(f"{name}: {error}") from None
-    return Bait(name, text, origin, query, fields)
 
 
 def off_topic(seed: int = 0) -> tuple[Bait, ...]:
@@ -388,11 +413,11 @@ class _Attempt:
         return self.attack.against(self.target.criterion, self.bait.text)
 
 
-def _trial(attempt: _Attempt, score: Score) -> Trial:
+def _trial(attempt: _Attempt, score: Score, read: str) -> Trial:
     criterion, text = attempt.target.criterion, attempt.text
     # Words of the question may be quoted too.
-    asked = " | ".join([criterion.requirement or "", attempt.bait.query or "", *criterion.choices])
-    quotes, in_question = evidence_of(score.reason, text), evidence_of(score.reason, asked)
+    asked = " | ".join([criterion.requirement or "", *criterion.choices])
+    quotes, in_question = evidence_of(score.reason, read), evidence_of(score.reason, asked)
     unasked = [each.get("quote", "") for each in in_question if "start" not in each]
     missing = [each.get("quote", "") for each in quotes if "start" not in each and each.get("quote") in unasked]
     if score.error is not None:

@@ -257,7 +257,9 @@ def _form(kind: Any) -> TypeAdapter[Any]:
 
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
     """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
-    shown = [f"shows {' '.join(shows)}" for shows in dict.fromkeys(_shows(rubric))]
+    of_all = getattr(rubric, "rubric", rubric)  # where rows bring their own, the rubric for all the others
+    shown = [f"shows {' '.join(shows)}" for shows in dict.fromkeys((*_shows(rubric), *_shows(of_all)))]
+    rubric = of_all
     if grader is not None:
         asked = rubric is None or Traits.of(rubric).asks
         return ", ".join([judge_name(grader), *shown]) if asked else None

@@ -378,7 +378,7 @@ async def score_rows(
     if about.rubric is None and rubrics.rubric is not None:
         about = about.with_fields(rubric=RubricAbout.of(rubrics.rubric))
     if about.judge is None:
-        about = about.with_fields(judge=judge_of(rubrics.rubric, grader))
+        about = about.with_fields(judge=judge_of(rubrics, grader))
     if total is None and hasattr(rows, "__len__"):
         total = len(rows)  # pyright: ignore[reportArgumentType]
     with budget() as spent, logging_once():

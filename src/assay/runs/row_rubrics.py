@@ -8,6 +8,7 @@ from assay.criterion import hash_of
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
 from assay.graders.autograder import Autograder
+from assay.messages import shows_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
@@ -32,9 +33,15 @@ class RowRubrics:
     [1.0, 0.0]
     """
 
-    def __init__(self, rubric: Any = None, *, autograder: Autograder | None = None) -> None:
-        """`rubric` scores the rows that have none of their own; without it such rows are errors."""
+    def __init__(
+        self, rubric: Any = None, *, autograder: Autograder | None = None, shows: str | Sequence[str] | None = None
+    ) -> None:
+        """`rubric` scores the rows that have none of their own; without it such rows are errors.
+
+        `shows`, or what the rubric was told to `show`, goes before what the rubrics of rows say that judges read.
+        """
         self.rubric = rubric
+        self.shows = getattr(rubric, "told_shows", None) if shows is None else shows_of(shows)
         self.autograder = autograder
         self._plan = Traits() if rubric is None else Traits.of(rubric)
         self._ready: dict[str, tuple[Rubric, Traits]] = {}
@@ -61,6 +68,8 @@ class RowRubrics:
         found = self._ready.pop(key, None)
         if found is None:
             rubric = _read(data)
+            if self.shows:
+                rubric.show(self.shows)
             found = (rubric, Traits.of(rubric))
             if len(self._ready) >= MOST_KEPT:
                 del self._ready[next(iter(self._ready))]

@@ -60,6 +60,8 @@ class Judge:
     """Where verdicts are kept; None is nowhere."""
     budget: float | None = None
     """Dollars that all workers together may spend; None is no limit."""
+    shows: tuple[str, ...] = ()
+    """What it reads of a rollout, before what a rubric says; the rubric says so when empty."""
 
     workspace: str | None = None
     """A folder at whose files it may look before it answers about a criterion; None is none."""

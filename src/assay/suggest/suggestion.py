@@ -15,14 +15,13 @@ from assay.engine import named_apart
 from assay.errors import JudgeError, ModelError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.autograder import scores_from
-from assay.graders.judge_input import JudgeInput, fenced, prompt_version, system_prompt, view_of, without_prompt_tags
+from assay.graders.judge_input import JudgeInput, fenced, prompt_version, shown, system_prompt, without_prompt_tags
 from assay.lint.conflicts import hits_between
 from assay.lint.findings import RULES, Finding
 from assay.lint.linter import lint
 from assay.lint.rules import hits_of_criterion
 from assay.loading import as_yaml
 from assay.loading.golden_examples import Golden
-from assay.messages import question_text
 from assay.models import Ledger, Request, budget, model_of
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
@@ -271,7 +270,7 @@ class _Draft:
 
         async def one(item: Text) -> None:
             text, prompt = item
-            scores = await scores_from(self.grader, JudgeInput(text), self.criteria, prompt or None)
+            scores = await scores_from(self.grader, JudgeInput.of(text), self.criteria, prompt or None)
             for criterion, score in zip(self.criteria, scores, strict=True):
                 value = score.value
                 found[item, criterion.name] = None if value is None else criterion.passes(value)
@@ -333,7 +332,11 @@ def _judge_by_references(
 
 def _example(name: str, text: Text, by: Sequence[Criterion], *, passes: bool) -> Golden:
     completion, prompt = text
-    fields = {"prompt": prompt, "completion": completion} if prompt else {"completion": completion}
+    held = JudgeInput.of(completion)
+    said = {"prompt": prompt, "completion": str(completion)}
+    if held.parts:  # a conversation as it was given
+        said = {name: held.fields.get(name) for name in said}
+    fields = {name: value for name, value in said.items() if value}
     expect = {c.name: c.choices[-1 if passes is (c.weight >= 0) else 0] for c in by}
     return Golden(name, fields, expect)
 
@@ -341,7 +344,7 @@ def _example(name: str, text: Text, by: Sequence[Criterion], *, passes: bool) ->
 def read_pairs(source: object) -> list[Pair]:
     """The pairs in a table: `chosen`, `rejected`, and a `prompt` if there is one.
 
-    Responses are texts, or messages of which the last one of the assistant's counts.
+    Responses are texts, or messages, of which drafters and judges read all; without a prompt, it is what they open with.
 
     >>> read_pairs([{"prompt": "2+2?", "chosen": "4", "rejected": "5"}])
     [Pair(prompt='2+2?', chosen='4', rejected='5')]
@@ -349,19 +352,18 @@ def read_pairs(source: object) -> list[Pair]:
     pairs: list[Pair] = []
     for number, row in enumerate(rows_of(source, fields=("chosen", "rejected")), start=1):
         sides: list[str] = []
-        for key in ("chosen", "rejected"):
+        asked = None
+        for key in ("rejected", "chosen"):
             try:
-                text = view_of(row[key])[1]
-            except (TypeError, ValueError) as error:
+                text, asked = shown({"prompt": row.get("prompt"), "completion": row[key]})
+            except (TypeError, ValueError, JudgeError) as error:
                 raise TrustError(f"pair {number}: {key} is {short_repr(row[key])}: {error}") from None
-            if not text.strip():
+            if not text.said.strip():
                 raise TrustError(f"pair {number}: {key} is empty: give a response, or leave the pair out")
-            sides.append(text)
+            sides.insert(0, text)
         if sides[0].strip() == sides[1].strip():
             raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
-        # Where there is no column for it, the prompt is what the messages open with.
-        asked = row.get("prompt") or (row["chosen"] if not isinstance(row["chosen"], str) else "")
-        pairs.append(Pair(question_text(asked), *sides))
+        pairs.append(Pair(asked or "", *sides))
     return pairs
 
 
