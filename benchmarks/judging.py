@@ -427,6 +427,30 @@ def measure_parts(subjects: Subjects, sizes: Sizes) -> list[Any]:
     return [Row(label, min(seconds) * 1000, 20.0, "ms", "target", Target(1.0, "at most"))]
 
 
+def measure_transcript(subjects: Subjects, sizes: Sizes) -> list[Any]:
+    """What the prompts about a conversation of 30 turns, with calls of tools, share between the criteria."""
+    from assay import PerCriterionGrader, Rubric
+    from assay.testing import ModelServer
+
+    rubric, turns = Rubric.from_dict(list(CRITERIA)), build_responses(30)
+    call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": "heat pump"}'}}
+    chat: list[dict[str, Any]] = [
+        {"role": "assistant", "content": turn, "tool_calls": [call]}
+        if number % 3 == 0
+        else {"role": ("tool", "user")[number % 3 - 1], "content": turn}
+        for number, turn in enumerate(turns[:-1])
+    ]
+    chat.append({"role": "assistant", "content": turns[-1]})
+    with ModelServer(answer) as server:
+        rubric.grade_sync(chat, PerCriterionGrader(model=server.model), query=QUERY)
+        prompts = [asked.system + asked.user for asked in server.asked]
+        cached = server.cached_tokens / server.prompt_tokens
+    common = next(n for n, letters in enumerate(zip(*prompts, strict=False)) if len(set(letters)) > 1)
+    share = common * len(prompts) / sum(map(len, prompts))
+    found = f"{share:.1%} of each prompt; {cached:.1%} of all tokens repeat a prefix, the first prompt included"
+    return [Check("a conversation of 30 turns, 10 criteria: shared", found, "at least 90 %", share >= 0.9)]
+
+
 def _field(figures: dict[str, Any] | None, name: str) -> float | None:
     return None if figures is None else figures[name]
 
@@ -467,7 +491,13 @@ def _verdicts(figures: dict[str, Any] | None) -> str:
     return f"{right} right, {figures['wrong']} wrong, {figures['missing']} without one"
 
 
-MEASURES = {"clean": measure_clean, "cache": measure_cache, "faults": measure_faults, "parts": measure_parts}
+MEASURES = {
+    "clean": measure_clean,
+    "cache": measure_cache,
+    "faults": measure_faults,
+    "parts": measure_parts,
+    "transcript": measure_transcript,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
