@@ -5,6 +5,7 @@ import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args, overload
 from uuid import uuid4
@@ -84,6 +85,8 @@ class Environment(ABC):
     """
 
     keeps_text = False  # whether an example whose prompt is a plain text is asked and answered in plain text
+    asks: Mapping[str, Any] = {}  # more fields of the `Asking` that makes prompts of rows
+    scores_failures = False  # whether a rollout that failed is scored nevertheless, by what was said until then
     _closed = False
     _awaits_exit = False
 
@@ -115,7 +118,7 @@ class Environment(ABC):
         self.env_id = env_id
         self._parser = parser
         self._monitors: list[Rubric] = []
-        self._asking = Asking(system_prompt, tuple(self.few_shot), env_id or "default", keeps_text=self.keeps_text)
+        self._asking = Asking(system_prompt, tuple(self.few_shot), env_id or "default", self.keeps_text, **self.asks)
         self._sources = {"dataset": dataset, "eval_dataset": eval_dataset}
         for name, source in self._sources.items():
             if source is not None and not callable(source):
@@ -219,13 +222,15 @@ class Environment(ABC):
         return run_sync(self._generate(inputs, client, model, n_samples, options))
 
     async def _evaluate(self, client: Any, model: Any, num_examples: int, options: Options) -> Results:
-        data = self.get_eval_dataset()
+        data = Environment.get_eval_dataset(self)  # a subclass may show its data in another form
         return await self._carry_out(first_of(data, num_examples), data, client, model, options)
 
     async def _generate(self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options) -> Results:
         if inputs is not None and n_samples is not None:
             raise ValueError("n_samples are taken from the data set: give it, or inputs, not both")
-        data = self.get_dataset() if inputs is None else self._asking.examples(inputs, "inputs")
+        # A prompt that is given is whole: it may come out of the data set.
+        asking = replace(self._asking, shots_in_prompts=False)
+        data = Environment.get_dataset(self) if inputs is None else asking.examples(inputs, "inputs")
         examples = data if n_samples is None else in_turn(data, n_samples)
         return await self._carry_out(examples, data, client, model, options)
 
@@ -250,6 +255,10 @@ class Environment(ABC):
         self, input: Example, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
     ) -> State:
         """One rollout of one example. The state it returns has a `completion`, or says in `error` why not."""
+
+    async def attempt(self, *asked: Any) -> State:
+        """Return the rollout that counts, of what `rollout` takes. A subclass may try again when one fails."""
+        return await self.rollout(*asked)
 
     async def init_state(
         self, input: Mapping[str, Any], client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
@@ -277,9 +286,18 @@ class Environment(ABC):
             timing={"start_time": time.time(), "generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
         )
 
-    async def get_model_response(self, state: State, prompt: Messages, *, tools: Sequence[Tool] = ()) -> Reply:
+    def as_messages(self, value: object, where: str) -> list[Message]:
+        """Return what was said as messages of the kind that this environment works with."""
+        return messages_of(value, where)
+
+    def tools_of(self, state: State) -> tuple[Tool, ...]:
+        """Return what the model may call in this rollout."""
+        return ()
+
+    async def get_model_response(self, state: State, prompt: Messages, *, tools: Sequence[Tool] | None = None) -> Reply:
         """What the model under test says to a prompt; kept in the state's `responses`."""
-        messages = messages_of(prompt, "the prompt")
+        messages = self.as_messages(prompt, "the prompt")
+        tools = self.tools_of(state) if tools is None else tools
         sample = state.get("input", {}).get("sample")
         under_test: ModelUnderTest = state["client"]
         reply = await under_test(messages, tools=tuple(tools), sample=sample if type(sample) is int else 0)

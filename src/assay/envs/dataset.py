@@ -29,6 +29,8 @@ class Asking:
     few_shot: tuple[Message, ...] = ()
     task: str = "default"  # what rows without a `task` are called
     keeps_text: bool = False  # whether a plain text under `prompt` stays one, if nothing goes before it
+    shots_in_prompts: bool = True  # whether examples of answers go into a `prompt` too, or only before a `question`
+    numbered: bool = False  # whether an `example_id` that is no whole number is replaced by the number of the row
 
     def examples(self, source: object, name: str) -> list[Example]:
         """The rows of a source, each ready to be asked. A wrong row is named in a `TableError`."""
@@ -40,7 +42,10 @@ class Asking:
         example = {**row, "prompt": self._prompt(row, where), "info": _info(row, where)}
         example["answer"] = row.get("answer", "")
         example["task"] = self.task if row.get("task") is None else str(row["task"])
-        if row.get("example_id") is None:
+        own = row.get("example_id")
+        if self.numbered and type(own) is not int:
+            example |= {"example_id": number} if own is None else {"example_id": number, "src_id": own}
+        elif own is None:
             example["example_id"] = number if row.get("id") is None else row["id"]
         return example
 
@@ -59,7 +64,8 @@ class Asking:
         system = messages[:leading]
         if not system and self.system_prompt:
             system = [{"role": "system", "content": self.system_prompt}]
-        return [*system, *self.few_shot, *messages[leading:]]
+        shots = self.few_shot if self.shots_in_prompts or row.get("prompt") is None else ()
+        return [*system, *shots, *messages[leading:]]
 
 
 def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class Evaluator(pipeline.Pipeline):
         with budget() as ledger:
             try:
                 args = (under_test, under_test.name, under_test.sampling_args)
-                state = await self._environment.rollout(job.example, *args)
+                state = await self._environment.attempt(job.example, *args)
                 if not isinstance(state, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise TypeError(f"rollout gave {short_repr(state)}: return the state")
             except FAILURES as error:
@@ -259,7 +259,8 @@ class Evaluator(pipeline.Pipeline):
             scorer = None if self._rubric is None and not self._waits(group) else self._rubrics
             for job in group.jobs:
                 if job.row is None and job.generated is not None:
-                    own = scorer if job.generated.error is None else None
+                    scores = job.generated.error is None or self._environment.scores_failures
+                    own = scorer if scores else None
                     unit.append(pipeline.Pending(job.generated, own, state=job.state, columns=self._columns))
                     jobs.append(job)
             if self._compares(group):

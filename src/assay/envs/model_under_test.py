@@ -66,6 +66,12 @@ class ModelUnderTest:
         if at_once is not None and isinstance(self.model, EndpointModel):
             self.model.endpoint.expect(at_once)
 
+    def __getattr__(self, name: str) -> Any:
+        # So that an environment can ask the client of the rollout something else: client.chat.completions.create(...).
+        if name.startswith("_") or self.client is None:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        return getattr(self.client, name)
+
     @property
     def base_url(self) -> str | None:
         """The address of its endpoint; None when it has none."""

@@ -9,16 +9,15 @@ from typing import Any, Unpack, cast
 
 from assay.concurrency import FAILURES, is_stop
 from assay.envs.base_env import Environment, Given, awaited, stop
-from assay.envs.dataset import Example, messages_of
+from assay.envs.dataset import Example
 from assay.errors import Refused
 from assay.messages import message_text
 from assay.models import Reply
 from assay.models.callable_tool import assistant_message
-from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.types import Message, State
 
-_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I)
+TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I)
 
 
 def num_turns(state: Mapping[str, Any]) -> int:
@@ -46,24 +45,26 @@ class MultiTurnEnv(Environment):
     def env_response(self, messages: list[Message], state: State) -> Any:
         """What the environment says after the model: messages, or a text as the user's. May be async."""
 
-    def setup_state(self, state: State) -> Any:
-        """Add what this environment keeps of a rollout, before it begins. May be async."""
+    async def setup_state(self, state: State) -> Any:
+        """Add what this environment keeps of a rollout, before it begins. A subclass may have a plain function."""
         return state
 
+    # Conditions are awaitable, so that a subclass can await those above it.
+
     @stop(priority=100)
-    def has_error(self, state: State) -> bool:
+    async def has_error(self, state: State) -> bool:
         return state.get("error") is not None
 
     @stop
-    def max_turns_reached(self, state: State) -> bool:
+    async def max_turns_reached(self, state: State) -> bool:
         return 0 < self.max_turns <= len(state["trajectory"])
 
     @stop
-    def has_final_env_response(self, state: State) -> bool:
+    async def has_final_env_response(self, state: State) -> bool:
         return state.get("final_env_response") is not None
 
     @stop
-    def prompt_too_long(self, state: State) -> bool:
+    async def prompt_too_long(self, state: State) -> bool:
         """Whether the dialogue has outgrown the model's context; what was said by then is scored."""
         return bool(state.get("prompt_too_long"))
 
@@ -76,6 +77,7 @@ class MultiTurnEnv(Environment):
             holds = condition(state)
             if holds is not False and await awaited(holds):
                 state["stop_condition"] = condition.__name__
+                state["is_completed"] = True
                 return True
         return False
 
@@ -93,11 +95,12 @@ class MultiTurnEnv(Environment):
             state["error"] = error
             state["stop_condition"] = "has_error"
         finally:
+            # Hooks that tidy up may read what was said.
+            await awaited(self.render_completion(state))
             await self._call_all("cleanup", state)
         elapsed = 1000 * (time.monotonic() - started)
         state["timing"] |= {"generation_ms": elapsed, "total_ms": elapsed}
         state["is_completed"] = True
-        self.render_completion(state)
         return state
 
     async def _dialogue(self, state: State) -> State:
@@ -107,14 +110,18 @@ class MultiTurnEnv(Environment):
             if state.get("final_env_response") is not None:
                 continue
             try:
-                reply = await self.get_model_response(state, messages, tools=self.tools_of(state))
+                reply = await self.get_model_response(state, messages)
             except Refused as error:
-                if not state["trajectory"] or not _TOO_LONG.search(str(error)):
+                if not self._outgrown(error, state):
                     raise
                 state["prompt_too_long"] = state["is_truncated"] = True
             else:
-                self.add_model_response(state, messages, reply)
+                await awaited(self.add_model_response(state, messages, reply))
         return state
+
+    def _outgrown(self, error: Refused, state: State) -> bool:
+        """Whether a refusal says that the dialogue is longer than what the model takes, and not the prompt alone."""
+        return bool(state["trajectory"]) and TOO_LONG.search(str(error)) is not None
 
     async def _is_over(self, state: State) -> bool:
         if type(self).is_completed is MultiTurnEnv.is_completed:
@@ -122,27 +129,24 @@ class MultiTurnEnv(Environment):
         # A condition of its own says when it is done, and never that an error or a limit is not one.
         parameters = inspect.signature(self.is_completed).parameters.values()
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        known: dict[str, Any] = {"messages": _said(state), "state": state}
+        known: dict[str, Any] = {"messages": self._said(state), "state": state}
         given = known if takes_all else {each.name: known[each.name] for each in parameters if each.name in known}
         own = await awaited(self.is_completed(**given))
         if own and state["stop_condition"] is None:
             state["stop_condition"] = "is_completed"
         return bool(own) or await self._stopped(state)
 
-    def tools_of(self, state: State) -> tuple[Tool, ...]:
-        return ()
-
     async def get_prompt_messages(self, state: State) -> list[Message]:
         """What the model is asked next: all that was said, and the environment's response to it."""
-        messages = _said(state)
+        messages = self._said(state)
         if not state["trajectory"]:
             return messages
         response = await awaited(self.env_response(messages, state))
         if isinstance(response, tuple):  # messages and the state, as programs used to return them
             response = cast("tuple[Any, ...]", response)[0]
-        return [*messages, *messages_of(response or [], "env_response")]
+        return [*messages, *self.as_messages(response or [], "env_response")]
 
-    def add_model_response(self, state: State, messages: list[Message], reply: Reply) -> None:
+    async def add_model_response(self, state: State, messages: list[Message], reply: Reply) -> None:
         is_truncated = reply.finish_reason == "length"
         step: dict[str, Any] = {
             "prompt": messages,
@@ -158,19 +162,21 @@ class MultiTurnEnv(Environment):
         state["turn"] += 1
         state["is_truncated"] = state["is_truncated"] or is_truncated
 
-    def render_completion(self, state: State) -> None:
+    async def render_completion(self, state: State) -> None:
         """Set the state's `completion`: all that was said after the prompt."""
-        asked = len(messages_of(state["prompt"], "the prompt"))
-        said = _said(state)[asked:] if state["trajectory"] else []
+        asked = len(self.as_messages(state["prompt"], "the prompt"))
+        said = self._said(state)[asked:] if state["trajectory"] else []
         last = state.get("final_env_response")
-        state["completion"] = said + messages_of(last, "final_env_response") if last else said
+        said = said + self.as_messages(last, "final_env_response") if last else said
+        state["completion"] = (
+            message_text(said[-1]) if said and self.keeps_text and isinstance(state["prompt"], str) else said
+        )
 
-
-def _said(state: State) -> list[Any]:
-    if not state["trajectory"]:
-        return messages_of(state["prompt"], "the prompt")
-    last = state["trajectory"][-1]
-    return [*last["prompt"], *last["completion"]]
+    def _said(self, state: State) -> list[Any]:
+        if not state["trajectory"]:
+            return self.as_messages(state["prompt"], "the prompt")
+        last = state["trajectory"][-1]
+        return [*last["prompt"], *last["completion"]]
 
 
 class SingleTurnEnv(MultiTurnEnv):
@@ -194,8 +200,3 @@ class SingleTurnEnv(MultiTurnEnv):
     def env_response(self, messages: list[Message], state: State) -> Any:
         """Nothing, for the model is not asked again."""
         return []
-
-    def render_completion(self, state: State) -> None:
-        super().render_completion(state)
-        if isinstance(state["prompt"], str) and state["completion"]:
-            state["completion"] = message_text(state["completion"][-1])

@@ -55,7 +55,7 @@ class ToolEnv(MultiTurnEnv):
         if ready.name in self._tools:
             raise ToolError(f"two tools are called {ready.name!r}: give each its own name")
         self._tools[ready.name] = ready
-        self._counts.add_metric(_calls_of(ready.name))
+        self._counts.add_metric(calls_of(ready.name))
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
@@ -64,12 +64,12 @@ class ToolEnv(MultiTurnEnv):
     def tools_of(self, state: State) -> tuple[Tool, ...]:
         return tuple(tool.declared for tool in self._tools.values())
 
-    def setup_state(self, state: State) -> Any:
+    async def setup_state(self, state: State) -> Any:
         state.setdefault("tool_failures", [])
         return state
 
     @stop
-    def no_tools_called(self, state: State) -> bool:
+    async def no_tools_called(self, state: State) -> bool:
         steps = state["trajectory"]
         return bool(steps) and not tool_calls(steps[-1]["completion"][-1])
 
@@ -130,7 +130,7 @@ def tool_errors(state: Mapping[str, Any]) -> int:
     return len(state.get("tool_failures") or ())
 
 
-def _calls_of(name: str) -> Callable[..., int]:
+def calls_of(name: str) -> Callable[..., int]:
     def calls(completion: Any) -> int:
         return _counted(completion)[name]
 

@@ -55,6 +55,9 @@ class JudgeRubric(Rubric):
     {'judge_score': 0.8, 'reward': 0.8}
     """
 
+    shows_answer = True  # whether a template must have a place for what is judged
+    judges_alone = True  # whether the judge's own score is the reward until there is a function
+
     def __init__(
         self,
         funcs: Sequence[RewardFunc | Criterion | Mapping[str, Any] | Scorer] | None = None,
@@ -92,7 +95,7 @@ class JudgeRubric(Rubric):
         self.points = points_in(self.judge_prompt) if points is None else _checked(points)
         """The scale of the judge's score; None for yes or no, or a share."""
         self._template = PromptTemplate(self.judge_prompt)
-        if not self._template.places & set(WRITTEN):
+        if self.shows_answer and not self._template.places & set(WRITTEN):
             raise RubricError(
                 f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge: put "
                 "{completion} or {response} in it"
@@ -105,7 +108,7 @@ class JudgeRubric(Rubric):
             self._system += f"\n\n{system_prompt('judge_form')}\n\n{self.parser.get_format_str()}"
         for name in ("judge", "judge_client", "judge_model", "judge_prompt", "judge_sampling_args"):
             self.add_class_object(name, getattr(self, name))
-        self._alone = not any(criterion.counts for criterion in self.criteria)
+        self._alone = self.judges_alone and not any(criterion.counts for criterion in self.criteria)
         if self._alone:
             super().add_reward_func(self.judge_score)
 

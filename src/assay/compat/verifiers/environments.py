@@ -1,80 +1,359 @@
-"""Environments of ours are made and asked with the keywords of those in `verifiers`."""
+"""Environments of ours have the keywords, methods and hooks of those in `verifiers`, and give what those give."""
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from importlib import import_module
+from logging import Logger
+from pathlib import Path
+from statistics import fmean
 from typing import Any
+from uuid import uuid4
 
-from assay import envs
-from assay.compat.verifiers.numeric_rubrics import warn_unscored
-from assay.envs.base_env import Given
+from assay import compat, envs
+from assay.compat.verifiers.numeric_rubrics import Rubric, warn_unscored, zeroed
+from assay.compat.verifiers.records import (
+    EmptyModelResponseError,
+    InfraError,
+    InvalidModelResponseError,
+    ModelError,
+    OverlongPromptError,
+    TrajectoryStep,
+)
+from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
+from assay.envs.base_env import Given, awaited, stop
+from assay.envs.dataset import first_of
+from assay.envs.model_under_test import ModelUnderTest
+from assay.envs.multi_turn import TOO_LONG
+from assay.errors import ModelError as OurModelError
+from assay.errors import Refused
+from assay.models.model import Tool as DeclaredTool
+from assay.redaction import logger_of
+from assay.report import NOTHING_APPLIES
+from assay.runs.jsonable import to_jsonable
+from assay.types import Message, Messages, State
 
-OURS = frozenset({"dataset", "max_turns", "tools", "stop_errors", *Given.__annotations__})
-UNNEEDED = frozenset({"message_type", "max_workers", "map_kwargs", "max_seq_len", "interleaved_rollouts"})
+OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
+UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
 """What theirs takes, and ours has no use for."""
-UNNEEDED_IN_A_CALL = frozenset({"save_results", "independent_scoring", "max_retries", "on_start", "on_log"})
+UNNEEDED_IN_A_CALL = frozenset({"independent_scoring", "on_start", "on_log"})
+RETRIED = (InfraError, InvalidModelResponseError)
+
+_retries: ContextVar[int] = ContextVar("retries", default=0)
 
 
 class Environment(envs.Environment):
     """Takes every keyword that theirs does; what neither knows becomes an attribute, as there."""
 
+    logger: Logger = logger_of("assay")
+    max_seq_len: int | None = None
+    score_rollouts = True
+
     def __init__(self, dataset: Any = None, **given: Any) -> None:
-        if given.get("message_type", "chat") != "chat":
-            raise ValueError(
-                f"message_type is {given['message_type']!r}: only 'chat' is there; a `prompt` that is a "
-                "plain text is answered in plain text"
-            )
-        ours = {name: value for name, value in given.items() if name in OURS}
+        self.message_type: str = given.pop("message_type", None) or "chat"
+        # Before 0.1.11 an environment of this type asked with a text, and its completions were texts.
+        self.keeps_text = self.message_type == "completion"
+        self.asks = {"numbered": True, "shots_in_prompts": compat.strict}
+        self.scores_failures = not compat.strict
+        self.env_args: dict[str, Any] = given.pop("env_args", None) or {}
+        self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None))
+        ours = {name: value for name, value in given.items() if name in OURS and value is not None}
         super().__init__(dataset, **ours)
         for name, value in given.items():
             if name not in OURS and name not in UNNEEDED:
                 setattr(self, name, value)
 
-    def evaluate(self, client: Any = None, model: Any = None, **options: Any) -> envs.Evaluation:
-        """As ours. A `results_path` is the folder of a run, which is gone on with if it is there."""
-        return super().evaluate(client, model, **_translated(options))
+    @property
+    def scoring(self) -> Any:
+        return super().scoring if self.score_rollouts else None
 
-    def generate(self, inputs: Any = None, client: Any = None, model: Any = None, **options: Any) -> envs.Evaluation:
-        return super().generate(inputs, client, model, **_translated(options))
+    def _hand_down_parser(self) -> None:
+        if compat.strict:
+            super()._hand_down_parser()
+
+    def get_dataset(self, n: int = -1, seed: int | None = None) -> Any:
+        return _as_dataset(super().get_dataset(), n, seed)
+
+    def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> Any:
+        return _as_dataset(super().get_eval_dataset(), n, seed)
+
+    def set_kwargs(self, **given: Any) -> None:
+        """Set attributes, through `set_<name>` where there is such a method."""
+        for name, value in given.items():
+            setter = getattr(self, f"set_{name}", None)
+            setattr(self, name, value) if setter is None else setter(value)
+
+    def as_messages(self, value: object, where: str) -> list[Message]:
+        return typed(value, where)
+
+    async def init_state(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
+        state = await super().init_state(input, client, model, sampling_args)
+        if not (self.keeps_text and isinstance(state["prompt"], str)):
+            state["prompt"] = typed(state["prompt"], "the prompt")
+        info: dict[str, Any] = state.get("info") or {}
+        own = info.get("tool_defs")
+        state["tool_defs"] = _tools(self.tool_defs if own is None else own) or []
+        return state
+
+    def tools_of(self, state: State) -> tuple[DeclaredTool, ...]:
+        return _declared(state.get("tool_defs") or ())
+
+    async def get_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        state: State,
+        prompt: Messages,
+        client: Any = None,
+        model: Any = None,
+        tool_defs: Sequence[Tool] | None = None,
+        sampling_args: Mapping[str, Any] | None = None,
+        **unneeded: Any,
+    ) -> Response:
+        """What the model says, or another model, or the same otherwise asked. An error of ours is one of theirs."""
+        asked, known = state, state["client"]
+        if not (client is None and model is None and sampling_args is None):
+            settings = known.sampling_args if sampling_args is None else sampling_args
+            asked = State(state, client=ModelUnderTest(client or known.client, model or known.name, settings))
+        tools = None if tool_defs is None else _declared(tool_defs)
+        try:
+            reply = await super().get_model_response(asked, prompt, tools=tools)
+        except OurModelError as error:
+            raise (OverlongPromptError if TOO_LONG.search(str(error)) else ModelError)(str(error)) from error
+        if not compat.strict and not reply.text and not reply.tool_calls:
+            raise EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
+        return Response.of(reply, state["turn"])
+
+    def get_state_usage(self, state: State) -> dict[str, float]:
+        used = [reply.usage for reply in state.get("responses") or ()]
+        return {"input_tokens": sum(u.prompt for u in used), "output_tokens": sum(u.completion for u in used)}
+
+    async def attempt(self, *asked: Any) -> State:
+        """As ours, and again after an error of `RETRIED`, so often as `max_retries` says."""
+        state = await super().attempt(*asked)
+        for number in range(_retries.get()):
+            if not isinstance(state.get("error"), RETRIED):
+                break
+            await asyncio.sleep(min(2.0**number, 60.0))
+            state = await super().attempt(*asked)
+        return state
 
     async def _carry_out(self, examples: Any, data: Any, client: Any, model: Any, options: Any) -> envs.Results:
-        """As ours, but every reward is a number; what is unscored has its errors beside it."""
-        results = await super()._carry_out(examples, data, client, model, options)
-        unscored = [output for output in results.outputs if output["reward"] is None]
-        for output in unscored:
-            output["reward"] = output.pop("partial_reward", 0.0)
-        for state in results.states:
-            if state.get("reward") is None:
-                state["reward"] = state.pop("partial_reward", 0.0)
+        """As ours, with their options. Every reward is a number; what is unscored has its errors beside it."""
+        for name in ("push_to_hf_hub", "hf_hub_dataset_name"):
+            if options.pop(name, None):
+                raise ValueError(f"{name} is not there: push results.to_dataset() yourself")
+        given: Any = {name: v for name, v in options.items() if name not in UNNEEDED_IN_A_CALL and v is not None}
+        saves: bool = given.pop("save_results", False)
+        path: Any = given.pop("results_path", None)
+        if saves and path is None:
+            named = str(getattr(model, "id", model or client)).replace("/", "--")
+            path = Path("outputs", "evals", f"{self.env_id or type(self).__name__}--{named}", uuid4().hex[:8])
+        if path is not None:
+            given |= {"run": path, "resume": True}
+        token = _retries.set(given.pop("max_retries", 0))
+        try:
+            results = await super()._carry_out(examples, data, client, model, given)
+        finally:
+            _retries.reset(token)
+        rows = list(zip(results.outputs, results.states, strict=True))
+        # To which no counted criterion applies is as it should be.
+        unscored = [output for output, _ in rows if output["reward"] is None and (output["error"] or output["errors"])]
+        for output, state in rows:
+            _pay(output, state)
+            output |= {name: state.get(name) for name in given.get("state_columns", ())}
         if unscored:
-            warn_unscored(len(unscored), len(results.outputs))
+            warn_unscored(len(unscored), len(rows))
+        if rows and not compat.strict:
+            results.metadata["avg_reward"] = fmean(output["reward"] for output, _ in rows)
+        results.metadata["env_args"] = self.env_args
+        if saves and path is not None:
+            _save(Path(path), results)
         return results
 
 
-def _translated(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a call in our words: retries and groups are seen to without being asked for."""
-    for name in ("push_to_hf_hub", "hf_hub_dataset_name"):
-        if options.pop(name, None):
-            raise ValueError(f"{name} is not there: push results.to_dataset() yourself")
-    given = {name: v for name, v in options.items() if name not in UNNEEDED_IN_A_CALL}
-    path = given.pop("results_path", None)
-    if path is not None:
-        given |= {"run": path, "resume": True}
-    if given.get("state_columns") is None:
-        given.pop("state_columns", None)
-    return given
+def _save(folder: Path, results: envs.Results) -> None:
+    """Write the two files that theirs writes."""
+    lines = [json.dumps(to_jsonable(output)) for output in results.outputs]
+    (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "metadata.json").write_text(json.dumps(to_jsonable(results.metadata)), encoding="utf-8")
 
 
-class MultiTurnEnv(Environment, envs.MultiTurnEnv):
-    """Ours, with their keywords."""
+def _pay(output: dict[str, Any], state: State) -> None:
+    """Write a number as the reward, and the error in the shape of theirs."""
+    found: Any = state.get("reward")
+    reward = found if found is not None else state.pop("partial_reward", output.pop("partial_reward", 0.0))
+    metrics: dict[str, float] = state.get("metrics") or {}
+    if not compat.strict:
+        errors: dict[str, str] = state.get("errors") or {}
+        metrics = zeroed(metrics, {name: why for name, why in errors.items() if why != NOTHING_APPLIES})
+        output |= metrics
+    output |= {"reward": reward, "metrics": metrics, "is_completed": True}
+    state.update(reward=reward, metrics=metrics)
+    error = state.get("error")
+    if isinstance(error, BaseException):
+        chain: list[BaseException] = []
+        cause: BaseException | None = error
+        while cause is not None and cause not in chain:
+            chain.append(cause)
+            cause = cause.__cause__
+        told = {"error_chain_repr": " -> ".join(map(repr, chain)), "error_chain_str": " -> ".join(map(str, chain))}
+        output["error"] = {"error": type(error).__name__, **told}
 
 
-class SingleTurnEnv(MultiTurnEnv, envs.SingleTurnEnv):
-    """Ours, with their keywords."""
+def _as_dataset(rows: list[dict[str, Any]], n: int, seed: int | None) -> Any:
+    """Rows as a Hugging Face data set, where the package is installed: the first `n`, shuffled before by a `seed`."""
+    try:
+        datasets: Any = import_module("datasets")
+    except ImportError:
+        return first_of(rows, n, seed)
+    # A column in which nothing stands was not in the source, and has no type that a table could hold.
+    empty = [name for name in ("info", "answer") if not any(row[name] for row in rows)]
+    dataset = datasets.Dataset.from_list([{k: v for k, v in row.items() if k not in empty} for row in rows])
+    dataset = dataset if seed is None else dataset.shuffle(seed=seed)
+    return dataset.select(range(min(n, len(dataset)))) if n > 0 else dataset
 
 
-class ToolEnv(MultiTurnEnv, envs.ToolEnv):
-    error_formatter: Callable[[Exception], str] | None = None
+def _tools(given: Sequence[Mapping[str, Any]] | None) -> list[Tool] | None:
+    return None if given is None else [tool if isinstance(tool, Tool) else Tool(tool) for tool in given]
 
-    def said_of(self, error: Exception) -> str:
-        """What a model is told when a tool raises: in the words of `error_formatter` if there is one."""
-        given: Any = self.error_formatter
-        return super().said_of(error) if given is None else given(error)
+
+def _declared(tools: Sequence[Tool]) -> tuple[DeclaredTool, ...]:
+    return tuple(DeclaredTool(t["name"], t.get("description") or "", json.dumps(t["parameters"])) for t in tools)
+
+
+class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """Ours, with their keywords and hooks."""
+
+    def __init__(
+        self, dataset: Any = None, *, max_turns: int = -1, timeout_seconds: float | None = None, **given: Any
+    ) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.max_total_completion_tokens = -1
+        super().__init__(dataset, max_turns=max_turns, **given)
+
+    def set_max_total_completion_tokens(self, most: int) -> None:
+        self.max_total_completion_tokens = most
+
+    @stop
+    async def max_total_completion_tokens_reached(self, state: State) -> bool:
+        return 0 < self.max_total_completion_tokens <= self.get_state_usage(state)["output_tokens"]
+
+    async def _dialogue(self, state: State) -> State:
+        if self.timeout_seconds is None:
+            return await super()._dialogue(state)
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                return await super()._dialogue(state)
+        except TimeoutError:
+            state.update(timed_out=True, stop_condition="timeout_reached")
+            return state
+
+    def _outgrown(self, error: Refused, state: State) -> bool:
+        return isinstance(error, OverlongPromptError)
+
+    async def add_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state: State, prompt_messages: Any, response: Any
+    ) -> None:
+        cut = bool(response.message.get("is_truncated"))
+        said = {k: v for k, v in response.message.items() if k not in ("is_truncated", "finish_reason", "tokens")}
+        step = TrajectoryStep(
+            prompt=prompt_messages,
+            completion=[AssistantMessage(said)],
+            response=response,
+            tokens=None,
+            reward=None,
+            advantage=None,
+            is_truncated=cut,
+            trajectory_id=state["trajectory_id"],
+            extras={},
+        )
+        await awaited(self.add_trajectory_step(state, step))
+        state["turn"] += 1
+        state["is_truncated"] = state["is_truncated"] or cut
+
+    async def add_trajectory_step(self, state: State, trajectory_step: TrajectoryStep) -> None:
+        """Add a step to the trajectory. A subclass may give it a reward of its own before."""
+        state["trajectory"].append(trajectory_step)
+
+
+class SingleTurnEnv(MultiTurnEnv):
+    """The model is asked once for each example."""
+
+    def __init__(self, dataset: Any = None, **given: Any) -> None:
+        super().__init__(dataset, **{**given, "max_turns": 1})
+
+    async def env_response(self, messages: Any, state: State, **kwargs: Any) -> Any:
+        raise NotImplementedError("env_response is not implemented for SingleTurnEnv")
+
+
+class EnvGroup(Environment):
+    """Several environments as one: each example goes to the one that its `info["env_id"]` names."""
+
+    def __init__(self, envs: Sequence[Environment], env_names: Sequence[str] | None = None, **given: Any) -> None:
+        if not envs:
+            raise ValueError("EnvGroup requires at least one environment")
+        self.envs = list(envs)
+        self.env_names = [f"env_{place}" for place in range(len(envs))] if env_names is None else list(env_names)
+        if len(self.env_names) != len(self.envs):
+            raise ValueError("Number of env_names must match number of envs")
+        self.env_map = dict(zip(self.env_names, self.envs, strict=True))
+        rows = {name: self._routed(name) or None for name in ("dataset", "eval_dataset")}
+        super().__init__(rows.pop("dataset"), **rows, rubric=EnvGroupRubric(self), **given)
+
+    def _routed(self, which: str) -> list[dict[str, Any]]:
+        """The examples of every environment, numbered through, each with the way to its environment."""
+        rows: list[dict[str, Any]] = []
+        for name, env in self.env_map.items():
+            for example in getattr(env, which) or ():
+                route = [name, *_route(example)]
+                info = {**example["info"], "env_id": route if len(route) > 1 else name}
+                rows.append({**example, "info": info, "example_id": len(rows)})
+        return rows
+
+    def env_of(self, row: Mapping[str, Any]) -> Environment:
+        route = _route(row) or self.env_names[: len(self.envs) == 1]
+        if not route or route[0] not in self.env_map:
+            raise ValueError(f"No environment found for info['env_id']={route!r}: use {', '.join(self.env_map)}")
+        return self.env_map[route[0]]
+
+    def get_env_for_name(self, name: str) -> Environment:
+        return self.env_of({"info": {"env_id": name}})
+
+    async def rollout(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
+        env, info, route = self.env_of(input), dict(input["info"]), _route(input)
+        info.pop("env_id", None)
+        if route[1:]:
+            info["env_id"] = route[1:] if route[2:] else route[1]
+        state = await env.rollout({**input, "info": info}, client, model, sampling_args)
+        state["info"] = {**state["info"], "env_id": input["info"].get("env_id")}
+        state.setdefault("environment", env)  # the innermost, where a group is in a group
+        return state
+
+    def set_score_rollouts(self, score_rollouts: bool) -> None:
+        for env in (self, *self.envs):
+            env.score_rollouts = score_rollouts
+
+
+def _route(row: Mapping[str, Any]) -> list[str]:
+    info: Mapping[str, Any] = row.get("info") or {}
+    route: Any = info.get("env_id") or []
+    return [route] if isinstance(route, str) else list(route)
+
+
+class EnvGroupRubric(Rubric):
+    """Scores each rollout by the rubrics of its own environment."""
+
+    def __init__(self, group: EnvGroup) -> None:
+        super().__init__()
+        self._group = group
+
+    async def score_group(self, states: Any, **options: Any) -> Any:
+        scoring = self._scoring(states[0])
+        return None if scoring is None else await scoring.score_group(states, **options)
+
+    async def score_rollout(self, state: Any) -> Any:
+        scoring = self._scoring(state)
+        return None if scoring is None else await scoring.score_rollout(state)
+
+    def _scoring(self, state: Mapping[str, Any]) -> Any:
+        return (state.get("environment") or self._group.env_of(state)).scoring

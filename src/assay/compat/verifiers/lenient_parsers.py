@@ -1,0 +1,108 @@
+"""Parsers read as ours do; with `compat.strict = False` they read as those of `verifiers` 0.1.14 do, faults included."""
+
+from collections.abc import Iterator
+from logging import Logger
+from types import SimpleNamespace
+from typing import Any
+
+import assay
+from assay import compat, parsers
+from assay.messages import completion_text, message_text
+from assay.parsers.text_parsers import CLOSING, OPENING, mean_score
+from assay.redaction import logger_of
+from assay.types import Messages
+
+
+class Parser(assay.Parser):
+    logger: Logger = logger_of("assay")
+
+
+class ThinkParser(Parser, assay.ThinkParser):
+    def parse(self, text: Messages) -> Any:
+        if compat.strict:
+            return super().parse(text)
+        _, closing, answer = completion_text(text).rpartition(CLOSING)
+        return self.extract_fn(answer.strip() if closing else "")
+
+    def format_score(self, completion: Messages | None) -> float:
+        return super().format_score(completion) if compat.strict else mean_score(completion, _opens_with_thought)
+
+
+def _opens_with_thought(text: str) -> bool:
+    once = text.count(OPENING) == text.count(CLOSING) == 1
+    return once and text.strip().startswith(OPENING) and text.rpartition(CLOSING)[2] != ""
+
+
+class MaybeThinkParser(Parser, assay.MaybeThinkParser):
+    def parse(self, text: Messages) -> Any:
+        if compat.strict:
+            return super().parse(text)
+        return self.extract_fn(completion_text(text).rpartition(CLOSING)[2].strip())
+
+
+class XMLParser(Parser, assay.XMLParser):
+    def parse(self, text: Messages, strip: bool = True, last: bool | None = None) -> SimpleNamespace:
+        if compat.strict:
+            return super().parse(text, strip, last is not False)
+        found = {name: list(_contents(completion_text(text), name)) for name in self._names}
+        return SimpleNamespace(**{name: each[-1 if last else 0] if each else None for name, each in found.items()})
+
+    def parse_answer(self, completion: Messages | None) -> Any:
+        if compat.strict:
+            return super().parse_answer(completion)
+        replies = self.get_assistant_messages(completion or [])
+        texts = [completion] if isinstance(completion, str) else map(message_text, reversed(replies))
+        answers = (
+            getattr(self.parse(text, last=isinstance(completion, str)), self.answer_field, None) for text in texts
+        )
+        return next((answer for answer in answers if answer is not None), None)
+
+    def format_score(self, completion: Messages | None) -> float:
+        if compat.strict:
+            return super().format_score(completion)
+        return 0.0 if isinstance(completion, str) else mean_score(completion, self._their_score)
+
+    def _their_score(self, text: str) -> float:
+        parsed = vars(self.parse(text))
+        named = [any(f"<{name}>" in text or f"</{name}>" in text for name in names) for names in self.fields]
+        any_parsed = any(value is not None for value in parsed.values())
+        score = 0.4 * (sum(named) / len(self.fields)) if any_parsed else 0.0
+        starts = text.strip().startswith(tuple(f"<{name}>" for name in self.fields[0]))
+        ends = text.strip().endswith(tuple(f"</{name}>" for name in self.fields[-1]))
+        # One after the other, since the order of sums is in the last bit.
+        for share in (0.2, 0.2 * starts, 0.2 * ends):
+            score += share
+        return score
+
+
+def _contents(text: str, tag: str) -> Iterator[str]:
+    """What stands between each opening tag and the next closing one, whatever else is opened between them."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    position = 0
+    while (start := text.find(opening, position)) >= 0 and (end := text.find(closing, start)) >= 0:
+        yield text[start + len(opening) : end].strip()
+        position = end + len(closing)
+
+
+def extract_hash_answer(text: str) -> str | None:
+    if compat.strict:
+        return parsers.extract_hash_answer(text)
+    return text.split("####")[1].strip() if "####" in text else text
+
+
+def extract_boxed_answer(text: str, strict: bool = False) -> str:
+    if compat.strict:
+        return parsers.extract_boxed_answer(text, strict)
+    start = text.rfind("\\boxed{") + len("\\boxed{")
+    depth = 1
+    for place, sign in enumerate(text[start:] if "\\boxed{" in text else "", start):
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return text[start:place]
+    return "" if strict else text
+
+
+def strip_non_numeric(text: str) -> str:
+    if compat.strict:
+        return parsers.strip_non_numeric(text)
+    return "".join(sign for sign in text if sign.isdigit() or sign == ".")

@@ -1,0 +1,119 @@
+"""Messages, tools and replies have their fields by key, as ours do, and by attribute, as those of `verifiers` do."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, cast
+
+from assay.envs.dataset import messages_of
+from assay.models import Reply
+from assay.models.callable_tool import assistant_message
+
+
+class AttributeRecord(dict[str, Any]):
+    """A dict whose fields are attributes too. Fields that it may have, and has not, are None."""
+
+    __slots__ = ()
+    FIXED: ClassVar[Mapping[str, Any]] = {}
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
+        super().__init__({**self.FIXED, **(given[0] if given else {}), **fields})
+
+    def __missing__(self, name: str) -> Any:
+        if name in self.OPTIONAL:
+            return None
+        raise KeyError(name)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def model_dump(self, *, exclude_none: bool = False, **options: Any) -> dict[str, Any]:
+        every = {**dict.fromkeys(self.OPTIONAL), **self}
+        return {name: value for name, value in every.items() if value is not None or not exclude_none}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, **options: Any) -> Self:
+        return type(self)(self, **(update or {}))
+
+    @classmethod
+    def model_validate(cls, given: Mapping[str, Any]) -> Self:
+        return cls(given)
+
+
+class SystemMessage(AttributeRecord):
+    FIXED: ClassVar[Mapping[str, Any]] = {"role": "system"}
+
+
+class UserMessage(AttributeRecord):
+    FIXED: ClassVar[Mapping[str, Any]] = {"role": "user"}
+
+
+class ToolMessage(AttributeRecord):
+    FIXED: ClassVar[Mapping[str, Any]] = {"role": "tool"}
+
+
+class ToolCall(AttributeRecord):
+    """One call, in the form that endpoints take; `name` and `arguments` are those of its `function`."""
+
+    FIXED: ClassVar[Mapping[str, Any]] = {"type": "function"}
+
+    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
+        every = {**(given[0] if given else {}), **fields}
+        own = {name: every.pop(name) for name in ("name", "arguments") if name in every}
+        super().__init__(every, function=AttributeRecord(every.get("function") or {}, **own))
+
+    def __missing__(self, name: str) -> Any:
+        if name in ("name", "arguments"):
+            return self["function"][name]
+        raise KeyError(name)
+
+
+class AssistantMessage(AttributeRecord):
+    FIXED: ClassVar[Mapping[str, Any]] = {"role": "assistant", "content": None}
+    OPTIONAL = ("reasoning_content", "thinking_blocks", "tool_calls")
+
+    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
+        super().__init__(*given, **fields)
+        if self.get("tool_calls"):
+            self["tool_calls"] = [ToolCall(call) for call in self["tool_calls"]]
+
+
+class Tool(AttributeRecord):
+    """What a model is told of a tool: `name`, `description` and the JSON schema of its `parameters`."""
+
+    OPTIONAL = ("strict",)
+
+
+_KINDS = {"system": SystemMessage, "user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
+
+
+def typed(value: object, where: str) -> list[Any]:
+    """A chat with messages of these classes; those that have one are kept as they are."""
+    chat = cast("list[Any]", value)
+    if type(value) is not list or not all(isinstance(message, AttributeRecord) for message in chat):
+        chat = messages_of(cast("object", value), where)
+    return [m if isinstance(m, AttributeRecord) else _KINDS.get(m["role"], AttributeRecord)(m) for m in chat]
+
+
+class Response(AttributeRecord):
+    """A model's reply: `message`, as from 0.1.11 on, and `choices`, as before."""
+
+    @classmethod
+    def of(cls, reply: Reply, turn: int) -> Self:
+        message = AssistantMessage(assistant_message(reply, turn))
+        ended = reply.finish_reason
+        usage = AttributeRecord(
+            prompt_tokens=reply.usage.prompt,
+            completion_tokens=reply.usage.completion,
+            total_tokens=reply.usage.prompt + reply.usage.completion,
+            reasoning_tokens=0,
+        )
+        said = AssistantMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
+        choice = AttributeRecord(index=0, message=message, finish_reason=ended, logprobs=None)
+        told = {"id": "", "created": int(time.time()), "model": reply.model, "usage": usage}
+        return cls(told, message=said, choices=[choice])
