@@ -30,6 +30,7 @@ from assay.errors import CircuitOpen as CircuitOpen
 from assay.errors import DeadlineExceeded as DeadlineExceeded
 from assay.errors import GradingError as GradingError
 from assay.errors import JudgeError as JudgeError
+from assay.errors import MediaError as MediaError
 from assay.errors import MissingExtraError as MissingExtraError
 from assay.errors import ModelError as ModelError
 from assay.errors import NotAsked as NotAsked
@@ -68,6 +69,7 @@ from assay.graders import ToolJudge as ToolJudge
 from assay.graders import Tournament as Tournament
 from assay.math import MathOptions as MathOptions
 from assay.math import MathVerdict as MathVerdict
+from assay.messages import media_access as media_access
 from assay.models import Limits as Limits
 from assay.models import Model as Model
 from assay.models import Price as Price

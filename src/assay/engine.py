@@ -448,7 +448,8 @@ class Engine(BatchResult):
             try:
                 if batch.views is None and "completion" not in row:
                     raise SignatureError("this rollout has no field 'completion' for a model to judge")
-                text, query = shown(row, None if batch.views is None else batch.views[place])
+                view = None if batch.views is None else batch.views[place]
+                text, query = shown(row, view, takes_media=grader.takes_media)
                 if text.shown:
                     self._shown[place] = text.shown
                 async with rollout_spending():

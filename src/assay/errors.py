@@ -18,6 +18,7 @@
     │       └── OffMenu                     … or gives a verdict that was not on offer
     ├── RunError (assay.runs)               a run's folder cannot be read, written or gone on with
     │   └── RunRefused (ValueError)         … since what was given does not fit it
+    ├── MediaError (ValueError)             an image, audio or file cannot be read, or is not what it says
     ├── TableError (assay.tables)           rows cannot be read as they stand
     ├── FetchError (assay.models.fetch)     a URL may not be fetched, or gives nothing
     ├── ToolError (assay.envs)              a function cannot be a tool
@@ -66,6 +67,10 @@ class SignatureError(AssayError, TypeError):
 
 class JudgeError(AssayError):
     """A judge's reply is no verdict that was offered."""
+
+
+class MediaError(AssayError, ValueError):
+    """An image, an audio clip or a file cannot be read, or is not what it says that it is."""
 
 
 class ModelError(AssayError):

@@ -3,13 +3,17 @@
 import json
 import math
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from hashlib import sha256
 from numbers import Real
+from os import PathLike
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from assay.errors import RubricError
+from assay.errors import MediaError, RubricError
 from assay.types import Messages
 from assay.wording import did_you_mean, short_repr
 
@@ -220,6 +224,38 @@ class Part(NamedTuple):
     def message(self) -> str:
         """The address of the message that holds it."""
         return self.address.partition(".")[0]
+
+
+class MediaPlaces(NamedTuple):
+    """From where media may be read that are named and not given."""
+
+    folders: tuple[Path, ...] = ()
+    urls: bool = False
+    allow_private: bool = False
+
+
+MEDIA_PLACES: ContextVar[MediaPlaces | None] = ContextVar("media_places", default=None)
+
+
+@contextmanager
+def media_access(
+    folder: str | PathLike[str] | Sequence[str | PathLike[str]] = (), *, urls: bool = False, allow_private: bool = False
+) -> Generator[None]:
+    """Allow media of rollouts to be read from a folder, or several, and from URLs, inside the block.
+
+    Files are read for prompts alone, since a model under test could name any file, and never outside of the folder. URLs
+    are those of public addresses that begin with https; `allow_private=True`, for tests, takes others too.
+    """
+    folders = (folder,) if isinstance(folder, str | PathLike) else folder
+    for each in folders:
+        if not Path(each).is_dir():
+            raise MediaError(f"{str(each)!r} is no folder: name the one that holds images, audio and files")
+    before = MEDIA_PLACES.get()
+    MEDIA_PLACES.set(MediaPlaces(tuple(map(Path, folders)), urls, allow_private))
+    try:
+        yield
+    finally:
+        MEDIA_PLACES.set(before)  # by its value, since a worker process ends in another context
 
 
 Shows: TypeAlias = tuple[str, ...]
@@ -449,24 +485,37 @@ def _call(called: object, link: object) -> _Piece:
     return "call", f"{name}({words})", str(link or _field(called, "id") or ""), None
 
 
+_TYPES: Final = ("media_type", "mime_type", "mimeType")
+_CONTENTS: Final = ("data", "file_data", "result")
+_NAMED: Final = ("path", "url", "image_url", "audio_url", "file_url", "file_uri", "fileUri", "image", "audio", "file")
+
+
 def _medium(kind: Kind, part: object) -> _Piece:
     """An image, audio or file in words: what it is, its size, and a digest of its content, or where it is."""
+    media_type, content, _ = media_source(part)
     fields = dict(_leaves(part))
-    media_type = next((str(fields[name]) for name in ("media_type", "mime_type", "mimeType") if fields.get(name)), "")
-    words: list[str] = []
+    words = [] if content is None else [f"{len(content):,} bytes, sha256 {sha256(content).hexdigest()}"]
     for name, value in fields.items():
-        if isinstance(value, str) and value.startswith("data:"):
-            head, _, value = value.partition(",")
-            media_type = media_type or head[5:].partition(";")[0]
-            name = "data"
-        if isinstance(value, bytes) or name in ("data", "file_data", "result"):
-            content = value if isinstance(value, bytes) else _decoded(str(value))
-            words.append(f"{len(content):,} bytes, sha256 {sha256(content).hexdigest()}")
-        elif name not in ("type", "media_type", "mime_type", "mimeType", "transcript"):
+        is_content = isinstance(value, bytes) or name in _CONTENTS or str(value).startswith("data:")
+        if not is_content and name not in ("type", "transcript", *_TYPES):
             words.append(f"{name} {value}")
     by_type = media_type.partition("/")[0]
     kind = cast("Kind", by_type) if by_type in MEDIA else kind
-    return kind, ", ".join(filter(None, [media_type or kind, *words])), "", part
+    return kind, ", ".join([media_type or kind, *words]), "", part
+
+
+def media_source(part: object) -> tuple[str, bytes | None, str]:
+    """The media type that a part says, if it does, and its content, or else the path or URL that it names."""
+    fields = dict(_leaves(part))
+    media_type = next((str(fields[name]) for name in _TYPES if fields.get(name)), "")
+    for name, value in fields.items():
+        if isinstance(value, str) and value.startswith("data:"):
+            head, _, data = value.partition(",")
+            return media_type or head[5:].partition(";")[0], _decoded(data), ""
+        if isinstance(value, bytes) or name in _CONTENTS:
+            media_type = media_type or (f"audio/{fields['format']}" if "format" in fields else "")  # as OpenAI says it
+            return media_type, value if isinstance(value, bytes) else _decoded(str(value)), ""
+    return media_type, None, next((fields[name] for name in _NAMED if isinstance(fields.get(name), str)), "")
 
 
 def _leaves(value: object, name: str = "") -> Iterator[tuple[str, Any]]:

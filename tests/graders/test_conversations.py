@@ -294,8 +294,9 @@ def test_an_image_is_an_error_and_shares_no_verdict(tmp_path: Path) -> None:
     assert reports[0].score == 1.0
     assert reports[1].score is None
     assert reports[1].errors["search_first"] == (
-        "JudgeError: the judge is asked in text, and cannot take m1.image1 (image/png, 8 bytes): `shows: described` puts a line "
-        "about it in its place, and `shows: no_media` leaves it out"
+        f"JudgeError: {server.model} takes text, and cannot take m1.image1 (image/png, 8 bytes): ask a model that takes image "
+        "(model_of(..., media='image') or --judge-media image says so of one); `shows: described` puts a line about it in its "
+        "place, and `shows: no_media` leaves it out"
     )
 
 

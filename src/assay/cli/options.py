@@ -14,7 +14,7 @@ import click
 from assay import runs, trust
 from assay.cli.formats import FORMATS
 from assay.cli.root import SETTINGS, Command, config_of
-from assay.messages import SHOWS
+from assay.messages import MEDIA, SHOWS
 from assay.runs.stats import Thresholds, threshold_of
 from assay.wording import counted
 
@@ -191,6 +191,10 @@ class JudgingOptions(CommandOptions):
         "--grader", "One call for each criterion, one for all, or one number for all.", _GRADERS, "per-criterion"
     )
     guard: bool = value_of("--guard", "Check each text for prompt injection first.")
+    judge_media: tuple[str, ...] = value_of(
+        "--judge-media", "A kind of media that the judge takes, where its name does not tell; a file is a PDF. Repeatable.",
+        tuple(sorted(MEDIA)), multiple=True,
+    )  # fmt: skip
     dry_run: bool = value_of("--dry-run", "Call no model: print how many calls, tokens and dollars it would take.")
     budget: float | None = value_of("--budget DOLLARS", "The most to spend.", dollars)
     cache: str | None = value_of("--cache PLACE", "The cache of verdicts: a folder, a file or a postgresql:// URL.")
@@ -204,6 +208,11 @@ class ViewOptions(JudgingOptions):
         "--shows", "What the judge reads of a rollout; by default what the rubric says, else all. Repeatable.",
         tuple(SHOWS), multiple=True,
     )  # fmt: skip
+    media_folder: str | None = value_of(
+        "--media-folder FOLDER", "Where images, audio and files that prompts name may be read; by default beside DATA.",
+        type=run_folder,
+    )  # fmt: skip
+    media_urls: bool = value_of("--media-urls", "Fetch images, audio and files that rollouts name by URL.")
     workspace: str | None = value_of(
         "--workspace FOLDER",
         "A folder whose files the judge may list, read and search; columns may name it: out/{task_id}.",

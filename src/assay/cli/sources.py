@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -19,9 +19,13 @@ from assay.graders import Autograder
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.local.weights import KNOWN, weights_file
+from assay.messages import media_access
 from assay.models import Model, model_of
 from assay.models.resolve import BY_KEY, what_to_set
 from assay.rubric import Rubric, rubric_at, rubric_in_python
+from assay.runs import Run
+from assay.runs.folder import Folder
+from assay.runs.metadata import media_folders
 from assay.server.settings import Judge
 from assay.tables import TableError, rows_of
 
@@ -113,18 +117,32 @@ def judging_with(
         raise click.UsageError(
             "the rubric has a judge of its own, which does not look at --workspace: name one with -m"
         )
-    if (judging.judge is None and has_own_grader(rubric)) or not (asks or rows_may_ask):
-        yield None
-        return
-    with opened_cache(judging) as cache:
-        try:
-            model = judge_of(judging, cache, quiet=quiet)
-        except (Refused, MissingExtraError):
-            if asks or judging.judge is not None:
-                raise
+    with media_allowed(judging):
+        if (judging.judge is None and has_own_grader(rubric)) or not (asks or rows_may_ask):
             yield None
-        else:
-            yield grader_of(judging, model)
+            return
+        with opened_cache(judging) as cache:
+            try:
+                model = judge_of(judging, cache, quiet=quiet)
+            except (Refused, MissingExtraError):
+                if asks or judging.judge is not None:
+                    raise
+                yield None
+            else:
+                yield grader_of(judging, model)
+
+
+def media_allowed(judging: JudgingOptions) -> AbstractContextManager[None]:
+    """Read media from the folder that the options name, or from those of the data; from URLs on request."""
+    if not isinstance(judging, ViewOptions):
+        return nullcontext()
+    named = [
+        Path(name) for name in getattr(judging, "files", None) or getattr(judging, "texts", ()) if len(name) < 1000
+    ]
+    folders = [path if path.is_dir() else path.parent for path in named if path.exists()]
+    if len(folders) == 1 and Folder(folders[0]).run_json.exists():
+        folders = media_folders(Run.open(folders[0]).about)
+    return media_access(folders if judging.media_folder is None else judging.media_folder, urls=judging.media_urls)
 
 
 @contextmanager
@@ -156,7 +174,8 @@ def judge_of(judging: JudgingOptions, cache: VerdictCache | None, *, quiet: bool
     name = judging.judge
     source = (name or "").strip() or LOCAL
     try:
-        model = model_of(source, api_key="not asked" if judging.dry_run else None, cache=cache)
+        key = "not asked" if judging.dry_run else None
+        model = model_of(source, api_key=key, cache=cache, media=judging.judge_media or None)
         if not judging.dry_run:
             see_to_engine(source, quiet=quiet)
     except Refused as error:

@@ -15,7 +15,7 @@ from assay.aggregation import Scale, stakes, sum_behind
 from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.judge_input import ToGrade, shown
+from assay.graders.judge_input import ToGrade, refuse_media, shown
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.verdicts import cited, failed_score, finite, score_of, with_value
 from assay.models.model import Model
@@ -55,6 +55,7 @@ class Autograder(ABC):
     # On the class, for a subclass whose own __init__ leaves them out.
     normalize: bool = True
     length_penalty: LengthPenalty | None = None
+    takes_media: bool = False  # whether `judge()` reads the `media` of what it is given, and not its text alone
     judges_whole: bool = False  # whether it asks for one number for all criteria, and not for an answer to each
     # Which steps the class has in place of the ones in this module; `formula` for one that adds up itself.
     _own_steps: ClassVar[frozenset[str]] = frozenset()
@@ -88,7 +89,7 @@ class Autograder(ABC):
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
         text = cast("str", to_grade)
         if not isinstance(to_grade, str):  # a text may be what a rubric has made ready
-            text, query = shown({"prompt": query, "completion": to_grade})
+            text, query = shown({"prompt": query, "completion": to_grade}, takes_media=self.takes_media)
         results = await self.judge(text, rubric, query)
         if "aggregate" in self._own_steps:
             report = await self.aggregate(results, normalize=self.normalize)
@@ -108,6 +109,8 @@ class Autograder(ABC):
         if uncheckable is not None:
             given = f"{self.title} gives one number for all criteria, and {uncheckable.name!r} requires evidence"
             raise JudgeError(f"{given}: use a grader that answers each criterion")
+        if not self.takes_media:
+            refuse_media([each.part for each in getattr(to_grade, "media", ())], f"{self.title} asks in text")
         if "formula" in self._own_steps:
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
         # A subclass with a `judge` of its own gets whole results only, or an exception.
@@ -179,6 +182,7 @@ class CompositeOptions(TypedDict, total=False):
 class Composite(Grader):
     """Asks the graders inside it, and makes one answer of theirs. They can be composites too."""
 
+    takes_media = True  # those inside refuse what they cannot take
     takes_wholes: ClassVar[bool] = False  # whether graders that give one number for all criteria may be inside
 
     def __init__(

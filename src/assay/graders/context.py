@@ -49,7 +49,9 @@ class Referenced(Composite):
         if not isinstance(found, str | int | float | None):
             raise JudgeError(f"the reference in {self.field!r} is {short_repr(found)}: give a text, or another field=")
         reference = "" if found is None else str(found)
-        with_it = JudgeInput(text, text.fields, reference, said=text.said, shown=text.shown, parts=text.parts)
+        with_it = JudgeInput(
+            text, text.fields, reference, said=text.said, shown=text.shown, parts=text.parts, media=text.media
+        )
         return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
 
 

@@ -14,13 +14,16 @@ from functools import cache
 from hashlib import blake2s
 from itertools import count, groupby
 from operator import attrgetter
-from typing import Any, Literal, Self, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, cast
 
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
 from assay.messages import MEDIA, Part, Shows, completion_text, parts_of, read_completion
 from assay.types import Messages
 from assay.wording import counted, short_repr
+
+if TYPE_CHECKING:
+    from assay.media import Attachment, Medium
 
 SECTIONS = ("thinking", "output")  # the tags of a reply in two parts
 
@@ -43,13 +46,14 @@ class JudgeInput(str):
     (True, 'four', 'four')
     """
 
-    __slots__ = ("fields", "parts", "reference", "said", "shown")
+    __slots__ = ("fields", "media", "parts", "reference", "said", "shown")
 
     fields: Mapping[str, Any]  # the rollout's fields; none when a text is graded by itself
     reference: str  # an answer known to be good, to judge by; empty when there is none
     said: str  # what the model under test wrote of it: no tags of turns, and no results of tools
     shown: str  # how it differs from all that the rollout holds; empty when it does not
     parts: Sequence[Part]  # of a conversation all that is shown of it, under the addresses that a judge may cite
+    media: "tuple[Attachment, ...]"  # images, audio and files that are shown with it
 
     def __new__(
         cls,
@@ -60,11 +64,13 @@ class JudgeInput(str):
         said: str | None = None,
         shown: str = "",
         parts: Sequence[Part] = (),
+        media: "tuple[Attachment, ...]" = (),
     ) -> Self:
         made = super().__new__(cls, text)
         made.fields = {} if fields is None else fields
         made.reference = reference
         made.said, made.shown, made.parts = str(text) if said is None else said, shown, parts
+        made.media = media
         return made
 
     @classmethod
@@ -109,11 +115,14 @@ def showing(shows: Shows | None) -> Generator[None]:
         _SHOWS.reset(token)
 
 
-def shown(row: Mapping[str, Any], view: str | None = None) -> tuple[JudgeInput, str | None]:
+def shown(
+    row: Mapping[str, Any], view: str | None = None, *, takes_media: bool = False
+) -> tuple[JudgeInput, str | None]:
     """What a judge reads of a rollout: the response, and what was asked, if anything.
 
     `view` is a response that was given in parts. One message of the user and one of the assistant, both text, are shown as
-    they are; anything else as turns, with the address of every part. Raises a `JudgeError` for what no text can show.
+    they are; anything else as turns, with the address of every part. Media go along in the input's `media` for a judge that
+    takes them; for others they raise a `JudgeError`.
     """
     shows, prompt, completion = _SHOWS.get(), row.get("prompt"), row.get("completion")
     if isinstance(prompt, bytes | bytearray):  # as a binary column of Parquet gives it
@@ -128,15 +137,16 @@ def shown(row: Mapping[str, Any], view: str | None = None) -> tuple[JudgeInput, 
     parts = parts_of(prompt, completion)
     kept = _kept(parts, shows, asked=bool(prompt))
     media = [part for part in kept if part.kind in MEDIA]
-    if media and "described" not in shows:
-        held = ", ".join(f"{part.address} ({part.text.partition(', sha256')[0]})" for part in media[:3])
-        more = f" and {len(media) - 3} more" if len(media) > 3 else ""
-        raise JudgeError(
-            f"the judge is asked in text, and cannot take {held}{more}: `shows: described` puts a line about it in its "
-            "place, and `shows: no_media` leaves it out"
-        )
+    are_described = "described" in shows
+    attached: tuple[Any, ...] = ()
+    if media and not are_described:
+        from assay.media import Attachment  # few rollouts have any
+
+        if not takes_media:
+            refuse_media(media, "the judge is asked in text")
+        attached = tuple(map(Attachment, media))
     left, ways = Counter(part.kind for part in parts) - Counter(part.kind for part in kept), ", ".join(shows)
-    differs = left or media or "transcript" in shows
+    differs = left or (media and are_described) or "transcript" in shows
     note = (
         f"{ways}; left out: {', '.join(counted(n, _NOUNS.get(kind, kind)) for kind, n in left.items())}"
         if left
@@ -144,15 +154,27 @@ def shown(row: Mapping[str, Any], view: str | None = None) -> tuple[JudgeInput, 
     )
     is_whole = "transcript" in shows and not isinstance(completion, str)
     response = kept if is_whole else [part for part in kept if not part.in_prompt]
-    query = None if is_whole else _written([part for part in kept if part.in_prompt], "user")
+    query = None if is_whole else _written([part for part in kept if part.in_prompt], "user", are_described)
+    told: Any = {"shown": note if differs else "", "media": attached}
     if view is not None or _is_plain(response, "assistant"):
-        return JudgeInput(view or _written(response, "assistant"), row, shown=note if differs else ""), query or None
+        return JudgeInput(view or _written(response, "assistant", are_described), row, **told), query or None
     own = [part for part in response if part.role == "assistant" and not part.in_prompt]
     thoughts = "\n".join(_without_sections(part.text) for part in own if part.kind == "thinking")
     said = "\n".join(part.text for part in own if part.kind != "thinking")
     said = f"<thinking>{thoughts}</thinking>\n{said}" if thoughts else said
-    text = JudgeInput(transcript(response), row, said=said, shown=note if differs else "", parts=kept)
-    return text, query or None
+    return JudgeInput(transcript(response, are_described), row, said=said, parts=kept, **told), query or None
+
+
+def refuse_media(parts: Sequence[Part], who: str) -> None:
+    """Raise when there are any, saying which, who cannot take them, and what to do."""
+    if parts:
+        held = ", ".join(f"{part.address} ({part.text.partition(', sha256')[0]:.200})" for part in parts[:3])
+        more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+        raise JudgeError(
+            f"{who}, and cannot take {held}{more}: ask a model that takes {parts[0].kind} (model_of(..., media={parts[0].kind!r}) "
+            f"or --judge-media {parts[0].kind} says so of one); `shows: described` puts a line about it in its place, and "
+            "`shows: no_media` leaves it out"
+        )
 
 
 _NOUNS = {"thinking": "thought", "call": "tool call", "result": "tool result", "audio": "audio clip"}
@@ -169,8 +191,8 @@ def _kept(parts: Sequence[Part], shows: Shows, *, asked: bool) -> list[Part]:
     return [part for part in parts if part.kind not in out]
 
 
-def _written(parts: Sequence[Part], role: str) -> str:
-    return " ".join(part.text for part in parts) if _is_plain(parts, role) else transcript(parts)
+def _written(parts: Sequence[Part], role: str, are_described: bool) -> str:
+    return " ".join(part.text for part in parts) if _is_plain(parts, role) else transcript(parts, are_described)
 
 
 def _is_plain(parts: Sequence[Part], role: str) -> bool:
@@ -178,8 +200,11 @@ def _is_plain(parts: Sequence[Part], role: str) -> bool:
     return all(part.kind == "text" and part.role == role and part.message == parts[0].message for part in parts)
 
 
-def transcript(parts: Sequence[Part]) -> str:
-    """The turns of a conversation in tags with their address and role, and in them the parts that are no plain text."""
+def transcript(parts: Sequence[Part], are_described: bool = True) -> str:
+    """The turns of a conversation in tags with their address and role, and in them the parts that are no plain text.
+
+    Media are described, or follow after the response under their address.
+    """
     lines: list[str] = []
     for address, group in groupby(parts, key=attrgetter("message")):
         held = list(group)
@@ -187,7 +212,8 @@ def transcript(parts: Sequence[Part]) -> str:
         of = "".join(f' of="{part.call}"' for part in held if part.call and part.address == address)
         lines.append(f'<turn id="{address}" role="{role}"{of}>')
         for part in held:
-            words = _without_turns(f"(not shown: {part.text})" if part.kind in MEDIA else part.text)
+            stand_in = f"(not shown: {part.text})" if are_described else "(attached below)"
+            words = _without_turns(stand_in if part.kind in MEDIA else part.text)
             of = f' of="{part.call}"' if part.call else ""
             lines.append(words if part.address == address else f'<part id="{part.address}"{of}>\n{words}\n</part>')
         lines.append("</turn>")
@@ -255,6 +281,19 @@ def opening(response: str, query: str | None = None) -> str:
     # After the query, which other responses share: their prompts are alike up to here.
     tagged = f"<response>\n{words}\n</response>"
     return f"{asked}{fenced(tagged)}\n\n"
+
+
+def with_media(shared: str, media: "Sequence[Medium]") -> str | tuple[Any, ...]:
+    """What prompts share, with media after it, each under its address and all of them in a fence; text alone as it is."""
+    if not media:
+        return shared
+    mark = mark_of("".join(medium.told["sha256"] for medium in media))
+    content: list[Any] = []
+    before = f"{shared}[material {mark} begins]"
+    for medium in media:
+        content += [f'{before}\n<part id="{medium.address}">', medium]
+        before = "</part>"
+    return (*content, f"</part>\n[material {mark} ends]\n\n")
 
 
 def fenced(text: str) -> str:

@@ -18,7 +18,8 @@ from assay.graders import judge_input, verdicts
 from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_whole
 from assay.graders.judge_input import Degenerate, JudgeInput
 from assay.graders.length import LengthPenalty
-from assay.models.model import Model, Reply, Request, ask_judge, limiter_of
+from assay.media import MOST_BYTES, Attachment
+from assay.models.model import Model, Reply, Request, ask_judge, limiter_of, media_of
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
 from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
@@ -83,6 +84,11 @@ class ModelGrader(Grader, Generic[Generate]):
         return judge_input.prompt_version(self.prompt) if shipped_words else f"{self.prompt}/own"
 
     @property
+    def takes_media(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether it asks a model, which may take media; a function is asked in text."""
+        return self.generate_fn is None and "judge" not in self._own_steps
+
+    @property
     def title(self) -> str:
         """The model's id, or the function's name."""
         if self.generate_fn is not None:
@@ -102,11 +108,29 @@ class ModelGrader(Grader, Generic[Generate]):
         model = None if self.generate_fn is not None else self._model or configured_model()
         return () if model is None else (model,)
 
-    def opened(self, shared: str, *, cites: bool = False) -> tuple[Message, Message]:
+    def opened(self, shared: str | tuple[Any, ...], *, cites: bool = False) -> tuple[Message, Message]:
         """How a prompt begins: the system prompt, with how to cite and examples where they are wanted, and what is shared."""
         citing = judge_input.system_prompt("citing") if cites and not self.wording.endswith("/own") else ""
         instructions = "\n\n".join(filter(None, (self.system_prompt, citing, self.options.examples)))
         return {"role": "system", "content": instructions}, {"role": "user", "content": shared}
+
+    async def _shared(self, to_grade: str, query: str | None) -> str | tuple[Any, ...]:
+        """What all prompts about a response share, with its media. Raises when the model does not take one of them."""
+        attached: Sequence[Attachment] = getattr(to_grade, "media", ())
+        if not attached:
+            return judge_input.opening(to_grade, query)
+        taken = media_of(self.model)
+        who = f"{self.model.id} takes {', '.join(['text', *sorted(taken)])}"
+        # What a file is shows when it is read.
+        known = [each.part for each in attached if each.part.kind != "file" or not taken]
+        judge_input.refuse_media([part for part in known if part.kind not in taken], who)
+        media = [await each.read() for each in attached]
+        judge_input.refuse_media([a.part for a, m in zip(attached, media, strict=True) if m.kind not in taken], who)
+        total = sum(len(medium.data) for medium in media)
+        if total > MOST_BYTES:
+            said = f"the {len(media)} images, clips and files of this rollout have {total:,} bytes together"
+            raise JudgeError(f"{said}, and at most {MOST_BYTES >> 20} MiB go into one prompt: give fewer")
+        return judge_input.with_media(judge_input.opening(to_grade, query), media)
 
     async def reply(
         self,
@@ -171,7 +195,7 @@ class _BatchGrader(ModelGrader[Generate]):
         if not calls:
             return scores
         text = JudgeInput.of(to_grade)
-        opened = self.opened(judge_input.opening(text, query), cites=bool(text.parts))
+        opened = self.opened(await self._shared(text, query), cites=bool(text.parts))
 
         async def one(places: Sequence[int]) -> None:
             batch = [criteria[place] for place in places]
@@ -187,7 +211,8 @@ class _BatchGrader(ModelGrader[Generate]):
         # One call goes ahead of the rest, so that the endpoint has read the response when those come.
         warm = self.warm if self.size == 1 and self.generate_fn is None and len(calls) > 1 else False
         if warm is None:
-            warm = len(opened[1]["content"]) >= WORTH and keeps_prefixes(self.model.id)
+            shared = opened[1]["content"]
+            warm = (isinstance(shared, tuple) or len(shared) >= WORTH) and keeps_prefixes(self.model.id)
         if warm:
             model, following = self.model, len(calls) - 1
             begins, limiter = _opening_key(model, opened), limiter_of(model)
@@ -330,9 +355,8 @@ class RubricAsJudgeGrader(ModelGrader[verdicts.RubricAsJudgeGenerateFn]):
             # One number weighs the faults against the rest, so it is foregone for all criteria or for none.
             return as_whole(EvaluationReport(0.0, reason=known[0].reason), criteria, self.scale)
         question = judge_input.all_criteria(criteria, vetoes=True, reverse=self.options.reverse)
-        reply = await self.reply(
-            self.opened(judge_input.opening(to_grade, query)), question, verdicts.RubricAsJudgeOutput
-        )
+        opened = self.opened(await self._shared(to_grade, query))
+        reply = await self.reply(opened, question, verdicts.RubricAsJudgeOutput)
         number, reason = verdicts.field_of(reply, "overall_score"), verdicts.field_of(reply, "explanation")
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             raise verdicts.no_field(reply, "score from 0 to 100: return a RubricAsJudgeOutput")

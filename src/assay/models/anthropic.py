@@ -5,6 +5,7 @@ from json import dumps, loads
 from typing import Any, cast
 
 from assay.errors import Refused
+from assay.media import Medium
 from assay.messages import ToolCall, tool_calls
 from assay.models.model import Reply, Request, Tool, Usage, json_schema
 from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, messages_for, optional
@@ -41,7 +42,7 @@ class AnthropicFormat(OpenAIFormat):
         turns: list[dict[str, Any]] = []
         system: list[Any] = []
         for number, message in enumerate(messages, start=1):
-            role, blocks = _blocks(message, is_breakpoint=number == shared)
+            role, blocks = _blocks(self.written(message), is_breakpoint=number == shared)
             if role == "system":
                 system += blocks
             elif turns and turns[-1]["role"] == role:
@@ -57,6 +58,10 @@ class AnthropicFormat(OpenAIFormat):
         # The reply's own tool comes last: providers cache what a prompt begins with.
         tools = [*body.get("tools", ()), *fields.pop("tools", ())]
         return Payload(body | fields | ({"tools": tools} if tools else {}), used)
+
+    def medium(self, medium: Medium) -> dict[str, Any]:
+        source = {"type": "base64", "media_type": medium.media_type, "data": medium.base64}
+        return {"type": "image" if medium.kind == "image" else "document", "source": source}
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
         """What was written: the forced tool's input as JSON, else the text. Thoughts are left out."""
@@ -85,8 +90,8 @@ def _blocks(message: Message, *, is_breakpoint: bool) -> tuple[str, list[Any]]:
     role, content = message["role"], message.get("content")
     blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
     if len(message) == 2:
-        if is_breakpoint and isinstance(content, str):
-            blocks[0]["cache_control"] = {"type": "ephemeral"}
+        if is_breakpoint and blocks and blocks[-1].get("type") == "text":
+            blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
         return role, blocks
     if role == "tool":
         result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}

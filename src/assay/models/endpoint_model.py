@@ -7,8 +7,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
+from assay.media import Medium
 from assay.models.budgets import Ledger, count_call, count_here, without_a_price
-from assay.models.model import Model, Price, Reply, Request, Usage, schema_text
+from assay.models.model import Model, Price, Reply, Request, Usage, parts_in, schema_text
 from assay.models.openai import (
     OpenAIFormat,
     Payload,
@@ -43,7 +44,8 @@ class EndpointModel:
         self.name = name  # what the endpoint calls the model
         self.endpoint = endpoint
         self.price = price  # None when it is not known
-        self.tokens = TokenEstimate()
+        self.media = frozenset[str]()  # the kinds of media that it takes
+        self.tokens = TokenEstimate(provider_format.maker)
         self.left_out: Set[str] = refused_by_name(name)  # what it does not take, by its name or what it said
         self._suspected: Set[str] = frozenset()  # what it has just complained about: left out until that helps or not
         self._format = provider_format
@@ -144,26 +146,27 @@ class EndpointModel:
 class TokenEstimate:
     """Guesses by the number of characters, and learns from what an endpoint counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, maker: str = "openai") -> None:
+        self.maker = maker  # whose rule counts the tokens of images, audio and files
         self.characters = 4.0  # in a token, by and large; as in English prose before one was counted
         self.reply = 150.0  # tokens in a reply, by and large: at first a reason of two sentences and a verdict
 
     def expected(self, request: Request, text: str | None = None) -> Usage:
         """What a call will use, by and large; or has, for an endpoint that does not count, if this `text` came."""
         written = min(self.reply, request.max_tokens or self.reply) if text is None else len(text) / self.characters
-        return Usage(prompt=round(_length(request) / self.characters), completion=round(written))
+        return Usage(prompt=round(self._length(request) / self.characters), completion=round(written))
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Take into account what was counted."""
         if usage.prompt > 0:
-            self.characters += 0.05 * (_length(request) / usage.prompt - self.characters)
+            self.characters += 0.05 * (self._length(request) / usage.prompt - self.characters)
         self.reply += 0.05 * (usage.completion - self.reply)
 
-
-def _length(request: Request) -> int:
-    """Characters that are read, those of the schema included."""
-    said = sum([len(str(message["content"])) for message in request.messages])
-    return said + (0 if request.schema is None else len(schema_text(request.schema)))
+    def _length(self, request: Request) -> float:
+        """Characters that are read, those of the schema included, and for media as many as their tokens come to."""
+        parts = [part for message in request.messages for part in parts_in(message["content"])]
+        said = sum(p.tokens(self.maker) * self.characters if isinstance(p, Medium) else len(str(p)) for p in parts)
+        return said + (0 if request.schema is None else len(schema_text(request.schema)))
 
 
 def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:

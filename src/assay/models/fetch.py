@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -16,6 +16,7 @@ except ImportError:
     raise MissingExtraError("fetching a URL", package="aiohttp", extra="judge") from None
 
 MOST_REDIRECTS = 5
+_TRANSLATED = ip_network("64:ff9b::/96")  # holds an IPv4 address, which may be private
 
 
 class FetchError(AssayError):
@@ -94,7 +95,8 @@ def _is_public(host: str) -> bool:
     except ValueError:
         return True
     inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None) or found
-    return all(each.is_global and not each.is_multicast for each in (found, inner))
+    public = all(each.is_global and not each.is_multicast for each in (found, inner))
+    return public and found not in _TRANSLATED
 
 
 class _Resolver(aiohttp.ThreadedResolver):

@@ -40,7 +40,7 @@ class Request:
     """What a model is asked.
 
     Neighbouring messages of one role are one message on the wire, with nothing put between, so a prompt can be cut where
-    its shared part ends.
+    its shared part ends. A content is a text, a tuple of texts and `Medium`s, or parts as the endpoint has them.
 
     >>> request = Request.of("You judge.", "<response>4</response>", "Is it even?")
     >>> request.system, request.user, request.shared
@@ -82,8 +82,8 @@ class Request:
         return self._text_of("user")
 
     def _text_of(self, role: str) -> str:
-        said = (message["content"] for message in self.messages if message["role"] == role)
-        return "".join(text for text in said if isinstance(text, str))
+        said = [parts_in(message["content"]) for message in self.messages if message["role"] == role]
+        return "".join(part for parts in said for part in parts if isinstance(part, str))
 
     @cached_property
     def content(self) -> str:
@@ -92,15 +92,25 @@ class Request:
         parts = [settings, "" if self.schema is None else schema_text(self.schema)]
         if self.tools or self.verbatim:
             # Only then, so that what was kept before there were any is found under its old key.
-            return "".join([*parts, dumps([self.verbatim, self.tools, self.messages])])
+            return "".join([*parts, dumps([self.verbatim, self.tools, self.messages], default=_told)])
         # As they go over the wire: where a prompt is cut decides nothing.
         for role, said in groupby(self.messages, itemgetter("role")):
             contents: list[Any] = [message["content"] if len(message) < 3 else dict(message) for message in said]
             plain = all(type(content) is str for content in contents)
-            text = "".join(contents) if plain else dumps(contents)
+            text = "".join(contents) if plain else dumps(contents, default=_told)
             # Each part has its length before it, so that no part can pass for two.
             parts.append(f"{role} {plain:d} {len(text)} {text}")
         return "".join(parts)
+
+
+def parts_in(content: Any) -> tuple[Any, ...]:
+    """The texts and media of a message's content, which may be one text."""
+    return cast("tuple[Any, ...]", content) if isinstance(content, tuple) else (content,)
+
+
+def _told(medium: Any) -> Any:
+    """A `Medium` as a key or a log has it; what is none as it is."""
+    return {"type": "text", "text": medium} if isinstance(medium, str) else getattr(medium, "told", medium)
 
 
 @cache
@@ -235,6 +245,11 @@ def innermost(model: Model) -> Model:
     return model
 
 
+def media_of(model: Model) -> frozenset[str]:
+    """The kinds of media that a model takes; none of one that does not say so by its `media`."""
+    return frozenset(getattr(innermost(model), "media", ()))
+
+
 def limiter_of(model: Model) -> Any:
     """The limiter of a model's endpoint; None for a model without one."""
     return getattr(getattr(innermost(model), "endpoint", None), "limiter", None)
@@ -279,12 +294,20 @@ def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
         yield calls
 
 
+def _logged(message: Message) -> Message:
+    """The message with a digest in place of what an image, audio or file holds."""
+    content = message["content"]
+    if not isinstance(content, tuple):
+        return message
+    return {**message, "content": [*map(_told, parts_in(content))]}
+
+
 async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
     """The model's reply, logged where there is a log, but for so many messages that were logged with the call before."""
     log = _LOG.get()
     if log is None:
         return await model(request)
-    asked = (redacted(model.id), request.question, request.messages[logged:])
+    asked = (redacted(model.id), request.question, tuple(map(_logged, request.messages[logged:])))
     try:
         reply = await model(request)
     except Exception as error:

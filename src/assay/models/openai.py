@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from assay.errors import Refused, Truncated, Unreadable
+from assay.media import Medium
 from assay.messages import tool_calls
-from assay.models.model import Reply, Request, Token, Usage, json_schema, schema_text
+from assay.models.model import Reply, Request, Token, Usage, json_schema, parts_in, schema_text
 from assay.types import Message
 
 NO_FIELDS: Mapping[str, Any] = {}
@@ -70,7 +71,7 @@ class OpenAIFormat:
         messages = messages_for(request, left_out)
         body: dict[str, Any] = {
             "model": name,
-            "messages": list(messages) if request.verbatim else joined(messages),
+            "messages": [self.written(each) for each in (messages if request.verbatim else joined(messages))],
             **self.extra,
         }
         if request.tools:
@@ -86,6 +87,24 @@ class OpenAIFormat:
         if request.max_tokens is not None and limit is not None:
             return Payload(body | fields | {limit: request.max_tokens}, {*used, limit})
         return Payload(body | fields, used)
+
+    def written(self, message: Message) -> Message:
+        """A message with its texts and media as this endpoint has them; one without media as it is."""
+        if not isinstance(message.get("content"), tuple):
+            return message
+        parts = (({"type": "text", "text": each} if isinstance(each, str) else each) for each in message["content"])
+        return {**message, "content": [self.medium(each) if isinstance(each, Medium) else each for each in parts]}
+
+    def medium(self, medium: Medium) -> dict[str, Any]:
+        """An image, an audio clip or a PDF as a part of a message."""
+        if medium.kind == "image":
+            return {"type": "image_url", "image_url": {"url": medium.url}}
+        if medium.kind == "file":
+            return {"type": "file", "file": {"filename": f"{medium.address}.pdf", "file_data": medium.url}}
+        format = {"audio/wav": "wav", "audio/mpeg": "mp3"}.get(medium.media_type)
+        if format is None:
+            raise Refused(f"{medium.address} is {medium.media_type}, and this endpoint takes wav and mp3: convert it")
+        return {"type": "input_audio", "input_audio": {"data": medium.base64, "format": format}}
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
         """The first choice of an answer, with its usage, whole or not. `KeyError` when there is none."""
@@ -164,15 +183,19 @@ def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
 
 
 def joined(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Neighbours of one role as one message, with nothing between them; those with more than text stay."""
+    """Neighbours of one role as one message, with nothing between them; those with more than text and media stay."""
     result: list[dict[str, Any]] = []
     # The role of the last message, where that is a text to which more can be added.
     open_role = None
     for message in messages:
         role, content = message["role"], message["content"]
-        is_text = isinstance(content, str) and len(message) == 2
+        is_text = isinstance(content, str | tuple) and len(message) == 2
         if is_text and role == open_role:
-            result[-1]["content"] += content
+            before: Any = result[-1]["content"]
+            if isinstance(before, str) and isinstance(content, str):
+                result[-1]["content"] = f"{before}{content}"
+            else:
+                result[-1]["content"] = (*parts_in(before), *parts_in(content))
         else:
             result.append(dict(message))
             open_role = role if is_text else None

@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from assay.criterion import path_of
 from assay.errors import Refused
+from assay.messages import MEDIA
 from assay.models.anthropic import AnthropicFormat
 from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
@@ -133,6 +134,7 @@ def model_of(
     price: Price | None = None,
     cache: CacheSource = None,
     shared: bool = True,
+    media: str | Sequence[str] | None = None,
     **extra: Any,
 ) -> Model:
     """The model behind a name, an endpoint, a client or a function.
@@ -147,7 +149,8 @@ def model_of(
 
     What was answered once and is in the `cache` (a place, or True for the default one) is not asked again. `limits` hold
     for all calls of the process to one endpoint with one key. `price` is for a model that is not in the table. With
-    `shared=False` equal requests that are under way are each asked. `extra` goes into every call: `reasoning_effort="low"`.
+    `shared=False` equal requests that are under way are each asked. `media` says which of `image`, `audio` and `file` (PDF)
+    the model takes, where its name does not tell. `extra` goes into every call: `reasoning_effort="low"`.
     """
     kept = cache_of(cache)
     client = None if isinstance(source, str) else creating(source)
@@ -164,6 +167,16 @@ def model_of(
         model = FunctionModel(source)
     else:
         raise Refused(f"{short_repr(source)} is no model: {_WAYS}")
+    if media is not None:
+        if not isinstance(model, EndpointModel):
+            raise Refused(
+                f"media= is for a model behind an endpoint, and {model.id} is none: give it an attribute `media`"
+            )
+        model.media = frozenset((media,) if isinstance(media, str) else media)
+        for kind in sorted(model.media - MEDIA):
+            raise Refused(
+                f"media is {short_repr(media)}, and there is no {kind!r}: {did_you_mean(kind, sorted(MEDIA))}"
+            )
     if kept is not None:
         return Deduplicated(Cached(model, kept))
     return Deduplicated(model) if shared and isinstance(model, EndpointModel) and model is not source else model
@@ -186,6 +199,20 @@ class _Address(NamedTuple):
     send: SendPayload
 
 
+@cache
+def _families() -> Mapping[str, list[str]]:
+    return tomllib.loads(files("assay.models").joinpath("media.toml").read_text(encoding="utf-8"))
+
+
+def _media(at: _Address) -> frozenset[str]:
+    """The kinds of media that a model takes, by the longest beginning of its name that is in the table."""
+    name = _ON_BEDROCK.sub("", at.name.rpartition("/")[2]).lower()
+    family = max((each for each in _families() if name.startswith(each)), key=len, default="")
+    # Google's endpoint for chat completions has no part for a PDF.
+    without = {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set[str]()
+    return frozenset(_families().get(family, ())) - without
+
+
 def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]) -> Model:
     known = at.provider and at.url == PROVIDERS[at.provider].url
     identity = f"{at.provider}/{at.name}" if known else f"{at.url}#{at.name}"
@@ -196,7 +223,7 @@ def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapp
     listed = price_of(at.provider or at.url, at.name)
     if listed is None and host.endswith(_CLOUDS):
         listed = price_of(at.written.maker, at.name)
-    return EndpointModel(
+    model = EndpointModel(
         identity,
         at.name,
         provider_format=at.written,
@@ -204,6 +231,8 @@ def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapp
         endpoint=Endpoint.at(at.url, at.key, limits),
         price=price or listed or (FREE if host in _HERE else None),
     )
+    model.media = _media(at)
+    return model
 
 
 def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _Address:

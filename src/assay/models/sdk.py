@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any, Literal, TypeAlias, cast
 
 from assay.errors import Refused
+from assay.media import Medium
 from assay.models.model import Reply, Request, Token, Usage, json_schema
 from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, RawReply, joined, messages_for, optional
 from assay.redaction import redacted, without
@@ -164,7 +165,7 @@ class GeminiFormat(OpenAIFormat):
         said = messages_for(request, left_out)
         config, contents = dict(self.extra), list[dict[str, Any]]()
         for message in said if request.verbatim else joined(said):
-            role, parts = message["role"], _parts(message, name)
+            role, parts = message["role"], _parts(self.written(message), name)
             if role == "system":
                 config["system_instruction"] = [*config.get("system_instruction", ()), *parts]
             elif role in ("user", "assistant"):
@@ -176,6 +177,9 @@ class GeminiFormat(OpenAIFormat):
             config["max_output_tokens"] = request.max_tokens
         fields, used = optional(request, left_out, _PARAMETERS)
         return Payload({"model": name, "contents": contents, "config": config | fields}, used)
+
+    def medium(self, medium: Medium) -> dict[str, Any]:
+        return {"inline_data": {"mime_type": medium.media_type, "data": medium.data}}
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
         """The first candidate of an answer. Thoughts are left out."""
@@ -202,14 +206,14 @@ def _unsupported(what: str, name: str) -> Refused:
     return Refused(f"{what}: name the model instead, as 'gemini/{name}'")
 
 
-def _parts(message: Message, name: str) -> list[dict[str, str]]:
+def _parts(message: Message, name: str) -> list[dict[str, Any]]:
     content: Any = message.get("content")
     parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
     for part in parts:
-        if part.get("type") != "text":
-            held = f"a message holds {short_repr(part)}, and a client of google-genai is sent texts only"
+        if part.get("type") != "text" and "inline_data" not in part:
+            held = f"a message holds {short_repr(part)}, and a client of google-genai is sent texts and media only"
             raise _unsupported(held, name)
-    return [{"text": part["text"]} for part in parts]
+    return [part if "inline_data" in part else {"text": part["text"]} for part in parts]
 
 
 def _logprobs(given: Mapping[str, Any]) -> tuple[Token, ...] | None:

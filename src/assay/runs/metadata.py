@@ -364,6 +364,14 @@ def data_about(source: object) -> dict[str, Any]:
     return {"rows": len(source)} if isinstance(source, Sized) else {}
 
 
+def media_folders(about: RunAbout) -> list[Path]:
+    """The folders of a run's data that lie in the current one: where its pictures and files may be."""
+    source, here = about.data.get("source") or (), Path.cwd()
+    parents = {Path(each).resolve().parent for each in ([source] if isinstance(source, str) else source)}
+    # Others are not looked into: a run that came from elsewhere could name any folder of this machine.
+    return [folder for folder in sorted(parents) if folder.is_dir() and folder.is_relative_to(here)]
+
+
 def files_about(files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
     """What several files go by, as if they were one."""
     each = [data_about(path) for path in files]

@@ -1,0 +1,211 @@
+"""Read images, audio and PDFs out of the parts of a rollout: from bytes, and where it is allowed from a folder or a URL."""
+
+import asyncio
+import re
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from importlib import import_module
+from math import ceil
+from struct import error as struct_error
+from struct import unpack
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from assay.errors import MediaError
+from assay.messages import MEDIA_PLACES, Kind, MediaPlaces, Part, media_source
+from assay.wording import short_repr
+
+MOST_BYTES: Final = 20 << 20  # of one image, audio clip or file, and of all in one prompt: what providers take
+KINDS: Final[Mapping[str, Kind]] = {
+    "image/png": "image", "image/jpeg": "image", "image/webp": "image", "image/gif": "image",
+    "audio/wav": "audio", "audio/mpeg": "audio", "audio/flac": "audio", "audio/ogg": "audio", "application/pdf": "file",
+}  # fmt: skip
+_ALIASES: Final = {
+    "image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/x-wav": "audio/wav", "audio/wave": "audio/wav",
+    "audio/vnd.wave": "audio/wav", "audio/x-flac": "audio/flac", "application/octet-stream": "",
+}  # fmt: skip
+_SIGNATURES: Final = (
+    (rb"\x89PNG\r\n\x1a\n", "image/png"), (rb"\xff\xd8\xff", "image/jpeg"), (rb"GIF8[79]a", "image/gif"),
+    (rb"RIFF....WEBP", "image/webp"), (rb"RIFF....WAVE", "audio/wav"), (rb"ID3|\xff[\xe2-\xfb]", "audio/mpeg"),
+    (rb"fLaC", "audio/flac"), (rb"OggS", "audio/ogg"), (rb"%PDF-", "application/pdf"),
+)  # fmt: skip
+
+
+def type_of(data: bytes) -> str:
+    """The media type that the bytes themselves show; empty for one that judges are not shown."""
+    return next((name for pattern, name in _SIGNATURES if re.match(pattern, data, re.DOTALL)), "")
+
+
+@dataclass(frozen=True)
+class Medium:
+    """An image, an audio clip or a PDF whose bytes are what its type says.
+
+    >>> Medium("m1.file1", "application/pdf", b"%PDF-1.7").kind
+    'file'
+    """
+
+    address: str
+    media_type: str
+    data: bytes = field(repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.media_type]
+
+    @cached_property
+    def base64(self) -> str:
+        return b64encode(self.data).decode()
+
+    @property
+    def url(self) -> str:
+        """Its content as a `data:` URL."""
+        return f"data:{self.media_type};base64,{self.base64}"
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """What a cache key and a log hold of it: a digest in place of the content."""
+        digest = sha256(self.data).hexdigest()
+        return {"type": self.kind, "media_type": self.media_type, "bytes": len(self.data), "sha256": digest}
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """Width and height of an image, by its header. Raises a `MediaError` when they are not there."""
+        try:
+            width, height = _SIZES[self.media_type](self.data)
+        except (struct_error, IndexError):
+            width = height = 0
+        if width and height:
+            return width, height
+        raise MediaError(f"{self.address} begins as {self.media_type} does, and its size cannot be read: it is broken")
+
+    def tokens(self, maker: str) -> int:
+        """About how many tokens a model of this maker reads; `docs/concepts/models.md` has the rules."""
+        if self.kind == "image":
+            return _IMAGE_TOKENS.get(maker, _tiles)(*self.size)
+        if self.kind == "audio":
+            rate = int.from_bytes(self.data[28:32], "little") if self.media_type == "audio/wav" else 0
+            seconds = len(self.data) / (rate or 16_000)  # without a rate: 128 kbit a second
+            return ceil(seconds * (32 if maker == "gemini" else 10))
+        pages = len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1
+        return pages * (258 if maker == "gemini" else 2_000)
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    if data[12:16] == b"VP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    if data[12:16] == b"VP8L":
+        [bits] = unpack("<I", data[21:25])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    width, height = unpack("<HH", data[26:30])
+    return width & 0x3FFF, height & 0x3FFF
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    place = 2
+    for _ in range(10_000):  # segments, of which a photograph has a few dozen
+        marker, length = data[place + 1], unpack(">H", data[place + 2 : place + 4])[0]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = unpack(">HH", data[place + 5 : place + 9])
+            return width, height
+        place += 1 if marker == 0xFF else 2 + length  # a marker may have padding before it
+    return 0, 0
+
+
+def _tiles(width: int, height: int) -> int:
+    """As OpenAI counts: 85, and 170 for each tile of 512 pixels once the image is scaled down."""
+    scale = min(1.0, 2048 / max(width, height))
+    scale *= min(1.0, 768 / (scale * min(width, height)))
+    return 85 + 170 * ceil(width * scale / 512) * ceil(height * scale / 512)
+
+
+_SIZES: Final[Mapping[str, Callable[[bytes], Any]]] = {
+    "image/png": lambda data: unpack(">II", data[16:24]), "image/gif": lambda data: unpack("<HH", data[6:10]),
+    "image/webp": _webp_size, "image/jpeg": _jpeg_size,
+}  # fmt: skip
+_IMAGE_TOKENS: Final[Mapping[str, Callable[[int, int], int]]] = {
+    "anthropic": lambda width, height: min(1600, ceil(width * height / 750)),
+    "gemini": lambda width, height: 258 * ceil(width / 768) * ceil(height / 768),
+}
+
+
+class Attachment:
+    """An image, an audio clip or a file of a rollout, which is read once, when it is shown."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._medium: Medium | None = None
+
+    async def read(self) -> Medium:
+        """What it holds. Raises a `MediaError` when it cannot be read, is too large or not what it says."""
+        if self._medium is None:
+            _, data, place = media_source(self.part.given)
+            if data is None and _scheme(place) in ("http", "https"):
+                data = await _fetched(self.part.address, place)
+            self._medium = await asyncio.to_thread(medium_of, self.part, data)
+        return self._medium
+
+
+def medium_of(part: Part, data: bytes | None = None) -> Medium:
+    """What a part holds, or a file that it names; `data` is its content where it is known. Raises as `Attachment.read`."""
+    declared, held, place = media_source(part.given)
+    data = held if data is None else data
+    data = _file(part, place) if data is None else data
+    if len(data) > MOST_BYTES:
+        held = f"{part.address} has {len(data):,} bytes"
+        raise MediaError(f"{held}, and at most {MOST_BYTES >> 20} MiB are sent: give a smaller one")
+    declared, found = _ALIASES.get(declared.lower(), declared.lower()), type_of(data)
+    if not found or (declared and declared != found) or (not declared and part.kind not in ("file", KINDS[found])):
+        shows = f"its bytes are those of {found}" if found else f"its bytes begin with {data[:12]!r}"
+        says = f"{part.address} says that it is {declared or part.kind}"
+        raise MediaError(f"{says}, and {shows}: give one of {', '.join(KINDS)}")
+    medium = Medium(part.address, found, data)
+    if medium.kind == "image":
+        _ = medium.size  # raises for a broken one
+    return medium
+
+
+def _scheme(place: str) -> str:
+    found = re.match(r"([a-z][a-z0-9+.-]+)://", place, re.IGNORECASE)
+    return found[1].lower() if found else ""
+
+
+async def _fetched(address: str, url: str) -> bytes:
+    places, shown = MEDIA_PLACES.get() or MediaPlaces(), short_repr(url.partition("?")[0])
+    if not places.urls:
+        raise MediaError(
+            f"{address} is at {shown}, and URLs are not fetched unless that is allowed: give its bytes, or say "
+            "media_access(urls=True) in Python or --media-urls on the command line"
+        )
+    fetch = import_module("assay.models.fetch")  # which needs aiohttp
+    try:
+        return (await fetch.fetched(url, most_bytes=MOST_BYTES, allow_private=places.allow_private)).body
+    except fetch.FetchError as error:
+        raise MediaError(f"{address}: {str(error).replace(url, shown)}") from None
+
+
+def _file(part: Part, place: str) -> bytes:
+    """The content of a local file, where it may be read."""
+    if not place or _scheme(place) not in ("", "file"):
+        told = f"{part.address} has no content that can be read ({part.text[:200]})"
+        raise MediaError(f"{told}: give its bytes, a path or a URL")
+    named, folders = f"{part.address} names the file {short_repr(place)}", (MEDIA_PLACES.get() or MediaPlaces()).folders
+    if not part.in_prompt:
+        raise MediaError(f"{named}, and a response may name none: give its bytes")
+    if not folders:
+        ways = "say media_access(folder) in Python or --media-folder FOLDER on the command line"
+        raise MediaError(f"{named}, and no folder may be read: {ways}")
+    given = unquote(urlsplit(place).path) if _scheme(place) else place
+    for folder in folders:
+        try:
+            home = folder.resolve()
+            path = (home / given).resolve()
+            # Looked at once links are followed, so that none leads out of the folder.
+            if path.is_relative_to(home) and path.is_file():
+                with path.open("rb") as file:
+                    return file.read(MOST_BYTES + 1)
+        except (OSError, ValueError) as error:
+            raise MediaError(f"{named}, which cannot be read: {error}") from None
+    raise MediaError(f"{named}, which is not in {', '.join(map(str, folders))}")
