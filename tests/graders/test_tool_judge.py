@@ -316,6 +316,18 @@ def test_it_looks_through_anthropic_s_messages_too(folder, monkeypatch):
     assert "1\tx = 1" in result["content"][0]["text"]
 
 
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_it_looks_through_the_clients_of_the_sdks(folder, kind):
+    """Whose own models validate what goes over the wire, in the last turn too."""
+    sdk = pytest.importorskip(kind)
+    with ModelServer(script(tool_call("read_file", path="a.py"), tool_call("list_files"), verdict())) as server:
+        make, url = (sdk.AsyncOpenAI, server.url) if kind == "openai" else (sdk.AsyncAnthropic, server.host)
+        model = model_of(make(base_url=url, api_key="none"), "test")
+        for turns in (3, 8):
+            judge = ToolJudge([Workspace(folder)], model=model, limits=LookLimits(turns=turns))
+            assert RUBRIC.grade_sync("Done.", judge).report[0].verdict == "MET"
+
+
 def test_an_estimate_covers_every_turn(folder):
     """Nothing is asked in a dry run."""
     with ModelServer(verdict()) as server, dry_run() as ledger:

@@ -117,9 +117,13 @@ def test_replies_about_very_many_files_are_bounded(tmp_path):
     for number in range(700):
         (tmp_path / f"{number:04}").write_text("todo\n")
     workspace = Workspace(tmp_path)
-    assert workspace.list_files().endswith("0499 (5 bytes)\n(there are more than 500: list a folder below)")
+    more = "(there is more: ask for less, or about a folder below)"
+    assert workspace.list_files().endswith(f"0499 (5 bytes)\n{more}")
     found = workspace.search_files("todo").split("\n")
-    assert (len(found), found[-1][:27]) == (101, "(not all files were searche")
+    assert (len(found), found[-1]) == (101, more)
+    (tmp_path / "0000").write_text(("todo " * 200 + "\n") * 1000)
+    assert workspace.search_files("todo", "0000").endswith(more)
+    assert len(workspace.search_files("todo", "0000")) < 20_100
 
 
 def test_a_folder_may_be_named_by_columns_of_the_rollout(tmp_path):

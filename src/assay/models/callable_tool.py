@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
 
 from assay.errors import AssayError, MissingExtraError
 from assay.models.model import Reply, Tool
@@ -136,26 +137,20 @@ def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tup
     config = ConfigDict(extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False)
     try:
         model = create_model(name, __config__=config, **fields)
-        return model, tuple(state), _untitled(model.model_json_schema(by_alias=True))
+        schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         first = str(error).splitlines()[0]
         raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
+    for node in (schema, *schema.get("$defs", {}).values()):
+        node.pop("title", None)
+    return model, tuple(state), schema
 
 
-def _untitled(schema: Any) -> Any:
-    """Without the titles that are only names said again."""
-    if isinstance(schema, list):
-        return [_untitled(part) for part in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    named = cast("dict[str, Any]", schema)
-    return {
-        key: {name: _untitled(part) for name, part in value.items()}
-        if key in ("properties", "$defs")
-        else _untitled(value)
-        for key, value in named.items()
-        if key != "title" or not isinstance(value, str)
-    }
+class _Untitled(GenerateJsonSchema):
+    """Leaves out the titles of fields, which are only names said again."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
 
 def _complaint(error: ValidationError, names: list[str]) -> str:

@@ -60,10 +60,8 @@ class Workspace:
 
     def list_files(self, path: _Path = ".", state: State = NO_FIELDS) -> str:
         """Lists the files below a folder of the workspace, with their sizes."""
-        found = [f"{name} ({size:,} bytes)" for name, size in islice(_files(self.folder(state), path), MOST_LISTED + 1)]
-        if len(found) > MOST_LISTED:
-            found[MOST_LISTED:] = [f"(there are more than {MOST_LISTED}: list a folder below)"]
-        return "\n".join(found) or "(there are no files)"
+        found = islice(_files(self.folder(state), path), MOST_LISTED + 1)
+        return _bounded([f"{name} ({size:,} bytes)" for name, size in found], MOST_LISTED) or "(there are no files)"
 
     def read_file(
         self,
@@ -96,18 +94,27 @@ class Workspace:
         root, wanted, found, left = self.folder(state), text.casefold(), list[str](), MOST_SEARCHED
         for name, size in _files(root, path):
             left -= min(size, MOST_READ)
+            if left < 0:
+                found.append("(not all files were searched: search a folder below)")
             if left < 0 or len(found) > MOST_FOUND:
-                found[MOST_FOUND:] = ["(not all files were searched: search a folder below, or for longer words)"]
                 break
             try:
                 held, _ = _read(_inside(root, name))
             except (OSError, ValueError) as error:
-                held = f"({text}: {error})".encode()  # a line that is found, so that no file is passed over in silence
+                found.append(f"{name}: cannot be read ({error})")
+                continue
             words = "" if b"\0" in held else held.decode("utf-8", "replace")
             for number, line in enumerate(words.split("\n") if wanted in words.casefold() else (), start=1):
-                if (place := line.casefold().find(wanted)) >= 0:
+                if (place := line.casefold().find(wanted)) >= 0 and len(found) <= MOST_FOUND:
                     found.append(f"{name}:{number}: {line[max(0, place - 100) : place + 300]}")
-        return "\n".join(found[: MOST_FOUND + 1])[:LONGEST] or "(no line holds it)"
+        return _bounded(found, MOST_FOUND) or "(no line holds it)"
+
+
+def _bounded(lines: list[str], most: int) -> str:
+    """The lines, as far as one reply has room, and whether there are more."""
+    text = "\n".join(lines[:most])
+    is_whole = len(lines) <= most and len(text) <= LONGEST
+    return text if is_whole else f"{text[:LONGEST]}\n(there is more: ask for less, or about a folder below)"
 
 
 def _inside(root: Path, path: str) -> Path:
