@@ -8,7 +8,7 @@ import pytest
 from assay import Criterion, Rollout, Rubric, RubricError, RubricFileError, RubricGroup
 from assay.integrations import as_trl_reward, compute_score_of, reward_func_of
 from assay.runs import Run, score_rows
-from assay.shaping import Clip, FormatGate, GroupLength, Repetition, Rescale, SoftOverlong, repeated_share
+from assay.shaping import repeated_share
 
 
 def right(completion):
@@ -35,21 +35,21 @@ def rewards(shaping, texts, **columns):
 
 def test_a_reward_is_clipped_and_rescaled_in_order():
     """2·1 − 0.5 is cut to 1; 2·0 − 0.5 to −0.25."""
-    parts = [Rescale(factor=2, shift=-0.5), Clip(low=-0.25, high=1)]
+    parts = [{"rescale": {"factor": 2, "shift": -0.5}}, {"clip": {"low": -0.25, "high": 1}}]
     assert rewards(parts, ["4", "5", "down"]) == [1.0, -0.25, None]
 
 
 def test_an_answer_that_is_too_long_is_paid_less():
     """DAPO with a limit of 10 and a cache of 4: nothing off 6 words, a half off 8, all off 10 and more."""
     texts = ["4 " * n for n in (6, 8, 10, 50)]
-    assert rewards([SoftOverlong(most=10, cache=4)], texts) == [1.0, 0.5, 0.0, 0.0]
-    half = rewards([SoftOverlong(most=10, cache=4, factor=0.5)], texts)
+    assert rewards([{"soft_overlong": {"most": 10, "cache": 4}}], texts) == [1.0, 0.5, 0.0, 0.0]
+    half = rewards([{"soft_overlong": {"most": 10, "cache": 4, "factor": 0.5}}], texts)
     assert half == [1.0, 0.75, 0.5, 0.5]
 
 
 def test_length_can_be_counted_by_a_field():
     """Token ids or their number, as trainers hand them over; a rollout without the field is unscored by itself."""
-    part = SoftOverlong(most=10, cache=4, count="tokens")
+    part = {"soft_overlong": {"most": 10, "cache": 4, "count": "tokens"}}
     assert rewards([part], ["4", "4", "4", "down"], tokens=[[1] * 8, 10, None, 3]) == [0.5, 0.0, None, None]
 
 
@@ -57,36 +57,36 @@ def test_length_counts_among_right_answers_alone():
     """Lengths 1 and 3: z is −1 and 1. A wrong answer, and one without a reward, changes nothing and gets nothing."""
     low, high = 0.2 / (1 + math.e), 0.2 / (1 + math.exp(-1))
     texts = ["4", "4 4 4", "no", "no " * 900, "down"]
-    found = rewards([GroupLength(alpha=0.2)], texts)
+    found = rewards([{"group_length": {"alpha": 0.2}}], texts)
     assert found[:4] == pytest.approx([1 - low, 1 - high, 0.0, 0.0])
     assert found[4] is None
-    assert rewards([GroupLength(alpha=0.2)], ["4", "4"]) == pytest.approx([0.9, 0.9])
-    assert rewards([GroupLength()], ["no", "down"]) == [0.0, None]
+    assert rewards([{"group_length": {"alpha": 0.2}}], ["4", "4"]) == pytest.approx([0.9, 0.9])
+    assert rewards([{"group_length": {}}], ["no", "down"]) == [0.0, None]
 
 
 def test_repetition_is_paid_less():
     """Of the four runs of three words in `a b c a b c`, one stood there before."""
     assert repeated_share("a b c a b c") == 0.25
     assert repeated_share("a b") == 0.0
-    assert rewards([Repetition(most=2)], ["4 b c 4 b c", "4 b c"]) == [0.5, 1.0]
+    assert rewards([{"repetition": {"most": 2}}], ["4 b c 4 b c", "4 b c"]) == [0.5, 1.0]
 
 
 def test_a_gate_closes_where_the_format_is_wrong():
     """What has no tag gets at most 0, and less where it had less."""
-    assert rewards([FormatGate(criterion="tagged")], ["<4>", "4", "<5>"]) == [1.0, 0.0, 0.0]
-    assert rewards([Rescale(shift=-2), FormatGate(criterion="tagged")], ["<4>", "4"]) == [-1.0, -1.0]
+    assert rewards([{"format_gate": {"criterion": "tagged"}}], ["<4>", "4", "<5>"]) == [1.0, 0.0, 0.0]
+    assert rewards([{"rescale": {"shift": -2}}, {"format_gate": {"criterion": "tagged"}}], ["<4>", "4"]) == [-1.0, -1.0]
 
 
 def test_the_score_stays_what_was_right():
     """Reports add up by it; the outcome stands beside the reward, in columns too."""
-    shaped = Rubric([right], weights=[2], shaping=[Rescale(factor=0.25)])
+    shaped = Rubric([right], weights=[2], shaping=[{"rescale": {"factor": 0.25}}])
     report = shaped.grade_sync("4")
     assert (report.raw_score, report.outcome, report.score) == (0.5, 2.0, 1.0)
     both = RubricGroup([shaped, Rubric([right])]).grade_sync("4")
     assert (both.raw_score, both.outcome, both.score) == (1.5, 3.0, 1.0)
     assert type(report).from_dict(report.to_dict()) == report
     assert shaped.score_rollout_sync(completion="4") == {"right": 1.0, "reward": 0.5, "outcome": 2.0}
-    whole = RubricGroup([shaped, Rubric([right])], shaping=[Clip(high=1.0)]).grade_sync("4")
+    whole = RubricGroup([shaped, Rubric([right])], shaping=[{"clip": {"high": 1.0}}]).grade_sync("4")
     assert (whole.raw_score, whole.outcome) == (1.0, 1.5)
 
 
@@ -119,7 +119,7 @@ def test_a_part_of_your_own_is_a_function_of_the_group():
 
 def test_what_compares_needs_a_group():
     """As with a check that compares, a rollout alone is refused."""
-    rubric = Rubric([right], shaping=[GroupLength()])
+    rubric = Rubric([right], shaping=[{"group_length": {}}])
     assert rubric.compares
     with pytest.raises(RubricError, match="'group_length' compares the rollouts of a group: use score_group"):
         rubric.score_rollout_sync(completion="4")
@@ -128,8 +128,8 @@ def test_what_compares_needs_a_group():
 @pytest.mark.parametrize(
     ("shaping", "message"),
     [
-        ("- clip: {low: 2, high: 1}", "low 2 and high 1 leave nothing"),
-        ("- clip", "leave nothing, or everything"),
+        ("- clip: {low: 2, high: 1}", "give a low, a high, or a low below a high"),
+        ("- clip", "give a low"),
         ("- clipp: {low: 1}", "did you mean 'clip'"),
         ("- {clip: {low: 1}, rescale: {}}", "there is no shaping"),
         ("- rescale: {factor: -1}", "factor is -1"),
@@ -177,12 +177,12 @@ def test_a_file_shapes_and_is_written_again():
 def test_a_rubric_inside_another_shapes_nothing():
     """It is worth its score there, so that a shaping would be lost in silence."""
     with pytest.raises(RubricError, match="shaping of its own"):
-        Rubric([Rubric([right], shaping=[Clip(high=0.5)]).as_criterion()])
+        Rubric([Rubric([right], shaping=[{"clip": {"high": 0.5}}]).as_criterion()])
 
 
 async def test_trainers_get_the_outcome_beside_the_reward():
     """verl and OpenRLHF can filter groups by it; OpenRLHF's `scores` are what was right."""
-    rubric = Rubric([right], weights=[2], shaping=[Rescale(factor=0.25)])
+    rubric = Rubric([right], weights=[2], shaping=[{"rescale": {"factor": 0.25}}])
     told = await compute_score_of(rubric, unscored="zero")("sums", "4", "4")
     assert told == {"score": 0.5, "unscored": 0.0, "outcome": 2.0, "right": 1.0}
     down = await compute_score_of(rubric, unscored="zero")("sums", "down", "4")
@@ -198,14 +198,14 @@ async def test_trainers_get_the_outcome_beside_the_reward():
 
 async def test_groups_are_shaped_by_themselves():
     """Two prompts in one batch: each length is compared with those of its own prompt."""
-    rubric = Rubric([right], shaping=[GroupLength(alpha=0.2)])
+    rubric = Rubric([right], shaping=[{"group_length": {"alpha": 0.2}}])
     paid = await as_trl_reward(rubric)(["a", "a", "b"], ["4", "4 4 4", "4 " * 99])
     assert paid[2] == pytest.approx(0.9)
 
 
 async def test_a_run_keeps_both(tmp_path):
     """Saved and read again, a row has the reward, the outcome and the score."""
-    rubric = Rubric([right], weights=[2], shaping=[Rescale(factor=0.25)])
+    rubric = Rubric([right], weights=[2], shaping=[{"rescale": {"factor": 0.25}}])
     rows = [{"prompt": "2+2?", "completion": text} for text in ("4", "5", "down")]
     await score_rows(rubric, rows, folder=tmp_path / "run")
     found = [(row.reward, row.report.outcome, row.score) for row in Run.open(tmp_path / "run").rows()]
@@ -215,7 +215,7 @@ async def test_a_run_keeps_both(tmp_path):
 async def test_a_server_says_both():
     from assay.server import RemoteRubric, RewardServer
 
-    rubric = Rubric([right], weights=[2], shaping=[Rescale(factor=0.25)])
+    rubric = Rubric([right], weights=[2], shaping=[{"rescale": {"factor": 0.25}}])
     with RewardServer(rubric) as server:
         [report] = await RemoteRubric(server.url).score([Rollout(completion="4")])
     assert (report.raw_score, report.outcome, report.score) == (0.5, 2.0, 1.0)

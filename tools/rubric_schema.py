@@ -18,7 +18,7 @@ from assay.criterion import LARGEST, TIMEOUT, Criterion
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
 from assay.messages import SHOWS
-from assay.shaping import SHAPINGS
+from assay.shaping import SHAPINGS, options_of
 
 _NUMBER_TEXT: Final = {"type": "string", "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"}
 _TEXT: Final = {"type": "string"}
@@ -100,7 +100,7 @@ def _rubric() -> dict[str, Any]:
 
 def _shaping() -> dict[str, Any]:
     """A list of parts, each under its name with its options, or as a function that is named."""
-    parts = {name: {**kind.model_json_schema(), "title": name} for name, kind in SHAPINGS.items()}
+    parts = {name: options_of(name).model_json_schema() for name in SHAPINGS}
     return {"type": "array", "items": {"anyOf": [_mapping(parts, minProperties=1, maxProperties=1), _REFERENCE]}}
 
 

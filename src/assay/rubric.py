@@ -29,7 +29,7 @@ from assay.parsers import Parser
 from assay.redaction import logger_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Batch, Rollout
-from assay.shaping import Shaping, compares, name_of, shaped, shaping_of
+from assay.shaping import ShapingPart, shaped, shaping_of
 from assay.types import Messages, OnError, RewardFunc
 from assay.wording import counted, described, short_repr
 
@@ -47,7 +47,7 @@ class BaseRubric(ABC):
     """
 
     on_error: OnError = "record"
-    shaping: tuple[Shaping, ...] = ()  # what makes the reward of the outcome, in order
+    shaping: tuple[ShapingPart, ...] = ()  # what makes the reward of the outcome, in order
 
     _own: frozenset[str] = frozenset()  # the scoring methods that a subclass has of its own
 
@@ -466,7 +466,7 @@ class Rubric(BaseRubric, Loadable):
         on_error: OnError = "record",
         name: str = "",
         shows: str | Sequence[str] | None = None,
-        shaping: Sequence[Shaping | Mapping[str, Any]] = (),
+        shaping: Sequence[Any] = (),
     ) -> None:
         """`on_error="raise"` raises what checks and judges raise. `aggregation` is a name or a function of lines.
 
@@ -546,7 +546,7 @@ class Rubric(BaseRubric, Loadable):
         return Traits.joined([*self._parts(), mine])
 
     def _comparing_parts(self) -> list[str]:
-        return [name_of(part) for part in self.shaping if compares(part)]
+        return [part.name for part in self.shaping if part.compares]
 
     def _parts(self) -> list[Traits]:
         return [one.traits for one in self._plan.planned]
@@ -674,9 +674,7 @@ class RubricGroup(Rubric):
     1.4
     """
 
-    def __init__(
-        self, rubrics: Sequence[Rubric], *, shaping: Sequence[Shaping | Mapping[str, Any]] = (), **kwargs: Any
-    ) -> None:
+    def __init__(self, rubrics: Sequence[Rubric], *, shaping: Sequence[Any] = (), **kwargs: Any) -> None:
         if not rubrics:
             raise RubricError("RubricGroup must have at least one rubric")
         for rubric in rubrics:

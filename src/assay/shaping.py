@@ -3,11 +3,14 @@
 A part gets the scored rollouts of a batch and returns a reward for each; a rollout without a reward goes past all of them.
 """
 
+import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, Final, NamedTuple, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from assay.concurrency import FAILURES, is_stop
 from assay.criterion import LARGEST, path_of, reference_of
@@ -33,119 +36,61 @@ class Earned(NamedTuple):
         if count in ("words", "characters"):
             return len(self.text.split() if count == "words" else self.text)
         found = self.row.get(count)
-        if isinstance(found, int | float):
-            return found
-        if isinstance(found, Sized):
-            return len(found)
-        raise ValueError(f"its field {count!r} is {short_repr(found)}: count words or characters, or name a field")
+        if not isinstance(found, int | float | Sized):
+            raise ValueError(f"its field {count!r} is {short_repr(found)}: count words or characters, or name a field")
+        return len(found) if isinstance(found, Sized) else found
 
 
-class ShapingPart(BaseModel):
-    """A part that looks at each rollout by itself, unless it `compares`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    compares: ClassVar[bool] = False
-
-    def __call__(self, earned: Sequence[Earned]) -> list[float]:
-        return [self.shape(one) for one in earned]
-
-    def shape(self, one: Earned) -> float:
-        raise NotImplementedError
+Positive = Annotated[float, Field(gt=0)]
+Amount = Annotated[float, Field(ge=0)]
 
 
-class Clip(ShapingPart):
-    """A reward of at least `low` and at most `high`."""
-
-    low: float = -LARGEST
-    high: float = LARGEST
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.low > self.high or (self.low, self.high) == (-LARGEST, LARGEST):
-            raise ValueError(
-                f"low {self.low:g} and high {self.high:g} leave nothing, or everything: give a low below a high"
-            )
-        return self
-
-    def shape(self, one: Earned) -> float:
-        return min(self.high, max(self.low, one.reward))
+def clip(one: Earned, low: float = -LARGEST, high: float = LARGEST) -> float:
+    """Pay at least `low` and at most `high`."""
+    return min(high, max(low, one.reward))
 
 
-class Rescale(ShapingPart):
-    """`factor` times the reward, plus `shift`."""
-
-    factor: float = Field(default=1.0, gt=0)  # below 0 it would pay for what is wrong
-    shift: float = 0.0
-
-    def shape(self, one: Earned) -> float:
-        return self.factor * one.reward + self.shift
+def rescale(one: Earned, factor: Positive = 1.0, shift: float = 0.0) -> float:
+    """Pay `factor` times the reward, plus `shift`."""
+    return factor * one.reward + shift
 
 
-class SoftOverlong(ShapingPart):
-    """Less for a long answer: nothing up to `most` less `cache`, `factor` from `most` on, in a straight line between (DAPO)."""
-
-    most: float = Field(gt=0)
-    cache: float = Field(gt=0)
-    factor: float = Field(default=1.0, ge=0)
-    count: str = "words"
-
-    def shape(self, one: Earned) -> float:
-        over = (one.length(self.count) - (self.most - self.cache)) / self.cache
-        return one.reward - self.factor * min(1.0, max(0.0, over))
+def soft_overlong(one: Earned, most: Positive, cache: Positive, factor: Amount = 1.0, count: str = "words") -> float:
+    """Take nothing off up to a length of `most` - `cache`, `factor` from `most` on, and between in a straight line (DAPO)."""
+    return one.reward - factor * min(1.0, max(0.0, (one.length(count) - (most - cache)) / cache))
 
 
-class GroupLength(ShapingPart):
-    """Less for a right answer that is long among the right ones of its group; a wrong one gains nothing by being short.
+def repetition(one: Earned, size: Annotated[int, Field(ge=1)] = 3, most: Amount = 1.0) -> float:
+    """Take `most` times the share of runs of `size` words off that stand in the text before."""
+    return one.reward - most * repeated_share(one.text, size)
 
-    `alpha` times the logistic function of (length - mean) / deviation is taken off, as by Arora and Zanette (2025). Right is a score of `right` or more.
+
+def format_gate(one: Earned, criterion: str, pays: float = 0.0, least: float = 1.0) -> float:
+    """Pay at most `pays` where a criterion, such as a check of the format, is worth less than `least`."""
+    return one.reward if one.metrics.get(criterion, least) >= least else min(one.reward, pays)
+
+
+def group_length(
+    earned: Sequence[Earned], alpha: Amount = 0.1, right: float = 0.5, count: str = "words"
+) -> list[float]:
+    """Take `alpha` times the logistic function of (length - mean) / deviation off right answers, compared with each other.
+
+    As by Arora and Zanette (2025): a wrong answer gains nothing by being short. Right is a score of `right` or more.
     """
-
-    compares: ClassVar[bool] = True
-
-    alpha: float = Field(default=0.1, ge=0)
-    right: float = 0.5
-    count: str = "words"
-
-    def __call__(self, earned: Sequence[Earned]) -> list[float]:
-        # Without a score, as nothing could be gained, the reward is all there is to tell what is right.
-        is_right = [(one.outcome if one.score is None else one.score) >= self.right for one in earned]
-        lengths = [one.length(self.count) if ok else 0.0 for one, ok in zip(earned, is_right, strict=True)]
-        known = [length for length, ok in zip(lengths, is_right, strict=True) if ok]
-        mean = math.fsum(known) / len(known) if known else 0.0
-        unit = math.hypot(*(length - mean for length in known)) / math.sqrt(len(known) or 1) or 1.0
-        off = [self.alpha / (1 + math.exp(min(700.0, (mean - length) / unit))) for length in lengths]
-        return [one.reward - less * ok for one, less, ok in zip(earned, off, is_right, strict=True)]
+    # Without a score, as nothing could be gained, the outcome is all there is to tell what is right.
+    lengths = [
+        one.length(count) if (one.outcome if one.score is None else one.score) >= right else None for one in earned
+    ]
+    known = [length for length in lengths if length is not None]
+    mean = math.fsum(known) / (len(known) or 1)
+    unit = math.hypot(*(length - mean for length in known)) / math.sqrt(len(known) or 1) or 1.0
+    off = [0.0 if n is None else alpha / (1 + math.exp(min(700.0, (mean - n) / unit))) for n in lengths]
+    return [one.reward - less for one, less in zip(earned, off, strict=True)]
 
 
-class Repetition(ShapingPart):
-    """Less for a text that repeats itself: `most` times the share of its runs of `size` words that stand there before."""
-
-    size: int = Field(default=3, ge=1)
-    most: float = Field(default=1.0, ge=0)
-
-    def shape(self, one: Earned) -> float:
-        return one.reward - self.most * repeated_share(one.text, self.size)
-
-
-class FormatGate(ShapingPart):
-    """At most `pays` for a rollout in which a criterion, such as a check of the format, is worth less than `least`."""
-
-    criterion: str
-    pays: float = 0.0
-    least: float = 1.0
-
-    def shape(self, one: Earned) -> float:
-        return one.reward if one.metrics.get(self.criterion, self.least) >= self.least else min(one.reward, self.pays)
-
-
-Shaping: TypeAlias = Callable[[Sequence[Earned]], Sequence[float]]
-"""One of the parts above, or a function of yours; with `independent = True` it compares no rollouts with each other."""
-
-SHAPINGS: Final[dict[str, type[ShapingPart]]] = {
-    "clip": Clip, "rescale": Rescale, "soft_overlong": SoftOverlong, "group_length": GroupLength,
-    "repetition": Repetition, "format_gate": FormatGate,
-}  # fmt: skip
+SHAPINGS: Final[dict[str, Callable[..., Any]]] = {
+    part.__name__: part for part in (clip, rescale, soft_overlong, repetition, format_gate, group_length)
+}
 
 
 def repeated_share(text: str, size: int = 3) -> float:
@@ -155,89 +100,108 @@ def repeated_share(text: str, size: int = 3) -> float:
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
 
 
-def shaping_parts(given: object) -> Sequence[Any]:
+@dataclass(frozen=True)
+class ShapingPart:
+    """One of the parts above with its options, or a function of yours from a list of `Earned` to a list of rewards."""
+
+    name: str
+    function: Callable[..., Any]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def compares(self) -> bool:
+        """Whether it sees all rollouts at once; a function of yours with `independent = True` sees each alone."""
+        is_ours = self.function is SHAPINGS.get(self.name)
+        return self.function is group_length if is_ours else getattr(self.function, "independent", False) is not True
+
+    def __call__(self, earned: Sequence[Earned]) -> list[float]:
+        is_ours = self.function is SHAPINGS.get(self.name) and not self.compares
+        given = (
+            [self.function(one, **self.options) for one in earned] if is_ours else self.function(earned, **self.options)
+        )
+        numbers = [float(n) for n in given if isinstance(n, int | float) and abs(n) <= LARGEST]
+        if len(numbers) != len(earned) or len(given) != len(earned):
+            raise ValueError(
+                f"it returned {short_repr(given)} for {len(earned)} rollouts: return a finite number for each"
+            )
+        return numbers
+
+    def data(self, *, as_hash: bool) -> Any:
+        """As a file says it; for a hash, a function that no file can name too."""
+        if self.function is SHAPINGS.get(self.name):
+            return {self.name: dict(self.options)}
+        return (path_of if as_hash else reference_of)(self.function)
+
+
+@cache
+def options_of(name: str) -> type[BaseModel]:
+    """The options of a part, as a model that validates them."""
+    parameters = list(inspect.signature(SHAPINGS[name]).parameters.values())[1:]
+    fields: dict[str, Any] = {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters}
+    return create_model(name, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
+
+
+def shaping_of(given: object, names: Sequence[str] | None = None) -> tuple[ShapingPart, ...]:
+    """The parts that are given, as functions or as data: `{clip: {low: 0}}`. A gate has to name one of `names`."""
     if not isinstance(given, list | tuple):
         raise RubricError(f"shaping is {short_repr(given)}: give a list of parts")
-    return cast("Sequence[Any]", given)
-
-
-def shaping_of(given: object, names: Iterable[str] | None = None) -> tuple[Shaping, ...]:
-    """The parts that are given, as functions or as data: `{clip: {low: 0}}`. A gate has to name one of `names`."""
-    parts = tuple(_part(each) for each in shaping_parts(given))
+    parts = tuple(map(_part, cast("Sequence[object]", given)))
     for part in parts:
-        if isinstance(part, FormatGate) and names is not None and part.criterion not in (known := list(names)):
-            raise RubricError(f"format_gate names no criterion of this rubric: {did_you_mean(part.criterion, known)}")
+        gate = part.options.get("criterion") if part.function is format_gate else None
+        if gate is not None and names is not None and gate not in names:
+            raise RubricError(f"format_gate names no criterion of this rubric, {gate!r}: {did_you_mean(gate, names)}")
     return parts
 
 
-def _part(given: object) -> Shaping:
+def _part(given: object) -> ShapingPart:
+    if isinstance(given, ShapingPart):
+        return given
     if callable(given):
-        return cast("Shaping", given)
+        return ShapingPart(path_of(given).partition(":")[2], given)
     entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {str(given): None}
     [name, *more] = entry or [""]
     if name not in SHAPINGS or more:
-        raise RubricError(
-            f"there is no shaping {short_repr(entry if more else name)}: {did_you_mean(name, SHAPINGS)}, one an entry"
-        )
+        said = short_repr(entry if more else name)
+        raise RubricError(f"there is no shaping {said}: {did_you_mean(name, SHAPINGS)}, one an entry")
     try:
-        return SHAPINGS[name].model_validate(entry[name] or {})
+        options = options_of(name).model_validate(entry[name] or {}).model_dump(exclude_unset=True)
     except ValidationError as error:
         raise RubricError(f"{name}: {first_error(error)[1]}") from None
-
-
-def shaping_data(parts: Sequence[Shaping], *, as_hash: bool = False) -> dict[str, Any]:
-    """The shaping as a file says it."""
-    names = {kind: name for name, kind in SHAPINGS.items()}
-    written = path_of if as_hash else reference_of
-    data = [
-        {names[type(part)]: part.model_dump(exclude_defaults=True)} if isinstance(part, ShapingPart) else written(part)
-        for part in parts
-    ]
-    return {"shaping": data}
-
-
-def name_of(part: Shaping) -> str:
-    return next((name for name, kind in SHAPINGS.items() if type(part) is kind), path_of(part).partition(":")[2])
-
-
-def compares(part: Shaping) -> bool:
-    return part.compares if isinstance(part, ShapingPart) else getattr(part, "independent", False) is not True
+    if name == "clip" and (not options or options.get("low", -LARGEST) > options.get("high", LARGEST)):
+        raise RubricError(f"clip has the options {options}: give a low, a high, or a low below a high")
+    return ShapingPart(name, SHAPINGS[name], options)
 
 
 def shaped(
-    reports: Sequence[EvaluationReport], rows: Sequence[Mapping[str, Any]], parts: Sequence[Shaping], on_error: OnError
+    reports: Sequence[EvaluationReport],
+    rows: Sequence[Mapping[str, Any]],
+    parts: Sequence[ShapingPart],
+    on_error: OnError,
 ) -> list[EvaluationReport]:
     """The reports with the reward that the parts make of their outcome. A part that fails leaves its rollouts unscored."""
+    found = list(reports)
     earned: dict[int, Earned] = {}
     for place, (report, row) in enumerate(zip(reports, rows, strict=True)):
         if (reward := report.raw_score) is not None:
             text = completion_text(row.get("completion", ""))
             earned[place] = Earned(reward, reward, report.score, text, row, report.metrics)
-    failed: dict[int, CriterionReport] = {}
     for part in parts:
-        for places in [list(earned)] if compares(part) else [[place] for place in earned]:
+        for places in [list(earned)] if part.compares else [[place] for place in earned]:
             try:
-                numbers = _numbers(part([earned[place] for place in places]), len(places)) if places else []
+                rewards = part([earned[place] for place in places])
             except FAILURES as error:
                 if on_error == "raise" or is_stop(error):
                     raise
-                failed |= dict.fromkeys(places, CriterionReport(name=name_of(part), error=described(error)))
-                earned = {place: one for place, one in earned.items() if place not in failed}
+                line = CriterionReport(name=part.name, error=described(error))
+                for place in places:
+                    update = {"report": [*reports[place].lines, line], "asked": reports[place].asked + 1}
+                    found[place] = reports[place].model_copy(update=update)
+                    del earned[place]
             else:
-                earned |= {p: earned[p]._replace(reward=number) for p, number in zip(places, numbers, strict=True)}
-    found = list(reports)
-    for place, line in failed.items():
-        report = reports[place]
-        found[place] = report.model_copy(update={"report": [*report.lines, line], "asked": report.asked + 1})
+                for place, reward in zip(places, rewards, strict=True):
+                    earned[place] = earned[place]._replace(reward=reward)
     for place, one in earned.items():
         worth = one.outcome if reports[place].worth is None else reports[place].worth
         update = {"raw_score": one.reward + 0.0, "unshaped": one.outcome, "worth": worth}
         found[place] = reports[place].model_copy(update=update)
     return found
-
-
-def _numbers(given: Sequence[object], size: int) -> list[float]:
-    numbers = [float(n) for n in given if isinstance(n, int | float) and abs(n) <= LARGEST]
-    if len(numbers) != size or len(given) != size:
-        raise ValueError(f"it returned {short_repr(given)} for {size} rollouts: return a finite number for each")
-    return numbers

@@ -12,7 +12,7 @@ from assay.loading.document import Node, dump_yaml, read_file, read_text
 from assay.loading.golden_examples import Golden
 from assay.loading.rubric_reader import CriterionEntry, RubricReader
 from assay.messages import Shows
-from assay.shaping import Shaping, shaping_data
+from assay.shaping import ShapingPart
 
 __all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options"]
 
@@ -33,7 +33,7 @@ class Loadable:
     aggregation: Aggregation
     shows: Shows | None = None
     told_shows: Shows | None = None  # what a caller said instead, which holds for the rubrics that rows bring too
-    shaping: tuple[Shaping, ...] = ()
+    shaping: tuple[ShapingPart, ...] = ()
     golden: tuple[Golden, ...] = ()
     """Examples with the verdicts that they should get; no part of what the rubric is, or of its hash."""
 
@@ -123,7 +123,7 @@ class Loadable:
         """What judges are shown and how rewards are shaped, as a file says it; nothing where it says nothing."""
         shows = [] if self.shows is None else list(self.shows)
         data = {"shows": shows[0] if len(shows) == 1 else shows} if shows else {}
-        return {**data, **shaping_data(self.shaping, as_hash=as_hash)} if self.shaping else data
+        return data | ({"shaping": [part.data(as_hash=as_hash) for part in self.shaping]} if self.shaping else {})
 
 
 def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:

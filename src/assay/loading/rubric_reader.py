@@ -15,7 +15,7 @@ from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.loading.golden_examples import golden_at
 from assay.messages import shows_of
-from assay.shaping import shaping_of, shaping_parts
+from assay.shaping import shaping_of
 from assay.wording import described, did_you_mean, first_error, short_repr
 
 MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
@@ -287,9 +287,11 @@ def _shaping(node: Node, *, allow_code: bool) -> dict[str, Any]:
     if "shaping" not in node.data:
         return {}
     try:
-        given = shaping_parts(node.data["shaping"])
-        named = [function_of(p, allow_code=allow_code) if isinstance(p, str) and is_reference(p) else p for p in given]
-        return {"shaping": shaping_of(named)}
+        given = node.data["shaping"]
+        if isinstance(given, list):
+            parts = cast("list[Any]", given)
+            given = [function_of(p, allow_code=allow_code) if is_reference(str(p)) else p for p in parts]
+        return {"shaping": shaping_of(given)}
     except RubricError as error:
         raise node.error(str(error), "shaping") from error
 
