@@ -60,6 +60,7 @@ from assay.graders import PerBatchGrader as PerBatchGrader
 from assay.graders import PerCriterionGrader as PerCriterionGrader
 from assay.graders import PerCriterionOneShotGrader as PerCriterionOneShotGrader
 from assay.graders import PerCriterionOutput as PerCriterionOutput
+from assay.graders import Ranking as Ranking
 from assay.graders import Referenced as Referenced
 from assay.graders import RubricAsJudgeGrader as RubricAsJudgeGrader
 from assay.graders import RubricAsJudgeOutput as RubricAsJudgeOutput

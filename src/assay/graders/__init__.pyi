@@ -24,6 +24,7 @@ from assay.graders.panel import Swapped as Swapped
 from assay.graders.tool_judge import LookLimits as LookLimits
 from assay.graders.tool_judge import ToolJudge as ToolJudge
 from assay.graders.tool_judge import WebPages as WebPages
+from assay.graders.tournament import Ranking as Ranking
 from assay.graders.tournament import Tournament as Tournament
 from assay.graders.verdicts import ChoiceEvaluation as ChoiceEvaluation
 from assay.graders.verdicts import ChoiceOutput as ChoiceOutput

@@ -1,9 +1,12 @@
-"""Compare the responses of a group two by two, and give each a score by its games."""
+"""Compare the responses of a group, two by two or all in one call, and give each a score by how it stands."""
 
-from collections import defaultdict
+import random
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, Literal
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
@@ -15,11 +18,127 @@ from assay.report import Score
 from assay.types import Messages
 
 CHOICES = ("SECOND", "TIE", "FIRST")  # worth 0, a half and 1 to the first
+GRADES: Final = tuple(map(str, range(11)))  # what a ranking asks for, worst to best
 _without_places = without_tags("first", "second")
+_without_candidates = without_tags("candidate")
 _OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
 
 
-class Tournament:
+class _GroupJudge(ABC):
+    """Scores the responses of each prompt against each other, by a grader that is told how with a prompt of its own."""
+
+    def __init__(self, grader: Autograder, words: str) -> None:
+        if grader.gives_whole:
+            raise ValueError(f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader")
+        self.grader = grader.with_options(
+            lambda o: replace(o, examples="\n\n".join(part for part in (system_prompt(words), o.examples) if part))
+        )
+
+    async def __call__(self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None) -> list[Score]:
+        """One score a completion, in order."""
+        asked: Sequence[Messages] = prompts or [""] * len(completions)
+        views = [shown({"prompt": p, "completion": c}) for p, c in zip(asked, completions, strict=True)]
+        groups: defaultdict[str, list[int]] = defaultdict(list)
+        for place, prompt in enumerate(asked):
+            groups[str(prompt)].append(place)
+
+        async def judge(places: list[int]) -> dict[int, Score]:
+            scores = await self._scores([views[place][0] for place in places], views[places[0]][1])
+            return dict(zip(places, scores, strict=True))
+
+        judged = await side_by_side(judge, list(groups.values()))
+        scores = {place: score for group in judged for place, score in group.items()}
+        return [scores[place] for place in range(len(views))]
+
+    @abstractmethod
+    async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
+        """One score a text, from all of them."""
+
+
+class Ranking(_GroupJudge):
+    """A group check: one call grades all responses of a prompt against each other, and each is scored by its rank.
+
+    The score is the share of the others that it is graded above, a tie a half, as in a `Tournament`; with `pays="grade"` it is the
+    grade from 0 to 1, as in RULER. The reason says the share of ties. Responses are shown in an order drawn by `seed`, equal ones
+    once, and degenerate ones come last unasked. More than `most` are graded in several calls and ranked by their grades.
+
+    >>> from assay import PerCriterionOneShotGrader, Rubric
+    >>> from assay.testing import FakeModel, make_state
+    >>> def by_length(system, user):
+    ...     sizes = [part.count("x") for part in user.split("<candidate ")[1:]]
+    ...     said = [{"criterion_number": n, "explanation": "", "choice": str(size)} for n, size in enumerate(sizes, 1)]
+    ...     return {"criteria_evaluations": said}
+    >>> rubric = Rubric([Ranking(PerCriterionOneShotGrader(FakeModel(by_length)))])
+    >>> states = [make_state(text) for text in ("x", "xx xx", "xxx")]
+    >>> import asyncio
+    >>> reports = asyncio.run(rubric.score_group(states))
+    >>> [state["reward"] for state in states]
+    [0.0, 1.0, 0.5]
+    """
+
+    name = "ranking"
+
+    def __init__(
+        self,
+        grader: Autograder,
+        requirement: str = "Answers the query better",
+        *,
+        most: int = 16,
+        seed: int = 0,
+        pays: Literal["rank", "grade"] = "rank",
+    ) -> None:
+        if most < 2 or pays not in ("rank", "grade"):
+            raise ValueError(f"most is {most} and pays is {pays!r}: give at least 2, and 'rank' or 'grade'")
+        if getattr(grader, "size", None) == 1:
+            raise ValueError(f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader")
+        super().__init__(grader, "listwise")
+        self.requirement, self.most, self.seed, self.pays = requirement, most, seed, pays
+
+    async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
+        if len(texts) == 1:
+            return [Score.not_applicable("there is no other response to compare with")]
+        lowest = {text: Score(0.0, f"{DEGENERATE}: {why}") for text in texts if (why := degenerate(text))}
+        asked = sorted(set(texts) - lowest.keys())
+        random.Random(f"{self.seed} {asked}").shuffle(asked)
+        calls = -(-len(asked) // self.most) if len(asked) > 1 else 0
+        parts = [asked[start::calls] for start in range(calls)]
+        graded = await side_by_side(lambda part: self._grades(part, query), parts)
+        known = lowest | ({} if calls else dict.fromkeys(asked, Score(1.0, "the only response that says anything")))
+        known |= {text: score for part in graded for text, score in part.items()}
+        # Below every grade: a degenerate response is worse than a bad one.
+        grades = {t: -1.0 if t in lowest else score.value for t, score in known.items() if score.value is not None}
+        ladder = sorted(grades[text] for text in texts if text in grades)
+        pairs, ties = len(ladder) * (len(ladder) - 1) // 2, sum(n * (n - 1) // 2 for n in Counter(ladder).values())
+        said = f"{ties} of {pairs} pairs tie ({ties / pairs:.2f})" if pairs else ""
+        said += f", judged in {calls} calls" if calls > 1 else ""
+        found: list[Score] = []
+        for text in texts:
+            score = known[text]
+            if text in grades and pairs:
+                below, up_to = bisect_left(ladder, grades[text]), bisect_right(ladder, grades[text])
+                share = (below + (up_to - below - 1) / 2) / (len(ladder) - 1)
+                reason = f"rank {len(ladder) - up_to + 1} of {len(ladder)}; {said}. {score.reason}".rstrip()
+                score = score._replace(value=share if self.pays == "rank" else score.value, verdict=None, reason=reason)
+            elif text in grades:
+                score = Score.failed(JudgeError("none of the other responses has a grade to compare with"))
+            found.append(score)
+        return found
+
+    async def _grades(self, texts: Sequence[str], query: str | None) -> dict[str, Score]:
+        """What one call says of each of these texts."""
+        listed = [f'<candidate number="{n}">\n{_without_candidates(t)}\n</candidate>' for n, t in enumerate(texts, 1)]
+        criteria = [
+            Criterion(
+                requirement=f"How well candidate {n} does this: {self.requirement}",
+                choices=GRADES,
+                name=f"candidate {n}",
+            )
+            for n in range(1, len(texts) + 1)
+        ]
+        return dict(zip(texts, await scores_from(self.grader, "\n".join(listed), criteria, query), strict=True))
+
+
+class Tournament(_GroupJudge):
     """A group check: a response meets the others of its prompt, and is scored by its games.
 
     A win is worth 1, a tie a half, and the score is the mean of the games. Each pair is judged twice, the second time with
@@ -51,14 +170,9 @@ class Tournament:
         swap: bool = True,
     ) -> None:
         """Each game is two calls, or one without `swap`; each response is compared with `opponents` others, or with all."""
-        if grader.gives_whole:
-            raise ValueError(f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader")
         if opponents is not None and opponents < 1:
             raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
-        words = system_prompt("pairwise")
-        self.grader = grader.with_options(
-            lambda o: replace(o, examples="\n\n".join(part for part in (words, o.examples) if part))
-        )
+        super().__init__(grader, "pairwise")
         self.criterion = Criterion(
             requirement=f"The first response does this better than the second: {requirement}",
             choices=CHOICES,
@@ -66,24 +180,6 @@ class Tournament:
         )
         self.opponents = opponents
         self.swap = swap
-
-    async def __call__(self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None) -> list[Score]:
-        """One score a completion, in order."""
-        asked: Sequence[Messages] = prompts or [""] * len(completions)
-        views = [shown({"prompt": p, "completion": c}) for p, c in zip(asked, completions, strict=True)]
-        texts = [text for text, _ in views]
-        groups: defaultdict[str, list[int]] = defaultdict(list)
-        for place, prompt in enumerate(asked):
-            groups[str(prompt)].append(place)
-
-        async def play(prompt: str) -> dict[int, Score]:
-            places = groups[prompt]
-            scores = await self._scores([texts[place] for place in places], views[places[0]][1])
-            return dict(zip(places, scores, strict=True))
-
-        played = await side_by_side(play, list(groups))
-        scores = {place: score for group in played for place, score in group.items()}
-        return [scores[place] for place in range(len(texts))]
 
     async def best(self, texts: Sequence[str], query: str | None = None) -> int:
         """The place of the best text; of several, the first. Raises when no game was decided."""
