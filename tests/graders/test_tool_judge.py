@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import threading
+from base64 import b64encode
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from assay import (
     model_of,
     score_rows,
 )
-from assay.graders import WebPages
+from assay.graders import RolloutImages, WebPages
 from assay.models.callable_tool import ToolError
 from assay.runs import Run
 from assay.testing import ModelServer, tool_call
@@ -308,15 +309,15 @@ def test_it_looks_through_anthropic_s_messages_too(folder, monkeypatch):
         judge = ToolJudge([Workspace(folder)], model="anthropic/claude-test", limits=LookLimits(turns=3))
         assert RUBRIC.grade_sync("Done.", judge).report[0].verdict == "MET"
     first, second, last = [asked.body for asked in server.asked]
-    assert [tool["name"] for tool in last["tools"]] == ["list_files", "read_file", "search_files", "reply"]
-    assert last["tools"][:3] == first["tools"] == second["tools"]
+    assert [tool["name"] for tool in last["tools"]] == ["list_files", "read_file", "search_files", "show_file", "reply"]
+    assert last["tools"][:4] == first["tools"] == second["tools"]
     assert last["tool_choice"] == {"type": "tool", "name": "reply"}
     result = second["messages"][-1]["content"][-1]
     assert (result["type"], result["cache_control"]) == ("tool_result", {"type": "ephemeral"})
     assert "1\tx = 1" in result["content"][0]["text"]
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
 def test_it_looks_through_the_clients_of_the_sdks(folder, kind):
     """Whose own models validate what goes over the wire, in the last turn too."""
     sdk = pytest.importorskip(kind)
@@ -352,6 +353,52 @@ def test_pages_are_read_from_hosts_on_the_list_alone(folder):
             assert said in first
             assert not options or second == first[5:]
             assert "'example.org' is not on the list" in third
+
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (8).to_bytes(4) * 2 + b"\x08\x02\0\0\0"
+CHAT = [
+    {
+        "role": "user",
+        "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64encode(PNG).decode()}"}}],
+    }
+]
+
+
+def test_images_are_shown_by_their_address_or_path(folder):
+    """After the results, in a fence; what is no image, not there or too much is told."""
+    (folder / "chart.png").write_bytes(PNG)
+    (folder / "broken.png").write_bytes(PNG[:18])
+    (folder / "vast.png").write_bytes(PNG + bytes(5_000_000))
+    names = ["chart.png", "broken.png", "vast.png", "a.py", "../secret"]
+    calls = [tool_call("show_file", path=name) for name in names]
+    calls += [tool_call("show_image", address=address) for address in ("m1.image1", "m1.image2")]
+    rubric = Rubric.from_dict([{"requirement": "It is a chart"}], shows="described")
+    with ModelServer(script(calls, verdict())) as server:
+        judge = ToolJudge([Workspace(folder), RolloutImages()], model=model_of(server.model, media="image"))
+        [report] = asyncio.run(rubric.score([{"prompt": CHAT, "completion": "Done."}], autograder=judge))
+    assert report.report[0].verdict == "MET"
+    said = [FENCE.fullmatch(result)[2].removeprefix("Error: ") for result in results(server)]
+    assert said == [
+        "(the image look1 follows)",
+        "MediaError: it begins as image/png does, and its size cannot be read: it is broken",
+        "ValueError: 'vast.png' has 5,000,029 bytes, and 4,000,000 is the most that is shown",
+        "MediaError: it holds 6 bytes that are no PNG, JPEG, WebP or GIF, and cannot be shown",
+        "ValueError: '../secret' is outside of the workspace, and is not read",
+        "(the image look6 follows)",
+        "ValueError: there is no image 'm1.image2': did you mean 'm1.image1'?",
+    ]
+    shown = server.asked[-1].body["messages"][-1]
+    assert [part["type"] for part in shown["content"]] == ["text", "image_url", "text", "image_url", "text"]
+    assert shown["content"][0]["text"].startswith("[material ")
+    assert '<part id="look1">' in shown["content"][0]["text"]
+
+
+def test_a_model_that_takes_no_images_is_told_so(folder):
+    """It can say in its reason what it could not see."""
+    (folder / "chart.png").write_bytes(PNG)
+    with ModelServer(script(tool_call("show_file", path="chart.png"), verdict("UNMET"))) as server:
+        assert judged(server, [Workspace(folder)]).verdict == "UNMET"
+    assert "takes no images, so it cannot be shown" in results(server)[0]
 
 
 @pytest.mark.parametrize(

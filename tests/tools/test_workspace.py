@@ -148,5 +148,5 @@ def test_a_workspace_that_is_not_there_is_refused_when_it_is_made(tmp_path):
 def test_its_tools_are_told_to_a_model_without_the_state(folder):
     """What is checked is what they declare."""
     declared = {tool.name: tool.declared.parameters for tool in map(CallableTool, Workspace(folder).tools)}
-    assert list(declared) == ["list_files", "read_file", "search_files"]
+    assert list(declared) == ["list_files", "read_file", "search_files", "show_file"]
     assert "state" not in "".join(declared.values())

@@ -13,13 +13,14 @@ from pydantic import Field
 
 from assay.concurrency import in_thread, side_by_side
 from assay.criterion import Criterion
-from assay.errors import BudgetExceeded, NotAsked, Unreadable
-from assay.graders.judge_input import JudgeInput, fenced, system_prompt, without_prompt_tags
+from assay.errors import BudgetExceeded, MediaError, NotAsked, Unreadable
+from assay.graders.judge_input import JudgeInput, fenced, system_prompt, with_media, without_prompt_tags
 from assay.graders.model_grader import GraderOptions, PerCriterionGrader
+from assay.media import KINDS, MOST_BYTES, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
 from assay.models.budgets import budget, is_dry_run
 from assay.models.callable_tool import CallableTool, ToolError, assistant_message, content_of
-from assay.models.model import Model, Reply, Request, ask_judge
+from assay.models.model import Model, Reply, Request, ask_judge, media_of
 from assay.models.structured import read
 from assay.report import Score
 from assay.tools import failure
@@ -54,8 +55,8 @@ class ToolJudge(PerCriterionGrader):
     """Asks about each criterion in a conversation in which the model may call `tools` before it answers.
 
     A tool is a function, or holds some, as `Workspace` does; one that annotates a parameter as `State` gets the fields of
-    the rollout there. What it returns is shown as material, and what it raises is told to the model. The reason of the
-    verdict ends with what was looked at.
+    the rollout there. What it returns is shown as material, the bytes of an image as that image, and what it raises is told
+    to the model. The reason of the verdict ends with what was looked at.
 
     >>> from assay import Rubric
     >>> from assay.testing import ModelServer, tool_call
@@ -117,7 +118,7 @@ class ToolJudge(PerCriterionGrader):
 
     async def _verdict(self, model: Model, request: Request, looks: list[str]) -> Reply:
         """The reply with a verdict; `looks` are noted as they come."""
-        messages, logged, left = request.messages, 0, self.limits.characters
+        messages, logged, left, room = request.messages, 0, self.limits.characters, MOST_BYTES
         open_question = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):
             # All so far is how the next turn begins, and so worth a cache breakpoint.
@@ -134,18 +135,25 @@ class ToolJudge(PerCriterionGrader):
             looks += [f"{call.name}({_PUNCTUATION.sub('', call.arguments):.80})" for call in allowed]
             found = await side_by_side(self._look, allowed) if allowed else []
             found += [failure("no looks are left: give your verdict")] * (len(reply.tool_calls) - len(allowed))
-            messages = (*messages, said)
-            for call, result in zip(said["tool_calls"], found, strict=True):
+            messages, images = (*messages, said), list[Medium]()
+            for call, looked in zip(said["tool_calls"], found, strict=True):
+                name = f"look{1 + sum(part.role == 'judge' for part in self._shown)}"
+                result = looked if isinstance(looked, str) else f"(the image {name} follows)"
+                if isinstance(looked, Medium):
+                    room -= len(looked.data)
+                    images += [replace(looked, address=name)] if room >= 0 else []
+                    result = result if room >= 0 else failure(f"the images come to more than {MOST_BYTES:,} bytes")
                 cut = f"\n(cut off after {left:,} characters: no more can be shown)" if len(result) > left else ""
                 seen, left = result[:left], max(0, left - len(result))
-                number = 1 + sum(part.role == "judge" for part in self._shown)
-                self._shown.append(Part(f"look{number}", "result", "judge", seen, in_prompt=False))
+                self._shown.append(Part(name, "result", "judge", seen, in_prompt=False))
                 content = fenced(without_prompt_tags(seen)) + cut
                 messages = (*messages, {"role": "tool", "tool_call_id": call["id"], "content": content})
+            if images:  # which no result of a tool may hold at most providers
+                messages = (*messages, {"role": "user", "content": with_media("", images)})
         messages = (*messages, {"role": "user", "content": system_prompt("tool_judge_verdict")})
         return await ask_judge(model, replace(request, messages=messages), logged)
 
-    async def _look(self, call: ToolCall) -> str:
+    async def _look(self, call: ToolCall) -> str | Medium:
         """What a tool returns; what goes wrong is told in its place."""
         tool, seconds = self._callable.get(call.name), self.limits.seconds
         if tool is None:
@@ -153,12 +161,43 @@ class ToolJudge(PerCriterionGrader):
         try:
             work = partial(tool.function, **tool.arguments(call.arguments, self._fields))
             async with asyncio.timeout(seconds):
-                found = content_of(await (work() if tool.is_async else asyncio.wrap_future(in_thread(work))))
+                found = await (work() if tool.is_async else asyncio.wrap_future(in_thread(work)))
+            if isinstance(found, bytes):
+                return self._image(found)
+            found = content_of(found)
         except TimeoutError:
             return failure(f"no result within {seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
             return failure(described(error))
         return found if isinstance(found, str) else str(found)
+
+    def _image(self, data: bytes) -> Medium:
+        """An image that a tool returned; raises for what is none, and where the model takes none."""
+        kind = type_of(data)
+        if KINDS.get(kind) != "image":
+            raise MediaError(f"it holds {len(data):,} bytes that are no PNG, JPEG, WebP or GIF, and cannot be shown")
+        if "image" not in media_of(self.model):
+            raise MediaError(f"{self.model.id} takes no images, so it cannot be shown")
+        medium = Medium("it", kind, data)
+        _ = medium.size  # raises for a broken one
+        return medium
+
+
+@dataclass(frozen=True)
+class RolloutImages:
+    """The images of a rollout, by the address under which a judge knows them (`m3.image1`); its one tool is `show_image`."""
+
+    @property
+    def tools(self) -> tuple[Any, ...]:
+        return (self.show_image,)
+
+    async def show_image(self, address: str, state: State) -> bytes:
+        """Shows an image of the conversation by its address, such as m3.image1."""
+        parts = parts_of(state.get("prompt"), state.get("completion"))
+        images = {part.address: part for part in parts if part.kind == "image"}
+        if address not in images:
+            raise ValueError(f"there is no image {address!r}: {did_you_mean(address, images) if images else 'none is'}")
+        return (await Attachment(images[address]).read()).data
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _Path = Annotated[str, Field(description="A file or folder, relative to the work
 
 @dataclass(frozen=True)
 class Workspace:
-    """The files below a folder, to be read only. Its `tools` are `list_files`, `read_file` and `search_files`.
+    """The files below a folder, to be read only: its `tools` are `list_files`, `read_file`, `search_files` and `show_file`.
 
     Columns of a rollout may name the folder: `Workspace("results/{task_id}")`. Links that lead out of it, devices and
     pipes are refused, and every reply is bounded.
@@ -43,7 +43,7 @@ class Workspace:
 
     @property
     def tools(self) -> tuple[Any, ...]:
-        return self.list_files, self.read_file, self.search_files
+        return self.list_files, self.read_file, self.search_files, self.show_file
 
     def folder(self, fields: State) -> Path:
         """The folder of a rollout; raises a ValueError when there is none."""
@@ -73,7 +73,7 @@ class Workspace:
         """Reads lines of a text file, with their numbers; a long file in several calls."""
         held, size = _read(_inside(self.folder(state), path))
         if b"\0" in held:
-            raise ValueError(f"{short_repr(path)} is no text: it holds {size:,} bytes of another kind")
+            raise ValueError(f"{short_repr(path)} is no text: it holds {size:,} bytes of another kind; see show_file")
         lines = held.decode("utf-8", "replace").split("\n")
         chosen = lines[first_line - 1 : last_line]
         if not chosen:
@@ -108,6 +108,13 @@ class Workspace:
                 if (place := line.casefold().find(wanted)) >= 0 and len(found) <= MOST_FOUND:
                     found.append(f"{name}:{number}: {line[max(0, place - 100) : place + 300]}")
         return _bounded(found, MOST_FOUND) or "(no line holds it)"
+
+    def show_file(self, path: _Path, state: State = NO_FIELDS) -> bytes:
+        """Shows an image of the workspace: PNG, JPEG, WebP or GIF."""
+        held, size = _read(_inside(self.folder(state), path))
+        if len(held) < size:
+            raise ValueError(f"{short_repr(path)} has {size:,} bytes, and {MOST_READ:,} is the most that is shown")
+        return held
 
 
 def _bounded(lines: list[str], most: int) -> str:
