@@ -1,21 +1,26 @@
 """Read images, audio and PDFs out of the parts of a rollout: from bytes, and where it is allowed from a folder or a URL."""
 
 import asyncio
+import json
 import re
+import wave
+from array import array
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
+from io import BytesIO
 from math import ceil
 from struct import error as struct_error
 from struct import unpack
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from assay.errors import MediaError
-from assay.messages import MEDIA_PLACES, Kind, MediaPlaces, Part, media_source
+from assay.messages import MEDIA_PLACES, Kind, MediaPlaces, Part, chat_of, media_source, role_of
 from assay.wording import short_repr
 
 MOST_BYTES: Final = 20 << 20  # of one image, audio clip or file, and of all in one prompt: what providers take
@@ -209,3 +214,76 @@ def _file(part: Part, place: str) -> bytes:
         except (OSError, ValueError) as error:
             raise MediaError(f"{named}, which cannot be read: {error}") from None
     raise MediaError(f"{named}, which is not in {', '.join(map(str, folders))}")
+
+
+COLUMNS: Final[Mapping[str, Kind]] = {
+    "image": "image", "images": "image", "audio": "audio", "audios": "audio", "pdf": "file", "pdfs": "file"
+}  # fmt: skip
+"""The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them."""
+
+
+def with_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the media of its `COLUMNS` in its prompt: where it keeps a place for them, else before its last text.
+
+    >>> with_columns({"question": "What is this?", "image": "cat.png"})["prompt"][0]["content"]
+    [{'type': 'image', 'path': 'cat.png'}, {'type': 'text', 'text': 'What is this?'}]
+    """
+    if COLUMNS.keys().isdisjoint(row):  # as nearly always
+        return row
+    found = [part for name, kind in COLUMNS.items() for part in _column(row.get(name), kind)]
+    if not found:
+        return row
+
+    def filled(part: Any) -> Any:
+        """A part; for one that is a place alone, as chats for training have it, the next medium of its kind."""
+        fields: Any = part.items() if hasattr(part, "items") else ()
+        held = {key: value for key, value in fields if value is not None}
+        medium = next((each for each in found if held == {"type": each["type"]}), None)
+        return part if medium is None else found.pop(found.index(medium))
+
+    asked: Any = next((row[name] for name in ("prompt", "question", "query") if row.get(name) is not None), "")
+    turns: Any = [{"role": "user", "content": asked}] if isinstance(asked, str) else chat_of(asked)
+    chat: list[dict[str, Any]] = list(map(dict, turns))
+    for message in chat:
+        if isinstance(message.get("content"), list):
+            message["content"] = [*map(filled, message["content"])]
+    if all(role_of(message) != "user" for message in chat):
+        chat.append({"role": "user"})
+    last = next(message for message in reversed(chat) if role_of(message) == "user")
+    text: Any = last.get("content") or []
+    last["content"] = (
+        [*found, *([{"type": "text", "text": text}] if isinstance(text, str) else text)] if found else text
+    )
+    return {**row, "prompt": chat}
+
+
+def _column(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
+    """The parts that a cell holds."""
+    listed: Any = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, str) and value.startswith("["):  # several, as a cell of CSV has them
+        with suppress(ValueError):
+            listed = json.loads(value)
+    if isinstance(listed, list | tuple):
+        yield from (part for each in cast("list[Any]", listed) for part in _column(each, kind))
+    elif isinstance(value, Mapping) and "array" not in value:
+        held = cast("Mapping[str, Any]", value)
+        yield from _column(held.get("bytes") or held.get("path"), kind)
+    elif isinstance(value, str):
+        yield from [{"type": kind, "url" if _scheme(value) or value[:5] == "data:" else "path": value}] if value else ()
+    elif value is not None:
+        data = bytes(value) if isinstance(value, bytes | bytearray) else _encoded(value)
+        yield {"type": kind, "media_type": type_of(data), "data": b64encode(data).decode()}
+
+
+def _encoded(value: Any) -> bytes:
+    """An image of Pillow as PNG, decoded audio as WAV; for anything else what it is, which no judge is shown."""
+    file = BytesIO()
+    if hasattr(value, "save"):
+        (value.convert("RGB") if value.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F") else value).save(file, "PNG")
+    elif hasattr(value, "__getitem__"):
+        samples = value["array"]
+        samples = samples.mean(0) if len(getattr(samples, "shape", ())) > 1 else samples  # of several channels
+        with wave.open(file, "wb") as written:
+            written.setparams((1, 2, int(value["sampling_rate"]), 0, "NONE", ""))
+            written.writeframes(array("h", [round(32767 * max(-1, min(1, level))) for level in samples]).tobytes())
+    return file.getvalue() or short_repr(value).encode()

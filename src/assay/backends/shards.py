@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
+from assay.media import with_columns
 from assay.runs.folder import RunRefused
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
@@ -53,7 +54,8 @@ class Shard:
             raw = (row for _, row in objects_in(self._lines(), self.path, self.line))
         else:
             raw = self._groups()
-        return rows_of(raw, mapping=mapping, where=f"{self.path}, shard {self.number}") if mapping else raw
+        where = f"{self.path}, shard {self.number}"
+        return rows_of(raw, mapping=mapping, where=where) if mapping else map(with_columns, raw)
 
     def _lines(self) -> Iterator[bytes]:
         with Path(self.path).open("rb") as file:

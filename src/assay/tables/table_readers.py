@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from assay.errors import AssayError, MissingExtraError
+from assay.media import with_columns
 from assay.wording import short_repr
 
 
@@ -40,7 +41,8 @@ def rows_of(
     A path says by its ending what it is: `.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv` (these also
     with `.gz` after it) or `.parquet`; `-` is standard input. `mapping={"completion": "output"}`
     calls the foreign column `output` completion. Every row has these `fields`, or a `TableError`
-    says where one is missing; `where` is what the source is called in such messages.
+    says where one is missing; `where` is what the source is called in such messages. The columns `image`, `audio` and `pdf`,
+    and their plurals, become parts of the prompt.
 
     >>> list(rows_of([{"output": "4", "answer": "4"}], mapping={"completion": "output"}))
     [{'completion': '4', 'answer': '4'}]
@@ -52,13 +54,13 @@ def rows_of(
     name = where or name
     numbered = _numbered(source, name)
     if not mapping and not fields:
-        return (row for _, row in numbered)
+        return (with_columns(row) for _, row in numbered)
     by_line = is_path and not str(source).endswith((".json", ".parquet"))
 
     def place(number: int) -> str:
         return f"{name}:{number}" if by_line else f"row {number} of {name}"
 
-    return _renamed(numbered, mapping or {}, fields, place)
+    return map(with_columns, _renamed(numbered, mapping or {}, fields, place))
 
 
 def _numbered(source: object, name: str) -> Numbered:
