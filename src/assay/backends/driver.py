@@ -106,9 +106,9 @@ def score_shards(
         traits = Traits(waits=True) if shared is None else Traits.of(shared)
         about = about or RunAbout.of("score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths)))
         if about.rubric is None and shared is not None:
-            about = about.with_fields(rubric=RubricAbout.of(shared))
+            about = replace(about, rubric=RubricAbout.of(shared))
         if about.judge is None:
-            about = about.with_fields(judge=judge_of(rubric, grader))
+            about = replace(about, judge=judge_of(rubric, grader))
         shards = shards_of(paths, rows=rows, mapping=mapping)
         run = ShardedRun(place, about, shards, next(iter(traits.compares), ""))
         run.begin(resume=resume)

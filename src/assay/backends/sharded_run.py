@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -229,9 +229,9 @@ class ShardedRun:
             tally.merge(self._fresh[number])
         found = tally.summary()
         assert found is not None
-        found = found.with_fields(spent=larger(found.spent, spent_by(self._place.spending)))
+        found = replace(found, spent=larger(found.spent, spent_by(self._place.spending)))
         if self.left:
-            return found.with_fields(complete=False)
+            return replace(found, complete=False)
         _join(self._place, done, repeated)
         return self._finished(found)
 
@@ -241,7 +241,7 @@ class ShardedRun:
         if self._manifest.joined != size:
             self._manifest.add({"joined": size})
         fold_spending(self._place.spending)
-        found = (found or Run.open(self._place.path).summary()).with_fields(complete=True)
+        found = replace(found or Run.open(self._place.path).summary(), complete=True)
         found.save(self._place.summary_json, size)
         shutil.rmtree(self._scratch, ignore_errors=True)
         if not any(done.errors for done in self._manifest.done.values()):

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -233,7 +233,7 @@ class RowPrinter:
         for number in sorted(self._early):
             self._print(self._early[number])
         self._early.clear()
-        told = summary or cast("Summary", self._tally.summary()).with_fields(complete=complete)
+        told = summary or replace(cast("Summary", self._tally.summary()), complete=complete)
         if self._format is not None and (summary or self.printed):
             self._begin()
             self._format.end(told)

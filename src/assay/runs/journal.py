@@ -98,7 +98,7 @@ class Journal:
             self.rows += 1
             if not data.get("errors"):
                 self.done.add((data["example"], data["sample"]))
-        return saved.with_fields(resumed=saved.resumed + 1, options=about.options)
+        return replace(saved, resumed=saved.resumed + 1, options=about.options)
 
     def count_spending(self, ledger: Ledger) -> None:
         """Keep what this ledger counts from now on as spending of the run, whatever becomes of its rows."""
@@ -148,7 +148,7 @@ class Journal:
         if summary is None:
             summary = Run(self._folder, self.about).work_out()
         spent = larger(summary.spent, spent_by(self._folder.spending))
-        summary = summary.with_fields(complete=complete, spent=spent)
+        summary = replace(summary, complete=complete, spent=spent)
         summary.save(self._folder.summary_json, self._size)
         return summary
 
@@ -306,7 +306,7 @@ class Run:
         """The summary, from the rows. It is `complete` when the run was finished and nothing came after."""
         saved, found = self._saved_summary(), summarize(self.rows())
         spent = larger(found.spent, self.spent())
-        return found.with_fields(complete=saved is not None and saved.complete, spent=spent)
+        return replace(found, complete=saved is not None and saved.complete, spent=spent)
 
     def spent(self) -> Spending:
         """What the run has asked of models in all its sittings, also for rollouts that were done again.

@@ -5,10 +5,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from typing import Any, cast
 from uuid import UUID
+
+from pydantic import TypeAdapter
 
 from assay.wording import short_repr
 
@@ -21,6 +23,8 @@ _compact = partial(json.JSONEncoder, allow_nan=False, check_circular=False, sepa
 as_text = _compact(ensure_ascii=False).encode
 """A value as compact JSON. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
 as_ascii = _compact().encode  # as `as_text`, with every other character by its number
+
+form_of = cache(TypeAdapter[Any])  # what reads and writes values of a type; made once
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 

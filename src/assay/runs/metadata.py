@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cached_property
 from inspect import Parameter, signature
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from assay.criterion import BINARY, Criterion, hash_of, is_scorer, path_of
 from assay.engine import Traits
@@ -21,7 +21,7 @@ from assay.errors import RubricError
 from assay.graders.autograder import Autograder, JudgeOptions
 from assay.redaction import redacted_settings
 from assay.runs.folder import Folder, RunError, write_json
-from assay.runs.jsonable import to_jsonable
+from assay.runs.jsonable import form_of, to_jsonable
 from assay.wording import first_error, short_repr
 
 FORMAT = "assay.run/1"
@@ -178,10 +178,6 @@ class RunAbout:
             object.__setattr__(self, name, redacted_settings(getattr(self, name)))
         object.__setattr__(self, "resolved", tuple(map(redacted_settings, self.resolved)))
 
-    def with_fields(self, **changes: Any) -> "RunAbout":
-        """A copy with some fields changed."""
-        return replace(self, **changes)
-
     def having_met(self, models: Iterable[str]) -> "RunAbout":
         """A copy that knows of these ids, too; itself when they are no news."""
         resolved = tuple(sorted({*self.resolved, *map(redacted_settings, models)}))
@@ -189,17 +185,17 @@ class RunAbout:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON, as run.json holds it."""
-        form = _form(RunAbout)
+        form = form_of(RunAbout)
         data: dict[str, Any] = {"format": FORMAT, **form.dump_python(self, mode="json")}
         if self.rubric is not None:
-            criteria = _form(tuple[CriterionAbout, ...])
+            criteria = form_of(tuple[CriterionAbout, ...])
             data["rubric"]["criteria"] = criteria.dump_python(self.rubric.criteria, mode="json", exclude_defaults=True)
         return redacted_settings(data)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":
         """What `to_dict` was made from. What a later version may have added is passed over."""
-        return _form(RunAbout).validate_python(data)
+        return form_of(RunAbout).validate_python(data)
 
     def save(self, folder: Folder) -> None:
         """Write it to a folder's run.json."""
@@ -250,41 +246,26 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} was {short_repr(before)}, and is {short_repr(after)}"
 
 
-@cache
-def _form(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
     """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
     of_all = getattr(rubric, "rubric", rubric)  # where rows bring their own, the rubric for all the others
-    shown = [f"shows {' '.join(shows)}" for shows in dict.fromkeys((*_shows(rubric), *_shows(of_all)))]
+    shows = (each.shows for each in (*_rubrics(rubric), *_rubrics(of_all)) if getattr(each, "shows", None))
+    shown = [f"shows {' '.join(names)}" for names in dict.fromkeys(shows)]  # an answer holds for that alone
     rubric = of_all
     if grader is not None:
         asked = rubric is None or Traits.of(rubric).asks
         return ", ".join([judge_name(grader), *shown]) if asked else None
-    names = [*dict.fromkeys(map(judge_name, _graders(rubric)))]
+    graders = (each.autograder for each in _rubrics(rubric) if Traits.of(each).asks and hasattr(each, "autograder"))
+    names = [*dict.fromkeys(judge_name(own) for own in graders if isinstance(own, Autograder))]
     return ", ".join([*names, *shown]) if names else None
 
 
-def _shows(rubric: Any) -> Iterator[tuple[str, ...]]:
-    """What a rubric, and those inside it, say that judges are shown: an answer holds for that alone."""
-    if getattr(rubric, "shows", None):
-        yield rubric.shows
+def _rubrics(rubric: Any) -> Iterator[Any]:
+    """A rubric, and those inside it; some of a group come twice."""
+    yield rubric
     for inner in (*getattr(rubric, "rubrics", ()), *(c.check for c in getattr(rubric, "criteria", ()))):
         if is_scorer(inner):
-            yield from _shows(inner)
-
-
-def _graders(rubric: Any) -> Iterator[Autograder]:
-    own = getattr(rubric, "autograder", None)
-    if isinstance(own, Autograder) and Traits.of(rubric).asks:
-        yield own
-    for child in getattr(rubric, "rubrics", ()):
-        yield from _graders(child)
-    for criterion in getattr(rubric, "criteria", ()):
-        if is_scorer(criterion.check):
-            yield from _graders(criterion.check)
+            yield from _rubrics(inner)
 
 
 def judge_name(grader: Autograder) -> str:

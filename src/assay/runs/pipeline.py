@@ -236,7 +236,7 @@ class Sink:
             return self._journal.finish(complete=complete, models=self._watch.models)
         summary = self._tally.summary()
         assert summary is not None
-        return summary.with_fields(complete=complete)
+        return replace(summary, complete=complete)
 
 
 @contextmanager
@@ -376,9 +376,9 @@ async def score_rows(
     rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
     about = about or RunAbout.of("score", data=data_about(rows))
     if about.rubric is None and rubrics.rubric is not None:
-        about = about.with_fields(rubric=RubricAbout.of(rubrics.rubric))
+        about = replace(about, rubric=RubricAbout.of(rubrics.rubric))
     if about.judge is None:
-        about = about.with_fields(judge=judge_of(rubrics, grader))
+        about = replace(about, judge=judge_of(rubrics, grader))
     if total is None and hasattr(rows, "__len__"):
         total = len(rows)  # pyright: ignore[reportArgumentType]
     with budget() as spent, logging_once():

@@ -5,11 +5,10 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, Required, TypeAlias, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
 from assay.aggregation import stakes
@@ -18,7 +17,7 @@ from assay.errors import AssayError
 from assay.redaction import redacted
 from assay.report import Citation, CriterionReport, EvaluationReport, Lines, Score, line_of
 from assay.runs.folder import RunError, RunRefused
-from assay.runs.jsonable import as_ascii, as_text, to_jsonable
+from assay.runs.jsonable import as_ascii, as_text, form_of, to_jsonable
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import first_error
 
@@ -196,11 +195,6 @@ class SavedRow(TypedDict, total=False):
     fields: dict[str, Any]
 
 
-@cache
-def _form(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 class RowForm:
     """Writes and reads the rows of one run, whose criteria are known.
 
@@ -351,7 +345,7 @@ def _long(answer: Any) -> Any:
     """An answer as it was: a number, a mapping, or the score that `_short` was given."""
     if type(answer) in (float, int, bool, dict):
         return answer
-    value, verdict, reason, *rest = _form(SavedAnswer).validate_python(answer)
+    value, verdict, reason, *rest = form_of(SavedAnswer).validate_python(answer)
     return Score(value, reason, verdict, *rest)
 
 
@@ -366,7 +360,7 @@ class Opening(NamedTuple):
 def data_of(line: bytes, where: str) -> dict[str, Any]:
     """What stands on a line. Raises `RunError` when that is no row."""
     try:
-        return _form(SavedRow).validate_python(json.loads(line), strict=True)
+        return form_of(SavedRow).validate_python(json.loads(line), strict=True)
     except ValidationError as error:
         raise _no_row(where, first_error(error)[1]) from None
     except (ValueError, RecursionError) as error:

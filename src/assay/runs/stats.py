@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from assay.wording import counted
+
 Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 Bounds: TypeAlias = tuple[float, float] | tuple[None, None]
@@ -320,7 +322,7 @@ class Thresholds:
         if not rollouts:
             missing = "there are no rollouts"
         elif unscored:
-            missing = f"{unscored:,} of {_counted(rollouts)} {'has' if unscored == 1 else 'have'} no score"
+            missing = f"{unscored:,} of {counted(rollouts, 'rollout')} {'has' if unscored == 1 else 'have'} no score"
         elif self.are_set and not complete:
             missing = "the run is not complete, and its thresholds are for all of it"
         elif self.are_set and score.mean is None:
@@ -331,13 +333,13 @@ class Thresholds:
         if missed is None and low:
             names = f"{', '.join(low[:_NAMED])}{', …' if len(low) > _NAMED else ''}"
             are = "scores" if len(low) == 1 else "score"
-            missed = f"{len(low):,} of {_counted(rollouts)} {are} below {self.fail_rollout_under:g}: {names}"
+            missed = f"{len(low):,} of {counted(rollouts, 'rollout')} {are} below {self.fail_rollout_under:g}: {names}"
         return None if missed is None else Failure(missed, is_missed=True)
 
     def _missed(self, score: MeanEstimate) -> str | None:
         if not self.is_for_mean or score.mean is None:
             return None
-        said = f"the mean score is {score.mean:.6g} over {_counted(score.count)}"
+        said = f"the mean score is {score.mean:.6g} over {counted(score.count, 'rollout')}"
         if self.fail_under is not None and is_below(score.mean, self.fail_under):
             return f"{said}, which is below {self.fail_under:g}"
         least = self.fail_interval_under
@@ -352,7 +354,3 @@ class Thresholds:
 
 
 NO_THRESHOLDS: Final = Thresholds()
-
-
-def _counted(rollouts: int) -> str:
-    return f"{rollouts:,} rollout{'' if rollouts == 1 else 's'}"

@@ -6,17 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion, hash_of, slug
 from assay.display import Page, Section, cell_text
 from assay.report import CriterionReport, EvaluationReport, Lines, Score
 from assay.runs.folder import write_json
+from assay.runs.jsonable import form_of
 from assay.runs.row import Row, own_rubric
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import NO_ESTIMATE, Mean, MeanEstimate, Passes, PassRates
@@ -89,18 +87,14 @@ class Summary:
     complete: bool = True
     """Whether the run went through; False when it was stopped and can be resumed."""
 
-    def with_fields(self, **changes: Any) -> "Summary":
-        """A copy with some fields changed."""
-        return replace(self, **changes)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return _form().dump_python(self, mode="json")
+        return form_of(Summary).dump_python(self, mode="json")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Summary":
         """The summary that `to_dict` was made from."""
-        return _form().validate_python(data)
+        return form_of(Summary).validate_python(data)
 
     @property
     def headline(self) -> str:
@@ -180,11 +174,6 @@ def _criteria(summary: Summary) -> Section:
     # A column in which nothing ever happened tells nothing.
     kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
     return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
-
-
-@cache
-def _form() -> TypeAdapter[Summary]:
-    return TypeAdapter(Summary)
 
 
 LONGEST_TITLE = 300  # characters of a requirement by which a criterion of a row's own rubric goes
