@@ -229,13 +229,6 @@ async def test_one_pair_can_be_awaited():
     assert (await verify_async("1/2", "0.5")).equal
 
 
-def test_progress_is_told():
-    """A long batch says how far it is."""
-    told: list[int] = []
-    verify_many([("1", "1"), ("x", "y")], progress=told.append)
-    assert told[-1] == 2
-
-
 @pytest.mark.parametrize(("gold", "answer"), [(4, "4"), (0.5, r"\frac12"), ([1, 2], "1, 2"), ("4", 4), ("4", 4.0)])
 def test_golds_need_not_be_text(gold: object, answer: object):
     """Numbers and lists are compared as they are written."""

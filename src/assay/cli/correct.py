@@ -46,11 +46,8 @@ def command(options: CorrectOptions) -> int:
             told = counted(drift.changed, "rollout")
             notes.append(f"{told} with another completion say nothing about the judge")
         data["drift"] = drift.to_dict()
-    print(
-        page_text(
-            Page(f"{Path(options.run).name}: as people would have judged it", sections, notes, data), options.layout
-        )
-    )
+    title = f"{Path(options.run).name}: as people would have judged it"
+    print(page_text(Page(title, sections, notes, data), options.layout))
     return FINE if any(each.corrected for each in found.figures) else BROKEN
 
 

@@ -2,11 +2,11 @@
 
 from contextlib import closing
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any
 
 import click
 
-from assay.aggregation import POLICIES, Policy
+from assay.aggregation import POLICIES
 from assay.cli.options import RubricArgument, ViewOptions, count, declare, positive, seconds, value_of
 
 
@@ -52,23 +52,12 @@ def command(options: ServeOptions) -> None:
     from assay.server.reload import Published, RubricLoader
     from assay.server.settings import key_from
 
-    settings = Settings(
-        host=options.host,
-        port=options.port,
-        workers=options.workers,
-        unscored=cast("Policy", options.unscored),
-        key=key_from(options.key_file),
-        allow_hosts=options.allow_hosts,
-        bounds=Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)}),
-    )
-    judge = Judge(
-        model=options.judge or "local",
-        grader=cast("Any", options.grader),
-        guard=options.guard,
-        cache=None if options.no_cache else options.cache or str(default_place()),
-        budget=options.budget,
-        shows=options.shows,
-    )
+    given = {name: getattr(options, name) for name in ("host", "port", "workers", "unscored", "allow_hosts")}
+    bounds = Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)})
+    settings = Settings(**given, key=key_from(options.key_file), bounds=bounds)
+    cache = None if options.no_cache else options.cache or str(default_place())
+    asked: dict[str, Any] = {name: getattr(options, name) for name in ("grader", "guard", "budget", "shows")}
+    judge = Judge(options.judge or "local", cache=cache, **asked)
     where = options.rubric
     if not options.dry_run:
         workers = "1 worker" if settings.workers == 1 else f"{settings.workers} workers"

@@ -109,15 +109,10 @@ class Loadable:
     def content_hash(self) -> str:
         """Return a SHA-256 of its name, aggregation and criteria in order, the same however it is spelled."""
         own = self.aggregation.over_lines
-        return hash_of(
-            {
-                "format": "assay.rubric/1",
-                "name": self.name,
-                "aggregation": self.aggregation.name if own is None else path_of(own),
-                "criteria": [criterion.content_hash for criterion in self.criteria],
-                **self.options_data(as_hash=True),
-            }
-        )
+        said: dict[str, Any] = {"format": "assay.rubric/1", "name": self.name, **self.options_data(as_hash=True)}
+        said["aggregation"] = self.aggregation.name if own is None else path_of(own)
+        said["criteria"] = [criterion.content_hash for criterion in self.criteria]
+        return hash_of(said)
 
     def options_data(self, *, as_hash: bool = False) -> dict[str, Any]:
         """What judges are shown and how rewards are shaped, as a file says it; nothing where it says nothing."""

@@ -153,15 +153,8 @@ _ORDINALS: Final = tuple(
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 _MODULI: Final = frozenset(words.notations("modulus"))
-_STOPS: Final = frozenset(
-    words.notations("stop").keys()
-    | _MODULI
-    | words.RELATIONS.keys()
-    | SET_OPERATIONS.keys()
-    | TIMES
-    | DIVIDED
-    | SIGNS
-    | _CONNECTIVES.keys()
+_STOPS: Final = SIGNS.union(
+    words.notations("stop"), _MODULI, words.RELATIONS, SET_OPERATIONS, TIMES, DIVIDED, _CONNECTIVES
 )
 """Commands that end a run of factors."""
 _FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}

@@ -1,7 +1,7 @@
 """Verify answers against golds: the first two tiers in this process, what they leave open in a worker process."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -33,28 +33,16 @@ def verify(gold: object, answer: object, *, options: MathOptions | None = None, 
 
 
 def verify_many(
-    pairs: Iterable[Pair],
-    *,
-    options: MathOptions | None = None,
-    timeout: float = 5.0,
-    progress: Callable[[int], object] | None = None,
+    pairs: Iterable[Pair], *, options: MathOptions | None = None, timeout: float = 5.0
 ) -> list[MathVerdict]:
-    """A verdict a pair, in order. `progress` is told how many are done."""
+    """A verdict a pair, in order."""
     rules = options or DEFAULT
     findings = [_settled(gold, answer, rules) for gold, answer in pairs]
     futures = {
         question: _pool().submit(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)
         for question in _open(findings)
     }
-    done = sum(isinstance(finding, MathVerdict) for finding in findings)
-    found: dict[Open, MathVerdict] = {}
-    for question, future in futures.items():
-        if progress is not None:
-            progress(done)
-        found[question] = _remembered(question, rules, future.result(), timeout)
-        done += 1
-    if progress is not None:
-        progress(len(findings))
+    found = {question: _remembered(question, rules, future.result(), timeout) for question, future in futures.items()}
     return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 

@@ -359,8 +359,5 @@ def files_about(files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
     if len(each) == 1:
         return each[0]
     prints = " ".join(str(data.get("fingerprint")) for data in each)
-    return {
-        "source": [str(path) for path in files],
-        "bytes": sum(data.get("bytes", 0) for data in each),
-        "fingerprint": hashlib.sha256(prints.encode()).hexdigest(),
-    }
+    size, fingerprint = sum(data.get("bytes", 0) for data in each), hashlib.sha256(prints.encode()).hexdigest()
+    return {"source": [str(path) for path in files], "bytes": size, "fingerprint": fingerprint}

@@ -64,14 +64,9 @@ async def rescore(
         raise RunRefused(f"{run.path} would be written over: name another folder")
     judge = judge_of(rubric, grader)
     keeps = judge is None or run.about.judge is None or judge == run.about.judge
-    about = RunAbout.of(
-        "rescore",
-        rubric=rubric,
-        judge=judge,
-        model=run.about.model,
-        config=run.about.config,
-        data=data_about(run.path / "rollouts.jsonl"),
-    )
+    before: dict[str, Any] = {"model": run.about.model, "config": run.about.config}
+    data = data_about(run.path / "rollouts.jsonl")
+    about = RunAbout.of("rescore", rubric=rubric, judge=judge, data=data, **before)
     rubrics = RowRubrics(rubric)
     if keeps and isinstance(rubric, RubricGroup) and grader is None:
         rubrics = RowRubrics(_with_saved_answers(rubric, None))

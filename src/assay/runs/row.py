@@ -260,19 +260,9 @@ class RowForm:
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = first_error(error)[1] if isinstance(error, ValidationError) else str(error)
             raise _no_row(where, f"its report cannot be read: {why}") from error
-        return Row(
-            data["example"],
-            data["sample"],
-            data.get("fields", {}),
-            report,
-            data.get("error"),
-            spent,
-            data.get("timing", {}),
-            data.get("model"),
-            tuple(data.get("judge_log", ())),
-            tuple(data.get("altered", ())),
-            data.get("row"),
-        )
+        known = {name: data[name] for name in ("fields", "error", "timing", "model") if name in data}
+        known |= {name: tuple(data[name]) for name in ("judge_log", "altered") if name in data}
+        return Row(data["example"], data["sample"], report=report, spent=spent, number=data.get("row"), **known)
 
     def short(self, report: EvaluationReport) -> dict[str, Any]:
         """A report as short data, ready for JSON. Score and reward are None when the rollout is unscored."""

@@ -121,19 +121,10 @@ def _difference_table(found: Comparison, names: tuple[str, str]) -> Section:
         return None if value is None else f"{value:.3f}"
 
     columns = ("", *names, "difference", "p", "better", "worse", "minimum detectable effect")
-    rows = [
-        (
-            each.name,
-            three(each.first),
-            three(each.second),
-            each.difference.to_digits(3),
-            chance(each.p),
-            each.better,
-            each.worse,
-            three(each.minimum_detectable_effect),
-        )
-        for each in (found.score, *found.criteria)
-    ]
+    rows: list[tuple[object, ...]] = []
+    for each in (found.score, *found.criteria):
+        tested = (each.difference.to_digits(3), chance(each.p), each.better, each.worse)
+        rows.append((each.name, three(each.first), three(each.second), *tested, three(each.minimum_detectable_effect)))
     return Section(columns, rows)
 
 

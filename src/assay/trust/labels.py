@@ -137,13 +137,8 @@ def same_questions(before: Run, after: Run) -> dict[str, Question]:
 
 
 def _question(criterion: CriterionAbout) -> Question:
-    return Question(
-        criterion.name,
-        choices=criterion.choices,
-        guidelines=frozenset((criterion.question, criterion.hash)) - {""},
-        judged=criterion.judged,
-        counts=criterion.counts,
-    )
+    hashes = frozenset((criterion.question, criterion.hash)) - {""}
+    return Question(criterion.name, criterion.choices, hashes, criterion.judged, criterion.counts)
 
 
 # `Samples` and `Swapped` keep every answer on the lines of the answer they make, under these names; so does
@@ -257,16 +252,9 @@ class Label:
                 guess = next((words for words in near if words.startswith("did")), "")
                 has = f"there are {', '.join(map(str, row)) or 'no fields'}"
                 raise LabelError(f"it has no {name!r}: {guess or has}")
-        return cls(
-            example=str(fields["example"]),
-            criterion=str(fields["criterion"]),
-            verdict=_verdict(fields["verdict"]),
-            rater=str(fields.get("rater") or RATER),
-            sample=_sample(fields.get("sample")),
-            note=str(fields.get("note") or ""),
-            time=str(fields["time"]) if fields.get("time") else None,
-            guideline=str(fields["guideline"]) if fields.get("guideline") else None,
-        )
+        texts = ("example", "criterion", "rater", "note", "time", "guideline")
+        given = {name: str(fields[name]) for name in texts if fields.get(name) not in (None, "")}
+        return cls(verdict=_verdict(fields["verdict"]), sample=_sample(fields.get("sample")), **given)
 
     def to_dict(self) -> dict[str, Any]:
         """The label as a line of a file holds it: what is empty is left out, but for the verdict."""
