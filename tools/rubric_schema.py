@@ -8,7 +8,7 @@ import inspect
 import json
 from dataclasses import MISSING, fields
 from itertools import pairwise
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from pydantic import TypeAdapter
 
@@ -36,6 +36,7 @@ _OWN: Final[dict[str, Any]] = {
     "tags": {"anyOf": [_TEXT, _TEXTS]},
     "timeout": {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}, _NUMBER_TEXT]},
     "when": {"$ref": "#/$defs/when"},
+    **{name: {"enum": [*get_args(Criterion.model_fields[name].annotation)]} for name in ("scope", "combine", "credit")},
 }
 """Fields that a file may write in more ways than the model has types."""
 

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeGuard, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -68,6 +68,12 @@ class Criterion(BaseModel):
     """Asked only when all of these hold; otherwise not applicable."""
     tags: tuple[str, ...] = ()
     """Groups of criteria that get a score of their own in the report."""
+    scope: Literal["rollout", "step", "call"] = "rollout"
+    """What it is asked about: the rollout, each turn of the assistant in it (`step`), or each of its tool calls (`call`)."""
+    combine: Literal["all", "any", "mean", "first_failure"] = "all"
+    """What the answers about steps come to: the lowest (`all`), the highest (`any`), their mean, or the share before the first failure."""
+    credit: Literal["rollout", "cited"] = "rollout"
+    """Whose rewards a failure lowers: those of all steps alike, or in equal shares those of the steps that its reason cites."""
     requires_evidence: bool = False
     """Whether a judge must cite what shows a verdict above the lowest; one without evidence is an error."""
     report_only: bool = False
@@ -158,6 +164,14 @@ class Criterion(BaseModel):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
         if self.requires_evidence and self.check is not None:
             raise ValueError("requires_evidence is true, and code answers: only a judge cites, so leave it out")
+        if self.scope == "rollout" and self.combine != "all":
+            raise ValueError(
+                f"combine is {self.combine!r}, and it is asked about the whole rollout: set scope to step or call"
+            )
+        if self.scope != "rollout" and self.credit == "cited":
+            raise ValueError(
+                "credit is 'cited', and every step has a value of its own: leave one of credit and scope out"
+            )
         if not self.isolate and self.timeout != TIMEOUT:
             raise ValueError(
                 f"timeout is {self.timeout:g}, and nothing can stop a check in this process: set isolate too"
@@ -185,7 +199,7 @@ class Criterion(BaseModel):
     def question_hash(self) -> str:
         """As `content_hash`, of only what decides the answer: not its weight, and not its name."""
         said = self._written(_named_check)
-        asked = ("requirement", "check", "rubric", "choices", "allow_na", "requires_evidence")
+        asked = ("requirement", "check", "rubric", "choices", "allow_na", "requires_evidence", "scope", "combine")
         return hash_of({"format": "assay.question/1", **{key: said[key] for key in asked if key in said}})
 
     def _written(self, written_check: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
@@ -205,6 +219,11 @@ class Criterion(BaseModel):
     def judged(self) -> bool:
         """Whether a model answers, rather than code."""
         return self.requirement is not None
+
+    @property
+    def about_steps(self) -> bool:
+        """Whether its answer gives steps of a rollout different rewards."""
+        return self.scope != "rollout" or self.credit != "rollout"
 
     @property
     def counts(self) -> bool:

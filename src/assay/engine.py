@@ -11,12 +11,12 @@ from inspect import getattr_static
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
-from assay.aggregation import Aggregation, Scale, stakes, summed_by_name, total, weighted_sum
+from assay.aggregation import AGGREGATIONS, Aggregation, Scale, stakes, summed_by_name, total, weighted_sum
 from assay.concurrency import FAILURES, is_stop, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
-from assay.errors import MissingExtraError, RubricError, SignatureError
-from assay.graders.autograder import Autograder
-from assay.graders.judge_input import shown
+from assay.errors import JudgeError, MissingExtraError, RubricError, SignatureError
+from assay.graders.autograder import Autograder, JudgeAnswer
+from assay.graders.judge_input import JudgeInput, shown, system_prompt
 from assay.graders.verdicts import finite, number_of, verdict_score
 from assay.messages import read_completion
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
@@ -30,11 +30,14 @@ from assay.report import (
     Lines,
     Score,
     aggregate,
+    at_turn,
     full_report,
+    join_steps,
     line_of,
     sum_reports,
 )
 from assay.rollout import Batch, Call
+from assay.trajectory import as_it_stood, steps_of
 from assay.types import OnError
 from assay.wording import described, short_repr
 
@@ -78,9 +81,16 @@ class PlannedCriterion:
         self.index = index
         self.criterion = criterion
         self.call: Call | None = None  # None when a model or a nested rubric answers
-        self.reads_completion = criterion.judged
+        self.each: Plan | None = None  # where code answers about each step: the same question about one of them
+        self.reads_completion = criterion.judged or criterion.scope != "rollout"
         """Whether it needs a completion that can be read. A rubric inside sees to that by itself."""
-        if criterion.check is not None and not is_scorer(criterion.check):
+        if criterion.check is not None and criterion.scope != "rollout":
+            self.each = Plan([criterion.with_fields(scope="rollout", combine="all", when=())], AGGREGATIONS["sum"])
+            if compares := self.each.planned[0].traits.compares:
+                raise RubricError(
+                    f"criterion {compares[0]!r} scores a whole group, and has a scope: drop one of the two"
+                )
+        elif criterion.check is not None and not is_scorer(criterion.check):
             call = self.call = Call(criterion.check, criterion.name)
             if call.compares and criterion.when:
                 raise RubricError(
@@ -92,8 +102,15 @@ class PlannedCriterion:
             self.reads_completion = call.everything or any(a.field == "completion" for a in call.arguments)
 
     @property
+    def is_single(self) -> bool:
+        """Whether a function answers for one rollout at a time."""
+        return self.call is not None and not self.call.is_group
+
+    @property
     def traits(self) -> Traits:
         call = self.call
+        if self.each is not None:
+            return self.each.planned[0].traits
         if call is None:
             return Traits(waits=True, asks=True) if self.criterion.judged else Traits.of(self.criterion.check)
         return Traits(
@@ -114,15 +131,14 @@ class Phase(NamedTuple):
     def of(cls, planned: Iterable[PlannedCriterion]) -> "Phase":
         phase, joins = cls([], []), False
         for one in planned:
-            single = one.call is not None and not one.call.is_group
             if one.criterion.judged:
                 phase.judged.append(one)
                 continue
-            if single and joins:
+            if one.is_single and joins:
                 phase.runs[-1].append(one)
             else:
                 phase.runs.append([one])
-            joins = single
+            joins = one.is_single
         return phase
 
 
@@ -141,7 +157,9 @@ class Plan:
         self.stakes = stakes(self.weights)  # what the weights could gain and lose, all answered
         self.counted = sum(criterion.counts for criterion in criteria)
         self.judged = any(criterion.judged for criterion in criteria)
-        self.adds_up = aggregation.sums and not any(c.required or c.report_only or c.when for c in criteria)
+        self.about_steps = any(criterion.about_steps for criterion in criteria)
+        plain = not any(c.required or c.report_only or c.when or c.about_steps for c in criteria)
+        self.adds_up = aggregation.sums and plain
         """Whether the reward is the weighted sum of the answers: no veto, condition or line left out."""
         lowest = min(criteria, key=lambda criterion: criterion.weight, default=None)
         if aggregation.name == "tree" and lowest is not None and lowest.weight < 0:
@@ -242,6 +260,7 @@ class Outcomes(NamedTuple):
     errors: Sequence[dict[str, str]] | None = None  # what went wrong by name; None when nothing did
     idle: Collection[int] = ()  # the places of rollouts to which no counted criterion applies
     unshaped: Sequence[float | None] | None = None  # the rewards before shaping; None where nothing shapes them
+    steps: Sequence[Mapping[str, float | None] | None] | None = None  # the rewards of turns; None without any
 
     @property
     def problems(self) -> Sequence[dict[str, str]] | None:
@@ -263,8 +282,8 @@ class BatchResult(Sequence[EvaluationReport]):
         return self._reports[place]
 
     def outcomes(self) -> Outcomes:
-        rows = [(r.scored, r.partial_reward, r.metrics, r.errors, r.applies) for r in self]
-        errors = [row[3] for row in rows]
+        rows = [(r.scored, r.partial_reward, r.metrics, r.errors, r.applies, r.step_rewards) for r in self]
+        errors, steps = [row[3] for row in rows], [row[5] for row in rows]
         return Outcomes(
             [partial if scored else None for scored, partial, *_ in rows],
             [row[1] for row in rows],
@@ -272,6 +291,7 @@ class BatchResult(Sequence[EvaluationReport]):
             errors if any(errors) else None,
             {place for place, row in enumerate(rows) if not row[4]},
             [report.outcome for report in self] if self.is_shaped else None,
+            steps if any(steps) else None,
         )
 
     def __len__(self) -> int:
@@ -314,6 +334,8 @@ class Summed(BatchResult):
         if self.is_shaped:
             return super().outcomes()
         parts = [part.outcomes() for part in self.parts]
+        if any(part.steps for part in parts):
+            return super().outcomes()
         partial = [total(row) for row in zip(*(part.partial for part in parts), strict=True)]
         rewards: list[float | None] = [*partial]
         # A rubric of which nothing applies adds nothing, as long as another one has a reward.
@@ -374,10 +396,18 @@ class Engine(BatchResult):
         self._read = read
         self._whole: dict[int, EvaluationReport] = {}  # reports of graders that judge as a whole, by place
         self._shown: dict[int, str] = {}  # what judges were not shown, by place
+        self._turns: dict[int, list[str]] = {}  # the turns of the assistant, by place, where criteria are about steps
         self._are_floats = True  # whether all answers are, as nearly always, so that none need be looked at
 
     async def answer(self, batch: Batch) -> "Engine":
         """Ask everything of every rollout of a batch."""
+        await self.ask(batch)
+        if not self._are_floats:
+            self._log_errors()
+        del self._batch  # what a trainer keeps of a batch should not keep its rollouts alive
+        return self
+
+    async def ask(self, batch: Batch) -> None:
         for place, criterion in enumerate(self._plan.criteria if self._grader is None else (), start=1):
             if criterion.judged:
                 raise RubricError(
@@ -396,10 +426,9 @@ class Engine(BatchResult):
             else:
                 # The model is asked while the checks run.
                 await side_by_side(lambda ask: ask(), [partial(self._check, runs), partial(self._judge, judged)])
-        if not self._are_floats:
-            self._log_errors()
-        del self._batch  # what a trainer keeps of a batch should not keep its rollouts alive
-        return self
+        if self._plan.about_steps:
+            turns = {p: steps_of(row, "step") for p, row in enumerate(self._batch.rows) if p not in self._unreadable}
+            self._turns = {place: [step.address for step in own] for place, own in turns.items()}
 
     def _is_asked(self, one: PlannedCriterion, place: int) -> bool:
         """Tell whether a criterion is asked: its `when` holds, and the completion can be read; if not, note why."""
@@ -453,7 +482,7 @@ class Engine(BatchResult):
                 if text.shown:
                     self._shown[place] = text.shown
                 async with rollout_spending():
-                    answer = await grader.answer(text, criteria, query, on_error=self._on_error)
+                    answer = await self._answers(grader, row, text, criteria, query)
             except FAILURES as error:
                 answer = [self._failed(error)] * len(criteria)
             if isinstance(answer, EvaluationReport):
@@ -469,15 +498,33 @@ class Engine(BatchResult):
         room = (lambda: all(map(has_room, models))) if models else None
         await side_by_side(judge, range(len(batch)), room=room)
 
+    async def _answers(
+        self, grader: Autograder, row: Mapping[str, Any], text: JudgeInput, criteria: list[Criterion], query: str | None
+    ) -> JudgeAnswer:
+        """What the grader answers; for a criterion about steps what it answers about each, all criteria at once."""
+        if all(criterion.scope == "rollout" for criterion in criteria):
+            return await grader.answer(text, criteria, query, on_error=self._on_error)
+        asked = [_at_steps(criterion, row, text) for criterion in criteria]
+        each = [question for own in asked for question in own.values()]
+        answer = await grader.answer(text, each, query, on_error=self._on_error) if each else []
+        if isinstance(answer, EvaluationReport):
+            told = f"{grader.title} gives one number for all criteria, and some are asked about steps"
+            raise JudgeError(f"{told}: use a grader that answers each criterion")
+        found = iter(answer)
+        return [
+            next(found) if c.scope == "rollout" else join_steps(c, [*own], [finite(c, next(found)) for _ in own])
+            for c, own in zip(criteria, asked, strict=True)
+        ]
+
     async def _check(self, runs: Sequence[Sequence[PlannedCriterion]]) -> None:
         for run in runs:
             [one, *_] = run
-            if one.call is not None and not one.call.is_group:
+            if one.is_single:
                 await self._check_each(run)
                 continue
             places = [place for place in range(len(self._rows)) if self._is_asked(one, place)]
             if places:
-                ask = self._nested if one.call is None else self._group
+                ask = self._by_step if one.each else self._nested if one.call is None else self._group
                 answers = await ask(one, self._batch.select(places))
                 for place, answer in zip(places, answers, strict=True):
                     self._set(one, place, answer)
@@ -564,6 +611,17 @@ class Engine(BatchResult):
             answers += await side_by_side(lambda value: self._settled(one.criterion, value), part)
         return answers
 
+    async def _by_step(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
+        """Ask code about every step, with the rollout as it stood then, and join the answers about each rollout."""
+        assert one.each is not None
+        steps = [steps_of(row, one.criterion.scope) for row in batch.rows]
+        pairs = list(zip(batch.rows, batch.states, steps, strict=True))
+        rows = [as_it_stood(row, step) for row, _, own in pairs for step in own]
+        each = Engine(one.each, self._objects, self._grader, self._on_error, self._read)
+        await each.ask(Batch(rows, [state for _, state, own in pairs for _ in own]))
+        answers = iter(each._rows)
+        return [join_steps(one.criterion, [s.address for s in own], [next(answers)[0] for _ in own]) for own in steps]
+
     async def _nested(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
         """A whole rubric as one line, worth its normalised score."""
         scorer: Any = one.criterion.check
@@ -637,7 +695,18 @@ class Engine(BatchResult):
 
     def _made(self, place: int) -> EvaluationReport:
         made, shown = self._summed(place), self._shown.get(place)
-        return made if shown is None else made.model_copy(update={"shown": shown})
+        update: dict[str, Any] = {} if shown is None else {"shown": shown}
+        if place in self._turns:
+            update["step_rewards"] = {turn: self._reward_at(turn, place, made) for turn in self._turns[place]}
+        return made.model_copy(update=update) if update else made
+
+    def _reward_at(self, turn: str, place: int, made: EvaluationReport) -> float | None:
+        """The reward that the rubric would pay if the rollout had done throughout what it did in this turn."""
+        if not made.scored or place in self._whole:
+            return made.raw_score
+        plan, turns = self._plan, self._turns[place]
+        lines = [at_turn(c, line, turn, turns) for c, line in zip(plan.criteria, made.lines, strict=True)]
+        return aggregate(lines, plan.criteria, aggregation=plan.aggregation, scale=self._scale).raw_score
 
     def _summed(self, place: int) -> EvaluationReport:
         plan, row, whole = self._plan, self._rows[place], self._whole.get(place)
@@ -664,6 +733,30 @@ class Engine(BatchResult):
             logger.error("aggregation %r failed: %s", rule.name, described(error))
             failed = CriterionReport(name=rule.name, error=described(error))
             return aggregate([*lines, failed], criteria, scale=scale)
+
+
+def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) -> dict[str, Criterion]:
+    """A criterion as it is asked about each step of a rollout, by address; as it is when it is about the whole.
+
+    What was shown stays the same for all of them, so that they share it. Raises a `JudgeError` for a step that was not shown.
+    """
+    if criterion.scope == "rollout":
+        return {"": criterion}
+    asked: dict[str, Criterion] = {}
+    there = {name for part in text.parts for name in (part.address, part.message)}
+    for step in steps_of(row, criterion.scope):
+        address, question = step.address, criterion.requirement
+        if text.parts and address not in there:
+            told = f"criterion {criterion.name!r} is asked about {address}, which the judge is not shown"
+            raise JudgeError(f"{told}: let `shows` show it, or leave `scope` out")
+        if text.parts:  # a reply by itself is shown without an address
+            question = f"{question}\n\n{system_prompt('step').format(address=address)}"
+        made = criterion.with_fields(
+            requirement=question, name=f"{criterion.name}@{address}", scope="rollout", combine="all"
+        )
+        made.memo["question_hash"] = f"{criterion.question_hash}@{address}"
+        asked[address] = made
+    return asked
 
 
 def _values(row: Sequence[Any]) -> list[float] | None:

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, cast
 
@@ -93,6 +94,8 @@ class CriterionReport(BaseModel):
     """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
     asked: bool = True
     """False when the result was decided without it, so that it was not asked."""
+    step: bool = False
+    """Whether it is about one step of the rollout, whose address is its name."""
     citations: tuple[Citation, ...] = ()
     """What the reason points at, each with whether it is there; see `Citation`."""
 
@@ -109,6 +112,11 @@ class CriterionReport(BaseModel):
     def said(self) -> str:
         """The answer in a word: the verdict or number, `error`, or `not asked`."""
         return _word(self.value, self.verdict, self.error) if self.asked or self.error else "not asked"
+
+    @property
+    def steps(self) -> dict[str, float | None]:
+        """The value of each step by its address, where the question is asked about steps; None where it does not apply."""
+        return {line.name: line.value for line in self.lines if line.step}
 
     @property
     def score(self) -> Score:
@@ -210,6 +218,50 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
     )
 
 
+def join_steps(criterion: Criterion, addresses: Sequence[str], answers: Sequence[float | Score]) -> Score:
+    """The answer that those about steps come to; none when one of them has none."""
+    lines = [line_of(criterion, answer) for answer in answers]
+    own = {"requirement": None, "tags": (), "step": True}
+    named = tuple(line.model_copy(update={"name": name, **own}) for name, line in zip(addresses, lines, strict=True))
+    for line in named:
+        if line.error is not None:
+            kind, _, why = line.error.partition(": ")
+            return Score(error=f"{kind}: about {line.name}: {why}", lines=named)
+    return _joined(criterion, [line for line in named if line.applies])._replace(lines=named)
+
+
+def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
+    if not lines:
+        return Score.not_applicable(f"there is no {criterion.scope} that it applies to")
+    values = [line.value or 0.0 for line in lines]
+    bad = next((place for place, line in enumerate(lines) if not line.passed), None)
+    if criterion.combine in ("all", "any"):
+        place = values.index((min if criterion.combine == "all" else max)(values))
+        return lines[place].score._replace(reason=f"[{lines[place].name}] {lines[place].reason}".rstrip(), lines=())
+    reason = "" if bad is None else f"[{lines[bad].name}] {lines[bad].reason}".rstrip()
+    if criterion.combine == "mean":
+        return Score(total(values) / len(values), reason)
+    share = 1.0 if bad is None else bad / len(values)
+    return Score(share if criterion.weight >= 0 else 1 - share, reason)
+
+
+_ADDRESS = re.compile(r"\bm[1-9]\d{0,8}\b")
+
+
+def at_turn(criterion: Criterion, line: CriterionReport, turn: str, turns: Collection[str]) -> CriterionReport:
+    """A line as it counts in the reward of one turn: by what the turn did, or by its share of a failure that cites it."""
+    own = [step for step in line.lines if step.step and step.name.partition(".")[0] == turn and step.applies]
+    if own:
+        return line_of(criterion, _joined(criterion, own))
+    if criterion.credit == "rollout" or line.passed is not False or line.value is None:
+        return line
+    parts = [cited.get("part", "") for cited in line.citations if "found" not in cited]
+    blamed = {part.partition(".")[0] for part in parts or _ADDRESS.findall(line.reason)}.intersection(turns)
+    best = float(criterion.weight >= 0)
+    share = (line.value - best) / len(blamed) if turn in blamed else 0.0
+    return line_of(criterion, best + share) if blamed else line
+
+
 @dataclass(frozen=True)
 class EvaluationReport:
     """What was found about one rollout. `raw_score` is the reward, `score` its normalised view.
@@ -249,12 +301,15 @@ class EvaluationReport:
     """What judges were shown of the rollout where it was not all of it, as `last; left out: 3 texts`; else empty."""
     unshaped: float | None = None
     """The reward before the rubric's shaping; None where nothing shaped it, or where there is no reward."""
+    step_rewards: Mapping[str, float | None] | None = None
+    """The reward of each turn of the assistant, by address; None where no criterion is about steps."""
 
     def __post_init__(self) -> None:
         if self.answered < self.asked:
             partial = self.partial_reward if self.raw_score is None else self.raw_score
             unscored = {"score": None, "raw_score": None, "llm_raw_score": None, "unshaped": None}
-            self.__dict__.update(unscored, partial_reward=partial)
+            steps = None if self.step_rewards is None else dict.fromkeys(self.step_rewards)
+            self.__dict__.update(unscored, partial_reward=partial, step_rewards=steps)
         elif self.raw_score is not None:
             self.__dict__["partial_reward"] = self.raw_score
 
@@ -344,7 +399,7 @@ class EvaluationReport:
         """Plain data, lines and all, ready for JSON."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         fields["vetoed_by"] = list(self.vetoed_by)
-        for name in ("shown", "unshaped"):  # what most reports do not have
+        for name in ("shown", "unshaped", "step_rewards"):  # what most reports do not have
             if not fields[name] and fields[name] != 0:
                 del fields[name]
         if self.report is not None:
@@ -435,7 +490,17 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
         partial_reward=totals.raw,
         shown="; ".join(dict.fromkeys(part.shown for part in parts if part.shown)),
         unshaped=unshaped if scored and any(part.unshaped is not None for part in parts) else None,
+        step_rewards=_summed_steps(parts),
     )
+
+
+def _summed_steps(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:
+    """The rewards of turns, added up; a rubric without criteria about steps gives each its whole reward."""
+    found: dict[str, float | None] = {}
+    for turn in dict.fromkeys(turn for part in parts for turn in part.step_rewards or ()):
+        own = [(p.step_rewards or {}).get(turn, p.raw_score if p.applies else 0.0) for p in parts]
+        found[turn] = None if None in own else total(cast("list[float]", own))
+    return found or None
 
 
 def _counted(lines: Iterable[CriterionReport]) -> list[Answer]:
@@ -521,5 +586,5 @@ def _lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Ite
         for cited in line.citations:
             quote = f" “{shortened(cited['quote'])}”" if "quote" in cited else ""
             yield f"{indent}       cites {cited.get('part', 'the response')}{quote}{', not there' * ('found' in cited)}"
-        if line.requirement is None:
-            yield from _lines(line.lines, indent + "  ", coloured)
+        inner = [each for each in line.lines if each.step or line.requirement is None]
+        yield from _lines(inner, indent + "  ", coloured)

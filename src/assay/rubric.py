@@ -326,8 +326,9 @@ def _write_states(
     states: States, outcomes: Outcomes, worth: Sequence[float | None] | None, elapsed_ms: float, *, alone: bool = True
 ) -> None:
     """Write everything into states, here alone; unless `alone`, another rubric writes time and the rewards of steps."""
-    rows = zip(states, outcomes.rewards, outcomes.metrics, worth or [None] * len(states), strict=True)
-    for state, reward, metrics, advantage in rows:
+    gaps = [None] * len(states)
+    rows = zip(states, outcomes.rewards, outcomes.metrics, worth or gaps, outcomes.steps or gaps, strict=True)
+    for state, reward, metrics, advantage, steps in rows:
         state["reward"] = reward
         state["metrics"] = metrics
         if worth is not None:
@@ -346,15 +347,7 @@ def _write_states(
             earlier = timing.get("scoring_ms") or 0.0
             timing["scoring_ms"] = elapsed_ms
             timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
-        trajectory: list[Any] | None = state.get("trajectory")
-        # Steps of a trajectory that have no reward or advantage of their own get the rollout's.
-        for step in trajectory if trajectory.__class__ is list and trajectory else ():
-            if isinstance(step, MutableMapping):
-                own = cast("MutableMapping[str, Any]", step)
-                if own.get("reward") is None:
-                    own["reward"] = reward
-                if advantage is not None and own.get("advantage") is None:
-                    own["advantage"] = advantage
+        pay_steps(state, reward, advantage, steps)
     for state, outcome in zip(states, outcomes.unshaped or (), strict=False):
         state["outcome"] = outcome
     for state, problems in zip(states, outcomes.problems or (), strict=False):
@@ -363,6 +356,23 @@ def _write_states(
         for state, partial in zip(states, outcomes.partial, strict=True):
             if state["reward"] is None:
                 state["partial_reward"] = partial
+
+
+def pay_steps(
+    state: Mapping[str, Any], reward: float | None, advantage: float | None, steps: Mapping[str, float | None] | None
+) -> None:
+    """Give the steps of a trajectory their rewards, or the rollout's where they have none of their own; and its advantage."""
+    trajectory: list[Any] | None = state.get("trajectory")
+    if trajectory.__class__ is not list or not trajectory:
+        return
+    own = [*(steps or {}).values()] if len(steps or ()) == len(trajectory) else None
+    for place, given in enumerate(trajectory):
+        if isinstance(given, MutableMapping):
+            step = cast("MutableMapping[str, Any]", given)
+            if own is not None or step.get("reward") is None:
+                step["reward"] = reward if own is None else own[place]
+            if advantage is not None and step.get("advantage") is None:
+                step["advantage"] = advantage
 
 
 @dataclass

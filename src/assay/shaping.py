@@ -202,6 +202,8 @@ def shaped(
                     earned[place] = earned[place]._replace(reward=reward)
     for place, one in earned.items():
         worth = one.outcome if reports[place].worth is None else reports[place].worth
-        update = {"raw_score": one.reward + 0.0, "unshaped": one.outcome, "worth": worth}
+        update: dict[str, Any] = {"raw_score": one.reward + 0.0, "unshaped": one.outcome, "worth": worth}
+        if (steps := reports[place].step_rewards) is not None:  # what the whole gains or loses, every turn does
+            update["step_rewards"] = {turn: (paid or 0.0) + one.reward - one.outcome for turn, paid in steps.items()}
         found[place] = reports[place].model_copy(update=update)
     return found

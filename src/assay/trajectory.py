@@ -3,10 +3,10 @@
 import json
 import re
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from assay.messages import Part, parts_of
+from assay.messages import Part, parts_of, turns_of
 from assay.tools import is_failure
 
 _CALL = re.compile(r'([^\s({"]+)\((.*)\)', re.DOTALL)
@@ -35,6 +35,27 @@ class TrajectoryStep(NamedTuple):
     @property
     def succeeded(self) -> bool:
         return self.result is not None and not self.failed
+
+
+def steps_of(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
+    """The turns of the assistant in the completion of a rollout, or its calls of tools, in order."""
+    parts = parts_of(row.get("prompt"), row.get("completion"))
+    if scope == "call":
+        return _calls(parts)
+    turns: dict[str, list[str]] = {}
+    for part in parts:
+        if part.role == "assistant" and not part.in_prompt and part.kind != "thinking":
+            turns.setdefault(part.message, []).extend([part.text] if part.kind == "text" else ())
+    return [TrajectoryStep(address, " ".join(texts)) for address, texts in turns.items()]
+
+
+def as_it_stood(row: Mapping[str, Any], step: TrajectoryStep) -> dict[str, Any]:
+    """A rollout up to the message of a step and no further, with the step as the field `step`."""
+    prompt, completion = row.get("prompt"), row.get("completion")
+    if not isinstance(completion, str):
+        number = int(step.address.partition(".")[0][1:]) - len(turns_of(prompt, "user"))
+        completion = turns_of(completion, "assistant")[:number]
+    return {**row, "completion": completion, "step": step}
 
 
 def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:

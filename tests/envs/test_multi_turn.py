@@ -5,7 +5,7 @@ import asyncio
 import openai
 import pytest
 
-from assay import Rubric
+from assay import Criterion, Rubric
 from assay.envs import MultiTurnEnv, cleanup, stop, teardown
 from assay.testing import Fault
 
@@ -54,6 +54,17 @@ def test_a_game_goes_on_until_it_is_won(serve):
     [state] = results.states
     assert (state["low"], state["guesses"], state["turn"]) == (1, 3, 4)
     assert [len(step["prompt"]) for step in state["trajectory"]] == [1, 3, 5, 7]
+
+
+def test_every_step_of_a_trajectory_has_its_own_reward(serve):
+    """By a criterion about steps, beside the outcome and what the environment counts."""
+    close = Criterion(check=lambda step: abs(int(step.text) - SECRET) <= 2, name="close", scope="step", combine="mean")
+    client = openai.OpenAI(base_url=serve(counting).url, api_key="k")
+    with client:
+        results = Guess(ROWS, rubric=Rubric([right, close])).evaluate(client, "test")
+    assert results["reward"] == [1.75]
+    [state] = results.states
+    assert [step["reward"] for step in state["trajectory"]] == [1.0, 2.0, 2.0, 2.0]
 
 
 def test_the_turns_have_a_limit(serve):

@@ -22,7 +22,7 @@ from assay.graders.autograder import Autograder
 from assay.models.budgets import RolloutSpending, budget
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
-from assay.rubric import Rubric
+from assay.rubric import Rubric, pay_steps
 from assay.runs import pipeline
 from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
@@ -316,6 +316,7 @@ class Evaluator(pipeline.Pipeline):
                 state["partial_reward"] = report.partial_reward
             if errors := report.errors | report.why_unscored:
                 state["errors"] = errors
+            pay_steps(state, report.raw_score, None, report.step_rewards)
         for example in groups.keys() & self._sampled:
             worth = advantages([state.get("reward") for state in groups[example]])
             for state, advantage in zip(groups[example], worth, strict=True):

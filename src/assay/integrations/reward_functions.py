@@ -161,7 +161,8 @@ async def _scored_samples(step: Step, samples: Sequence[Any], fallback: Fallback
     found = await step.score(rows, [0] * len(samples))
     for sample, one in zip(samples, found, strict=True):
         if isinstance(getattr(sample, "metadata", None), dict):
-            sample.metadata["assay"] = {"unscored": one.reward is None, **one.parts}
+            steps = {} if one.steps is None else {"steps": one.steps}
+            sample.metadata["assay"] = {"unscored": one.reward is None, **one.parts, **steps}
     rewards = paid(found, fallback)
     if fallback.policy == "drop":
         for sample, reward in zip(samples, rewards, strict=True):

@@ -35,6 +35,7 @@ class Scored:
     parts: Mapping[str, float | None]
     """The `outcome` before shaping, and the value of every criterion, always under the same names; None without an answer."""
     error: str = ""  # why it is unscored
+    steps: Sequence[float | None] | None = None  # the reward of each turn, where the rubric has criteria about steps
 
     @classmethod
     def of(cls, report: EvaluationReport, names: Iterable[str], value: Value = "reward") -> "Scored":
@@ -45,6 +46,7 @@ class Scored:
             score=score,
             parts={n: metrics.get(n, report.outcome if n == OUTCOME else None) for n in (OUTCOME, *names)},
             error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
+            steps=None if report.step_rewards is None else [*report.step_rewards.values()],
         )
 
     @property

@@ -121,6 +121,7 @@ def _answers(lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout
         elif line.requirement == criterion.requirement and (line.applies or not criterion.when):
             # Where a condition did not hold, no judge was asked.
             yield criterion.question, line.score
+            yield from ((f"{criterion.question}@{step.name}", step.score) for step in line.lines if step.step)
 
 
 class ReuseAnswers(Grader):

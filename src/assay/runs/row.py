@@ -154,7 +154,10 @@ class Row:
         return self.report.tag_scores
 
 
-_REST = ("gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth", "shown", "unshaped")
+_REST = (
+    "gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth", "shown", "unshaped",
+    "step_rewards",
+)  # fmt: skip
 """The fields of a report that are nearly always what its criteria say they are."""
 _rest_of = attrgetter(*_REST)
 _LINE = attrgetter("name", "weight", "requirement", "choices", "required", "pass_at", "tags", "report_only")
@@ -207,18 +210,8 @@ class RowForm:
         counted = [criterion for criterion in criteria if criterion.counts]
         size = len(counted)
         self._judged = any(criterion.judged for criterion in criteria)
-        self._usual = (
-            *stakes([criterion.weight for criterion in counted]),
-            size,
-            size,
-            0,
-            (),
-            "unit",
-            "",
-            None,
-            "",
-            None,
-        )
+        gain, loss = stakes([criterion.weight for criterion in counted])
+        self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None)
 
     def written(self, row: Row, fields: tuple[str, tuple[str, ...]]) -> bytes:
         """One line. The `fields` are the row's, made `holdable`, before a check could touch them."""

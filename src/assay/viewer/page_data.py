@@ -83,7 +83,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         ],
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
-        "judge_log": [{**call, "criterion": names.get(call["question"])} for call in row.judge_log],
+        "judge_log": [{**call, "criterion": names.get(call["question"].partition("@")[0])} for call in row.judge_log],
     }
 
 
@@ -131,7 +131,8 @@ def _line(line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequ
         **picked(line, "name requirement weight value reason error counted passed disagreement tags"),
         "verdict": line.said,
         "evidence": _evidence(line, text, parts) if line.requirement is not None else [],
-        "nested": line.requirement is None and bool(line.lines),
+        "nested": line.requirement is None and bool(line.lines) and not line.steps,
+        "steps": bool(line.steps),
         "votes": [_line(vote, text, (), parts) for vote in line.lines],
         "labels": [label.to_dict() for label in labels],
     }

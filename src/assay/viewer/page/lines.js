@@ -76,7 +76,7 @@
   function votesOf(line) {
     if (!line.votes?.length) return null;
     const apart = line.disagreement > 0 ? `, ${percent(line.disagreement)} apart` : ", all agree";
-    const words = line.nested ? `${line.votes.length} lines of its rubric` : `${line.votes.length} votes${apart}`;
+    const words = line.steps ? `${line.votes.length} steps` : line.nested ? `${line.votes.length} lines of its rubric` : `${line.votes.length} votes${apart}`;
     return element("details.votes", { open: line.disagreement > 0 }, element("summary", {}, words),
       element("ul", {}, line.votes.map((vote) => element("li", {},
         assay.verdicts.chip(vote.verdict, { ...line, ...vote, choices: vote.choices || line.choices }),
