@@ -520,7 +520,7 @@ def test_urls_are_fetched_when_that_is_allowed(web: int) -> None:
     [
         ("http://example.org/cat.png", "give a URL that begins with https://"),
         ("https://127.0.0.1:{port}/cat.png", "127.0.0.1 is no public address"),
-        ("https://localhost:{port}/cat.png", "which is no public address"),
+        ("https://localhost:{port}/cat.png", "is no public address"),
         ("https://2130706433:{port}/", "cannot be fetched"),
         ("https://[::1]:{port}/", "::1 is no public address"),
         ("https://[::ffff:127.0.0.1]:{port}/", "127.0.0.1 is no public address"),

@@ -382,7 +382,7 @@ def test_images_are_shown_by_their_address_or_path(folder):
         "(the image look1 follows)",
         "MediaError: it begins as image/png does, and its size cannot be read: it is broken",
         "ValueError: 'vast.png' has 5,000,029 bytes, and 4,000,000 is the most that is shown",
-        "MediaError: it holds 6 bytes that are no PNG, JPEG, WebP or GIF, and cannot be shown",
+        "MediaError: 6 bytes cannot be shown: a PNG, JPEG, WebP or GIF of 4,000,000 can",
         "ValueError: '../secret' is outside of the workspace, and is not read",
         "(the image look6 follows)",
         "ValueError: there is no image 'm1.image2': did you mean 'm1.image1'?",

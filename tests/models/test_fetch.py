@@ -60,13 +60,15 @@ async def test_a_page_is_fetched_with_its_media_type(site):
     ("host", "said"),
     [
         ("127.0.0.1", "no public address"),
-        ("localhost", "stands for"),
+        ("localhost", "no public address"),
         ("2130706433", "canonical"),
         ("[::1]", "no public address"),
         ("[::ffff:127.0.0.1]", "no public address"),
         ("169.254.169.254", "no public address"),
         ("0.0.0.0", "no public address"),
         ("10.1.2.3", "no public address"),
+        ("[64:ff9b::7f00:1]", "no public address"),
+        ("[2002:7f00:1::]", "no public address"),
     ],
 )
 async def test_an_address_that_is_not_public_is_never_asked(site, host, said):

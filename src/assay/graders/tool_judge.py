@@ -16,7 +16,7 @@ from assay.criterion import Criterion
 from assay.errors import BudgetExceeded, MediaError, NotAsked, Unreadable
 from assay.graders.judge_input import JudgeInput, fenced, system_prompt, with_media, without_prompt_tags
 from assay.graders.model_grader import GraderOptions, PerCriterionGrader
-from assay.media import KINDS, MOST_BYTES, Attachment, Medium, type_of
+from assay.media import KINDS, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
 from assay.models.budgets import budget, is_dry_run
 from assay.models.callable_tool import CallableTool, ToolError, assistant_message, content_of
@@ -24,7 +24,7 @@ from assay.models.model import Model, Reply, Request, ask_judge, media_of
 from assay.models.structured import read
 from assay.report import Score
 from assay.tools import failure
-from assay.tools.workspace import LONGEST
+from assay.tools.workspace import LONGEST, MOST_READ
 from assay.types import Message, State
 from assay.wording import counted, described, did_you_mean
 
@@ -58,17 +58,9 @@ class ToolJudge(PerCriterionGrader):
     the rollout there. What it returns is shown as material, the bytes of an image as that image, and what it raises is told
     to the model. The reason of the verdict ends with what was looked at.
 
-    >>> from assay import Rubric
-    >>> from assay.testing import ModelServer, tool_call
-    >>> def count_words(text: str) -> int:
-    ...     return len(text.split())
-    >>> verdict = '{"explanation": "Two.", "criterion_status": "MET"}'
-    >>> def judge(messages):
-    ...     return verdict if messages[-1]["role"] == "tool" else tool_call("count_words", text="Hi all")
-    >>> with ModelServer(judge) as server:
-    ...     grader = ToolJudge([count_words], model=server.model)
-    ...     Rubric.from_dict([{"requirement": "Has two words"}]).grade_sync("Hi all", grader).report[0].reason
-    'Two. (looked at: count_words(text: Hi all))'
+    >>> from assay.tools import Workspace
+    >>> ToolJudge([Workspace(".")], limits=LookLimits(turns=4)).limits.looks
+    24
     """
 
     prompt = "tool_judge"
@@ -118,7 +110,7 @@ class ToolJudge(PerCriterionGrader):
 
     async def _verdict(self, model: Model, request: Request, looks: list[str]) -> Reply:
         """The reply with a verdict; `looks` are noted as they come."""
-        messages, logged, left, room = request.messages, 0, self.limits.characters, MOST_BYTES
+        messages, logged, left = request.messages, 0, self.limits.characters
         open_question = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):
             # All so far is how the next turn begins, and so worth a cache breakpoint.
@@ -138,11 +130,8 @@ class ToolJudge(PerCriterionGrader):
             messages, images = (*messages, said), list[Medium]()
             for call, looked in zip(said["tool_calls"], found, strict=True):
                 name = f"look{1 + sum(part.role == 'judge' for part in self._shown)}"
+                images += [] if isinstance(looked, str) else [replace(looked, address=name)]
                 result = looked if isinstance(looked, str) else f"(the image {name} follows)"
-                if isinstance(looked, Medium):
-                    room -= len(looked.data)
-                    images += [replace(looked, address=name)] if room >= 0 else []
-                    result = result if room >= 0 else failure(f"the images come to more than {MOST_BYTES:,} bytes")
                 cut = f"\n(cut off after {left:,} characters: no more can be shown)" if len(result) > left else ""
                 seen, left = result[:left], max(0, left - len(result))
                 self._shown.append(Part(name, "result", "judge", seen, in_prompt=False))
@@ -173,12 +162,11 @@ class ToolJudge(PerCriterionGrader):
 
     def _image(self, data: bytes) -> Medium:
         """An image that a tool returned; raises for what is none, and where the model takes none."""
-        kind = type_of(data)
-        if KINDS.get(kind) != "image":
-            raise MediaError(f"it holds {len(data):,} bytes that are no PNG, JPEG, WebP or GIF, and cannot be shown")
+        if KINDS.get(type_of(data)) != "image" or len(data) > MOST_READ:
+            raise MediaError(f"{len(data):,} bytes cannot be shown: a PNG, JPEG, WebP or GIF of {MOST_READ:,} can")
         if "image" not in media_of(self.model):
             raise MediaError(f"{self.model.id} takes no images, so it cannot be shown")
-        medium = Medium("it", kind, data)
+        medium = Medium("it", type_of(data), data)
         _ = medium.size  # raises for a broken one
         return medium
 

@@ -1,6 +1,7 @@
 """Fetch what a URL holds: from public addresses alone, of so many bytes at most, and in so many seconds."""
 
 import asyncio
+import socket
 from collections.abc import Collection
 from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ except ImportError:
     raise MissingExtraError("fetching a URL", package="aiohttp", extra="judge") from None
 
 MOST_REDIRECTS = 5
-_TRANSLATED = ip_network("64:ff9b::/96")  # holds an IPv4 address, which may be private
+_TRANSLATED = ip_network("64:ff9b::/96")  # each of these holds an IPv4 address, which may be private
 
 
 class FetchError(AssayError):
@@ -46,7 +47,7 @@ async def fetched(
     """
     # As it is, and not compressed: a short body could hold a thousand times as much.
     headers = {"User-Agent": "assay", "Accept-Encoding": "identity"}
-    connector = aiohttp.TCPConnector(resolver=_Resolver(allow_private))
+    connector = aiohttp.TCPConnector(socket_factory=None if allow_private else _public_socket)
     try:
         async with asyncio.timeout(seconds), aiohttp.ClientSession(connector=connector, headers=headers) as session:
             for _ in range(MOST_REDIRECTS + 1):
@@ -68,11 +69,11 @@ async def fetched(
     except TimeoutError:
         raise FetchError(f"{url} gave no answer within {seconds:g} seconds") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise FetchError(f"{url} cannot be fetched: {described(error)}") from None
+        raise FetchError(f"{url} cannot be fetched: {getattr(error, 'os_error', None) or described(error)}") from None
 
 
 def _refuse(url: str, hosts: Collection[str] | None, allow_private: bool) -> None:
-    """Raise for a URL that may not be asked; what a name stands for is looked at when it is resolved."""
+    """Raise for a URL that may not be asked; where it leads is looked at when it is connected to."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -84,31 +85,13 @@ def _refuse(url: str, hosts: Collection[str] | None, allow_private: bool) -> Non
         raise FetchError(f"{short_repr(host)} would be sent a login, which no URL here may hold")
     if hosts is not None and host not in {name.casefold() for name in hosts}:
         raise FetchError(f"the host {short_repr(host)} is not on the list: {', '.join(sorted(hosts)) or 'none is'}")
-    if not allow_private and not _is_public(host):
-        raise FetchError(f"{host} is no public address, and is not asked")
 
 
-def _is_public(host: str) -> bool:
-    """Whether an address is public, also one that another is written in; True of a name."""
-    try:
-        found = ip_address(host.partition("%")[0])
-    except ValueError:
-        return True
-    inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None) or found
-    public = all(each.is_global and not each.is_multicast for each in (found, inner))
-    return public and found not in _TRANSLATED
-
-
-class _Resolver(aiohttp.ThreadedResolver):
-    """Resolves names to public addresses: the connection is made to the very address that was looked at."""
-
-    def __init__(self, allow_private: bool) -> None:
-        super().__init__()
-        self._allow_private = allow_private
-
-    async def resolve(self, host: str, *args: Any, **options: Any) -> Any:
-        found = await super().resolve(host, *args, **options)
-        private = [each["host"] for each in found if not self._allow_private and not _is_public(each["host"])]
-        if private:
-            raise FetchError(f"{host} stands for {private[0]}, which is no public address, and is not asked")
-        return found
+def _public_socket(found: Any) -> socket.socket:
+    """A socket for a public address: called with the very address that is connected to, so that no name can hide one."""
+    family, kind, protocol, _, (host, *_) = found
+    address = ip_address(host.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
+    if not address.is_global or address.is_multicast or address in _TRANSLATED:
+        raise OSError(f"{address} is no public address, and is not asked")
+    return socket.socket(family, kind, protocol)
