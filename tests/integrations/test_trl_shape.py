@@ -99,8 +99,8 @@ async def test_checks_that_compare_see_one_prompt_at_a_time():
     def longest(completions):
         return [float(len(c) == max(map(len, completions))) for c in completions]
 
-    paid = await as_trl_reward(Rubric([longest]))(["a", "a", "b"], ["x", "xx", "x"])
-    assert paid == [0.0, 1.0, 1.0]
+    paid = await as_trl_reward(Rubric([longest]))(["a", "a", "b", "b", "c"], ["x", "xx", "x", "xx", "x"])
+    assert paid == [0.0, 1.0, 0.0, 1.0, None]  # the last came alone
 
 
 async def test_what_takes_too_long_is_unscored():

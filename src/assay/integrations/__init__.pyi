@@ -1,6 +1,7 @@
 from assay.integrations.grading import assert_grades as assert_grades
 from assay.integrations.monitor import Alarms as Alarms
 from assay.integrations.monitor import RewardMonitor as RewardMonitor
+from assay.integrations.reward_functions import areal_reward_of as areal_reward_of
 from assay.integrations.reward_functions import custom_rm_of as custom_rm_of
 from assay.integrations.reward_functions import reward_func_of as reward_func_of
 from assay.integrations.trainer_envs import as_skyrl_env as as_skyrl_env

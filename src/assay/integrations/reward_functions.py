@@ -1,4 +1,4 @@
-"""A rubric is the reward function of OpenRLHF (`--reward.remote_url`) and of slime (`--custom-rm-path`, `--group-rm`).
+"""A rubric is the reward function of OpenRLHF (`--reward.remote_url`), slime (`--custom-rm-path`, `--group-rm`) and AReaL.
 
 OpenRLHF swallows whatever the function raises: so what is unscored is also logged here, at ERROR.
 """
@@ -169,3 +169,23 @@ async def _scored_samples(step: Step, samples: Sequence[Any], fallback: Fallback
             sample.remove_sample = sample.remove_sample or reward is None
         rewards = paid(found, Fallback("group_mean"))
     return [reward for reward in rewards if reward is not None]
+
+
+def areal_reward_of(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
+) -> Callable[..., float]:
+    """Return a `reward_fn` for AReaL's workflows; the columns of the row come as keywords, and checks can name them.
+
+    AReaL calls it in another process, so the rubric must pickle: give the path of its file. Its wrapper pays 0 for what takes
+    longer than its own timeout, so let the judge's be shorter.
+    """
+    fallback = fallback_of(unscored, ("raise", "zero"), "AReaL")
+    return partial(_areal_reward, Step(rubric, value, hands_over_one="AReaL"), fallback)
+
+
+def _areal_reward(
+    step: Step, fallback: Fallback, prompt: str, completions: str, prompt_ids: Any, completion_ids: Any, **row: Any
+) -> float:
+    [reward] = paid(run_sync(step.score([{**row, "prompt": prompt, "completion": completions}])), fallback)
+    assert reward is not None
+    return reward

@@ -18,6 +18,10 @@ from assay.runs.row import own_rubric
 from assay.runs.row_rubrics import RowRubrics
 
 OUTCOME: Final = "outcome"  # the name under which trainers get what the criteria came to, to filter groups by
+ALONE: Final = (
+    "RubricError: a check compares the rollouts of a group, and this one came alone: send groups, or score without it"
+)
+"""Why a rollout is unscored that a trainer hands over by itself."""
 MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
 
 Value: TypeAlias = Literal["reward", "score"]
@@ -64,6 +68,7 @@ class Step:
     source: RubricSource
     value: Value = "reward"
     timeout: float | None = None
+    hands_over_one: str = ""  # the trainer that calls with one rollout at a time, so that there is no group
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
@@ -71,6 +76,12 @@ class Step:
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
         self.rubric = rubric_of(self.source)
+        is_here = not getattr(self.rubric, "reads_row_rubrics", False)  # a server may not be up yet
+        if self.hands_over_one and is_here and self.compares:
+            raise RubricError(
+                f"a check of the rubric compares the rollouts of a group, and {self.hands_over_one} hands over one at a "
+                "time: leave the check out, or use a trainer that rewards whole groups (TRL, slime with --group-rm)"
+            )
         if self.value == "score" and self.rubric.shaping:
             raise RubricError("the shaping of the rubric changes the reward and not the score: pay value='reward'")
         self._rows = RowRubrics(self.rubric, autograder=getattr(self.rubric, "autograder", None))
@@ -91,7 +102,7 @@ class Step:
             None, None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds"
         )
         found = [late] * len(rows)
-        parts: dict[Hashable, list[int]] = {}  # the places of the rows that are scored by one call
+        parts: dict[tuple[str, Hashable] | None, list[int]] = {}  # the places of the rows that are scored by one call
         waits = False
         for place, row in enumerate(rows):
             compares, row_waits = self._plan(row)
@@ -99,7 +110,13 @@ class Step:
             apart = None if self.timeout is None else ("alone", place)
             part = ("group", place if groups is None else groups[place]) if compares else apart
             parts.setdefault(part, []).append(place)
-        asked = list(parts.values())
+        asked: list[list[int]] = []
+        for part, places in parts.items():
+            if part is not None and part[0] == "group" and len(places) == 1:
+                # Compared with nothing it would get whatever the best of a group gets.
+                found[places[0]] = Scored(None, None, dict.fromkeys(self.names), ALONE)
+            else:
+                asked.append(places)
         if self.timeout is None:
             results = await side_by_side(lambda places: self._ask([rows[place] for place in places]), asked)
             answered = list(zip(asked, results, strict=True))

@@ -18,7 +18,7 @@ def as_skyrl_env(rubric: RubricSource, *, unscored: Policy = "raise", value: Val
     The row's `reward_spec` gives the `ground_truth` as `answer`; its other columns can be named by checks.
     """
     base: Any = import_module("skyrl_gym.envs.base_text_env")
-    scoring = Step(rubric, value)
+    scoring = Step(rubric, value, hands_over_one="SkyRL")
     fallback = fallback_of(unscored, ("raise", "zero"), "SkyRL")
 
     class RubricEnv(base.BaseTextEnv):
@@ -55,7 +55,7 @@ def as_verifiers_reward(rubric: RubricSource, *, value: Value = "reward") -> Sco
 
     Checks can name the fields of the task's data. What is unscored raises: verifiers then keeps it out of the baseline.
     """
-    return partial(_verifiers_reward, Step(rubric, value))
+    return partial(_verifiers_reward, Step(rubric, value, hands_over_one="verifiers"))
 
 
 async def _verifiers_reward(step: Step, task: Any, trace: Any) -> float:

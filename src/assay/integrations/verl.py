@@ -46,7 +46,7 @@ def compute_score_sync(*sample: Any, **options: Any) -> dict[str, float]:
 def compute_score_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> ComputeScore:
     """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
     fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
-    return partial(_compute_score, _step(rubric, value), fallback)
+    return partial(_compute_score, _step(rubric, value, "verl's compute_score"), fallback)
 
 
 async def _compute_score(
@@ -101,8 +101,8 @@ def _from_file(path: str, unscored: Policy, value: Value) -> ComputeScore:
     return compute_score_of(path, unscored=unscored, value=value)
 
 
-def _step(rubric: RubricSource, value: Value) -> Step:
-    step = Step(rubric, value)
+def _step(rubric: RubricSource, value: Value, hands_over_one: str = "") -> Step:
+    step = Step(rubric, value, hands_over_one=hands_over_one)
     taken = [name for name in step.names if name in OWN]
     if taken:
         raise RubricError(f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise")

@@ -17,6 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from assay.concurrency import at_once
+from assay.integrations.step import ALONE
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -262,7 +263,9 @@ class _Scoring:
                 few = f"{bounds.max_batch} are allowed: send fewer at a time"
                 raise HttpRefusal(413, f"there are {len(rollouts)} rollouts, and {few}")
             service = app.service
-            reports = await app.reports(service, rollouts)
+            # A trainer's request of one rollout is no group, and what is compared with nothing has no reward.
+            is_alone = protocol.numbers_only and len(rollouts) == 1 and service.compares
+            reports = service.failed(ALONE) if is_alone else await app.reports(service, rollouts)
             self._count(reports)
             if protocol.numbers_only and not protocol.marks and app.settings.unscored == "raise":
                 _refuse_unscored(reports)

@@ -73,7 +73,7 @@ class RubricService:
             if found is not None:
                 return found
             if self.compares:
-                return self._failed(f"{LATE} {self._seconds:g} s") * len(rollouts)
+                return self.failed(f"{LATE} {self._seconds:g} s") * len(rollouts)
         # Each by itself: one that takes too long must not take the others with it.
         return await side_by_side(self._alone, rollouts)
 
@@ -97,7 +97,7 @@ class RubricService:
                 future.cancel()
 
     async def _alone(self, rollout: Rollout) -> EvaluationReport:
-        [report] = await self._in_time([rollout]) or self._failed(f"{LATE} {self._seconds:g} s")
+        [report] = await self._in_time([rollout]) or self.failed(f"{LATE} {self._seconds:g} s")
         return report
 
     async def _in_time(self, rollouts: Sequence[Rollout]) -> Reports | None:
@@ -120,9 +120,10 @@ class RubricService:
             if len(rollouts) > 1 and not self.compares:
                 each = await side_by_side(lambda rollout: self._score([rollout]), rollouts)
                 return [report for [report] in each]
-            return self._failed(described(error)) * len(rollouts)
+            return self.failed(described(error)) * len(rollouts)
 
-    def _failed(self, error: str) -> Reports:
+    def failed(self, error: str) -> Reports:
+        """The report on a rollout that could not be scored, for this reason."""
         criteria = self.rubric.criteria
         lines = [line_of(criterion, Score.failed(error)) for criterion in criteria]
         return [aggregate(lines, criteria, aggregation=self.rubric.aggregation)]
