@@ -1,8 +1,12 @@
-"""`assay eval DATASET -m MODEL -r RUBRIC -o FOLDER`: ask a model, and score its answers."""
+"""`assay eval DATASET -m MODEL -r RUBRIC -o FOLDER`, or `assay eval ENV -m MODEL`: ask a model, and score its answers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import click
 
 from assay import envs, runs
 from assay.cli.options import JUDGES, RunOptions, argument, declare, number, positive, value_of
@@ -12,6 +16,17 @@ if TYPE_CHECKING:
     from assay.cli.runner import Conditions
 
 
+def mapping(value: Any) -> Mapping[str, Any]:
+    """An object of JSON."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is no JSON: {error}") from None
+    if not isinstance(found, Mapping):
+        raise click.BadParameter(f"{value!r} is no object: write '{{\"max_turns\": 5}}'")
+    return cast("Mapping[str, Any]", found)
+
+
 def _alone(ctx: object, param: object, value: str) -> tuple[str, ...]:
     return (value,)
 
@@ -19,7 +34,13 @@ def _alone(ctx: object, param: object, value: str) -> tuple[str, ...]:
 class EvalOptions(RunOptions):
     """Which model is asked, and how."""
 
-    files: tuple[str, ...] = argument("files", "DATASET", callback=_alone)
+    files: tuple[str, ...] = argument("files", "DATASET|ENV", callback=_alone)
+    rubric: str | None = value_of(
+        "-r --rubric RUBRIC", "The rubric file, or module:object. An environment has its own."
+    )
+    env_args: Mapping[str, Any] = value_of(
+        "--env-args JSON", "The arguments of the environment's load_environment.", mapping, "{}"
+    )
     model: str = value_of(
         "-m --model MODEL", "The model: openai/…, anthropic/…, http://…#name, or local.", required=True
     )
@@ -39,17 +60,31 @@ def command(options: EvalOptions) -> int:
     """Ask a model every question of a data set, and score its answers.
 
     The DATASET is a .jsonl, .json, .csv, .tsv or .parquet file whose rows have a `question` or a
-    `prompt`, and may have an `answer` and columns of your own. --judge is who judges the answers,
-    where the rubric asks a model; not the model that is asked, unless you say so.
+    `prompt`, and may have an `answer` and columns of your own. An ENV is an installed package, a
+    folder or a Python file with load_environment(), written for assay or, with ASSAY_AS_VERIFIERS=1,
+    for verifiers 0.1. --judge is who judges the answers, where the rubric asks a model; not the
+    model that is asked, unless you say so.
     """
     from assay.cli.runner import Runner, say
     from assay.cli.sources import judging_with, rubric_of, see_to_engine
+    from assay.rubric import Rubric
 
-    rubric = rubric_of(options)
-    # A path is handed on as it is, so that errors name the file and the line.
-    data = rows_of(options.data, mapping=dict(options.mapping)) if options.mapping else options.data
-    environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt)
-    if not environment.eval_dataset:
+    if envs.is_environment(options.data):
+        given = {"--rubric": options.rubric, "--map": options.mapping, "--system-prompt": options.system_prompt}
+        if unfit := [name for name, value in given.items() if value]:
+            raise click.UsageError(f"{unfit[0]} is for a data set: the environment {options.data} has its own")
+        environment = envs.load_environment(options.data, **options.env_args)
+        rubric = environment.scoring or Rubric()
+    else:
+        if options.rubric is None or options.env_args:
+            raise click.UsageError(
+                "Missing option '-r'" if options.rubric is None else "--env-args is for an environment"
+            )
+        rubric = rubric_of(options)
+        # A path is handed on as it is, so that errors name the file and the line.
+        data = rows_of(options.data, mapping=dict(options.mapping)) if options.mapping else options.data
+        environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt)
+    if not environment.eval_dataset and not environment.dataset:
         raise TableError(f"{options.data} has no rows: there is nothing to ask")
     if not options.dry_run:
         see_to_engine(options.model, quiet=options.quiet)

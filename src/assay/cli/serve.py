@@ -43,7 +43,8 @@ class ServeOptions(ViewOptions, RubricArgument):
 def command(options: ServeOptions) -> None:
     """Serve a rubric over HTTP, so that trainers can ask it for rewards.
 
-    RUBRIC is a YAML, JSON or TOML file, or module:object. POST /v1/score takes rollouts; /openrlhf, /slime
+    RUBRIC is a YAML, JSON or TOML file, module:object, or an environment: a package, a folder or a Python
+    file with load_environment(). POST /v1/score takes rollouts; /openrlhf, /slime
     and /verify (NeMo-Gym) take what those trainers send. With --dry-run everything is looked at and nothing
     is served.
     """

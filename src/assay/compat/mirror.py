@@ -1,22 +1,26 @@
 """mirror makes the modules of another package out of a table, so that its programs find names where they look."""
 
+import json
 import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from pkgutil import get_data
 from types import ModuleType
-from typing import Any, TypeAlias
-
-Table: TypeAlias = Mapping[str, Mapping[str, str]]
-"""By the path of a module below the package: its names, by the module of ours that has them. Parents come first.
-`THEIRS=OURS` is a name that ours spells otherwise."""
+from typing import Any
 
 
-def mirror(package: str, table: Table) -> None:
-    """Make importable every module that a table lists; its names load when they are first used."""
+def mirror(package: str) -> None:
+    """Make importable every module that `names.json` of a package lists; its names load when they are first used.
+
+    By the path of a module below the package it has names, by the module of ours, or of the package, that has them.
+    Parents come first. `THEIRS=OURS` is a name that ours spells otherwise.
+    """
+    table: dict[str, dict[str, str]] = json.loads(get_data(package, "names.json") or b"")
     for path, homes in table.items():
         name = f"{package}.{path}"
-        module = _Mirror(name, homes)
+        found = {home if home.partition(".")[0] == "assay" else f"{package}.{home}": n for home, n in homes.items()}
+        module = _Mirror(name, found)
         sys.modules[name] = module
         parent, _, stem = name.rpartition(".")
         # The import system binds only what it has loaded itself.

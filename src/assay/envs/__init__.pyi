@@ -3,6 +3,7 @@ from assay.envs.base_env import cleanup as cleanup
 from assay.envs.base_env import stop as stop
 from assay.envs.base_env import teardown as teardown
 from assay.envs.environment_loader import EnvironmentLoadError as EnvironmentLoadError
+from assay.envs.environment_loader import is_environment as is_environment
 from assay.envs.environment_loader import load_environment as load_environment
 from assay.envs.evaluate import Options as Options
 from assay.envs.multi_turn import MultiTurnEnv as MultiTurnEnv

@@ -54,7 +54,8 @@ class ArgumentsError(AssayError, ValueError):
 class CallableTool:
     """A function, told to a model by its docstring and signature; a parameter annotated `State` gets the state."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], hidden: Sequence[str] = ()) -> None:
+        """The model is not told of the `hidden` arguments."""
         if not callable(function):
             raise ToolError(f"{short_repr(function)} is no tool: give a function")
         self.function = function
@@ -62,7 +63,7 @@ class CallableTool:
         inner = _unwrapped(function)
         call = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(call)
-        self._model, self._state, schema = _read(function, self.name)
+        self._model, self._state, schema = _read(function, self.name, hidden)
         own = None if inspect.isroutine(inner) else getattr(inner, "description", None)
         described = described_by(own or inspect.getdoc(inner))
         properties: dict[str, Any] = schema.pop("properties", {})
@@ -104,7 +105,9 @@ def name_of(function: Any) -> str:
     return name
 
 
-def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tuple[str, ...], dict[str, Any]]:
+def _read(
+    function: Callable[..., Any], name: str, hidden: Sequence[str]
+) -> tuple[type[BaseModel], tuple[str, ...], dict[str, Any]]:
     """A record of what a function takes by name, the parameters that take the state, and the schema of the record."""
     inner = _unwrapped(function)
     annotated = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
@@ -119,7 +122,7 @@ def _read(function: Callable[..., Any], name: str) -> tuple[type[BaseModel], tup
     fields: dict[str, Any] = {}
     state: list[str] = []
     takes_more = False
-    for parameter in parameters:
+    for parameter in (each for each in parameters if each.name not in hidden):
         kind = hints.get(parameter.name, Any)
         if parameter.kind in (_Parameter.POSITIONAL_ONLY, _Parameter.VAR_POSITIONAL):
             raise ToolError(

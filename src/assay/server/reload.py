@@ -14,6 +14,7 @@ import msgspec
 from prometheus_client import multiprocess
 
 from assay.engine import Traits
+from assay.envs.environment_loader import is_environment, load_environment
 from assay.graders import Autograder
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
@@ -29,7 +30,7 @@ logger = logger_of("assay.server")
 class Published(msgspec.Struct, frozen=True):
     """The rubric that is served, with the text of its file; the supervisor lets its workers know by this."""
 
-    where: str  # a file, or `module:object`
+    where: str  # a file, `module:object`, or an environment
     text: bytes = b""
     allow_code: bool = False
     reloads: int = 0
@@ -39,7 +40,7 @@ class Published(msgspec.Struct, frozen=True):
     @classmethod
     def at(cls, where: str, *, allow_code: bool = False) -> "Published":
         """The rubric of that name, read now."""
-        if is_reference(where) and not Path(where).exists():
+        if (is_reference(where) and not Path(where).exists()) or is_environment(where):
             return cls(where)
         if not Path(where).is_file():
             raise FileNotFoundError(f"File not found: {where}")
@@ -50,7 +51,7 @@ class Published(msgspec.Struct, frozen=True):
     @property
     def file(self) -> Path | None:
         """The file that can change; None where Python code makes the rubric."""
-        return None if is_reference(self.where) else Path(self.where)
+        return None if is_reference(self.where) or is_environment(self.where) else Path(self.where)
 
 
 class RubricLoader:
@@ -63,7 +64,8 @@ class RubricLoader:
     def rubric(self, source: Published) -> Rubric:
         """The rubric, ready to score; raises when anything about it is wrong."""
         if source.file is None:
-            rubric = rubric_in_python(source.where)
+            at = source.where
+            rubric = rubric_in_python(at) if is_reference(at) else load_environment(at).scoring or Rubric()
         else:
             file: Any = io.BytesIO(source.text)
             file.name = source.where  # for what is said about it

@@ -6,8 +6,6 @@ from assay.compat.verifiers.example_data import ensure_keys as ensure_keys
 from assay.compat.verifiers.example_data import load_example_dataset as load_example_dataset
 from assay.compat.verifiers.example_data import setup_logging as setup_logging
 from assay.compat.verifiers.installation import install as install
-from assay.compat.verifiers.installation import install_if_asked as install_if_asked
-from assay.compat.verifiers.installation import load_environment as load_environment
 from assay.compat.verifiers.lenient_parsers import MaybeThinkParser as MaybeThinkParser
 from assay.compat.verifiers.lenient_parsers import Parser as Parser
 from assay.compat.verifiers.lenient_parsers import ThinkParser as ThinkParser
@@ -50,6 +48,7 @@ from assay.compat.verifiers.typed_messages import ToolCall as ToolCall
 from assay.compat.verifiers.typed_messages import ToolMessage as ToolMessage
 from assay.compat.verifiers.typed_messages import UserMessage as UserMessage
 from assay.envs import cleanup as cleanup
+from assay.envs import load_environment as load_environment
 from assay.envs import stop as stop
 from assay.envs import teardown as teardown
 from assay.types import GroupRewardFunc as GroupRewardFunc

@@ -22,7 +22,7 @@ from assay.compat.verifiers.records import (
     TrajectoryStep,
 )
 from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
-from assay.envs.base_env import Given, awaited, stop
+from assay.envs.base_env import Given, awaited
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
@@ -78,12 +78,6 @@ class Environment(envs.Environment):
     def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> Any:
         return _as_dataset(super().get_eval_dataset(), n, seed)
 
-    def set_kwargs(self, **given: Any) -> None:
-        """Set attributes, through `set_<name>` where there is such a method."""
-        for name, value in given.items():
-            setter = getattr(self, f"set_{name}", None)
-            setattr(self, name, value) if setter is None else setter(value)
-
     def as_messages(self, value: object, where: str) -> list[Message]:
         return typed(value, where)
 
@@ -122,10 +116,6 @@ class Environment(envs.Environment):
         if not compat.strict and not reply.text and not reply.tool_calls:
             raise EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
         return Response.of(reply, state["turn"])
-
-    def get_state_usage(self, state: State) -> dict[str, float]:
-        used = [reply.usage for reply in state.get("responses") or ()]
-        return {"input_tokens": sum(u.prompt for u in used), "output_tokens": sum(u.completion for u in used)}
 
     async def attempt(self, *asked: Any) -> State:
         """As ours, and again after an error of `RETRIED`, so often as `max_retries` says."""
@@ -191,11 +181,7 @@ def _pay(output: dict[str, Any], state: State) -> None:
     state.update(reward=reward, metrics=metrics)
     error = state.get("error")
     if isinstance(error, BaseException):
-        chain: list[BaseException] = []
-        cause: BaseException | None = error
-        while cause is not None and cause not in chain:
-            chain.append(cause)
-            cause = cause.__cause__
+        chain = [error] if error.__cause__ is None else [error, error.__cause__]
         told = {"error_chain_repr": " -> ".join(map(repr, chain)), "error_chain_str": " -> ".join(map(str, chain))}
         output["error"] = {"error": type(error).__name__, **told}
 
@@ -223,30 +209,6 @@ def _declared(tools: Sequence[Tool]) -> tuple[DeclaredTool, ...]:
 
 class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Ours, with their keywords and hooks."""
-
-    def __init__(
-        self, dataset: Any = None, *, max_turns: int = -1, timeout_seconds: float | None = None, **given: Any
-    ) -> None:
-        self.timeout_seconds = timeout_seconds
-        self.max_total_completion_tokens = -1
-        super().__init__(dataset, max_turns=max_turns, **given)
-
-    def set_max_total_completion_tokens(self, most: int) -> None:
-        self.max_total_completion_tokens = most
-
-    @stop
-    async def max_total_completion_tokens_reached(self, state: State) -> bool:
-        return 0 < self.max_total_completion_tokens <= self.get_state_usage(state)["output_tokens"]
-
-    async def _dialogue(self, state: State) -> State:
-        if self.timeout_seconds is None:
-            return await super()._dialogue(state)
-        try:
-            async with asyncio.timeout(self.timeout_seconds):
-                return await super()._dialogue(state)
-        except TimeoutError:
-            state.update(timed_out=True, stop_condition="timeout_reached")
-            return state
 
     def _outgrown(self, error: Refused, state: State) -> bool:
         return isinstance(error, OverlongPromptError)
@@ -316,9 +278,6 @@ class EnvGroup(Environment):
             raise ValueError(f"No environment found for info['env_id']={route!r}: use {', '.join(self.env_map)}")
         return self.env_map[route[0]]
 
-    def get_env_for_name(self, name: str) -> Environment:
-        return self.env_of({"info": {"env_id": name}})
-
     async def rollout(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
         env, info, route = self.env_of(input), dict(input["info"]), _route(input)
         info.pop("env_id", None)
@@ -328,10 +287,6 @@ class EnvGroup(Environment):
         state["info"] = {**state["info"], "env_id": input["info"].get("env_id")}
         state.setdefault("environment", env)  # the innermost, where a group is in a group
         return state
-
-    def set_score_rollouts(self, score_rollouts: bool) -> None:
-        for env in (self, *self.envs):
-            env.score_rollouts = score_rollouts
 
 
 def _route(row: Mapping[str, Any]) -> list[str]:

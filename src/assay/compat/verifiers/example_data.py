@@ -1,11 +1,15 @@
 """load_example_dataset loads a data set to try things on; beside it the small functions of `verifiers.utils`."""
 
 import inspect
+import json
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from operator import eq
+from pkgutil import get_data
+from typing import Any
 
 from assay.compat.verifiers.records import MissingKeyError
 from assay.parsers import extract_boxed_answer, extract_hash_answer
@@ -17,65 +21,36 @@ THINK_BOXED_SYSTEM_PROMPT = (
 )
 
 
-class _Source(NamedTuple):
-    """Where a data set is, and how its rows become questions with answers."""
-
-    path: str
-    subset: str | None
-    split: str
-    row: Callable[[dict[str, Any]], dict[str, Any]]
-
-
-def _of(question: str, answer: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda row: {"question": row[question], "answer": answer(row)}
-
-
-def _with_letters(options: str, answer: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    def row_of(row: dict[str, Any]) -> dict[str, Any]:
-        listed = [f"\n{letter}: {option}" for letter, option in zip("ABCDEFGHIJ", row[options], strict=False)]
-        return {"question": f"Question: {row['question']}\n{''.join(listed)}", "answer": answer(row)}
-
-    return row_of
-
-
-def _of_openbook(row: dict[str, Any]) -> dict[str, Any]:
-    choices = zip(row["choices"]["label"], row["choices"]["text"], strict=True)
-    listed = "\n".join(f"{label}. {text}" for label, text in choices)
-    return {"question": f"Question: {row['question_stem']}\n\nChoices:\n{listed}", "answer": row["answerKey"]}
-
-
-_PROBLEM = _of("problem", lambda row: row["answer"])
-_SOURCES = {
-    "gsm8k": _Source("openai/gsm8k", "main", "test", _of("question", lambda row: extract_hash_answer(row["answer"]))),
-    "math": _Source("chiayewken/competition_math", None, "train", _of("problem", lambda row: extract_boxed_answer(row["solution"]))),
-    "math500": _Source("HuggingFaceH4/MATH-500", None, "test", _PROBLEM),
-    "aime2024": _Source("HuggingFaceH4/aime_2024", None, "train", _of("problem", lambda row: str(int(row["answer"])))),
-    "amc2023": _Source("knoveleng/AMC-23", None, "train", _PROBLEM),
-    "openrs": _Source("knoveleng/open-rs", None, "train", _PROBLEM),
-    "mmlu": _Source("cais/mmlu", "all", "dev", _with_letters("choices", lambda row: "ABCD"[row["answer"]])),
-    "mmlu_pro": _Source("TIGER-Lab/MMLU-Pro", None, "validation", _with_letters("options", lambda row: row["answer"])),
-    "openbookqa": _Source("allenai/openbookqa", "main", "train", _of_openbook),
-    "prime_code": _Source(
-        "PrimeIntellect/verifiable-coding-problems", None, "train", _of("prompt", lambda row: row["verification_info"])
-    ),
-}  # fmt: skip
-
-
 def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0) -> Any:
     """Load a well-known data set with `question` and `answer`, by `datasets`; with `n`, so many rows at random."""
-    if name not in _SOURCES:
-        raise ValueError(f"{name!r} is no example that we know: use {', '.join(_SOURCES)}")
-    source = _SOURCES[name]
+    sources: dict[str, dict[str, Any]] = json.loads(get_data("assay.compat.verifiers", "example_data.json") or b"")
+    if name not in sources:
+        raise ValueError(f"{name!r} is no example that we know: use {', '.join(sources)}")
+    source = sources[name]
     try:
         datasets: Any = import_module("datasets")
     except ImportError:
         raise ImportError(
             "example data need the package 'datasets', which is not installed: pip install datasets"
         ) from None
-    dataset = datasets.load_dataset(source.path, source.subset, split=split or source.split)
+    dataset = datasets.load_dataset(source["path"], source.get("subset"), split=split or source["split"])
+    if "level" in source:
+        dataset = dataset.filter(partial(eq, source["level"]), input_columns=["level"])
     if n is not None:
         dataset = dataset.shuffle(seed=seed).select(range(min(n, len(dataset))))
-    return dataset.map(source.row, remove_columns=dataset.column_names)
+    return dataset.map(partial(_question, source), remove_columns=dataset.column_names)
+
+
+def _question(source: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    question, answer = row[source["question"]], row[source["answer"]]
+    if options := row.get(source.get("options", "")):
+        listed = "".join(f"\n{letter}: {option}" for letter, option in zip("ABCDEFGHIJ", options, strict=False))
+        question = f"Question: {question}\n{listed}"
+        answer = "ABCD"[answer] if isinstance(answer, int) else answer
+    extract = {"hash": extract_hash_answer, "box": extract_boxed_answer, "number": int}.get(
+        source.get("extract", ""), str
+    )
+    return {"question": question, "answer": str(extract(answer))}
 
 
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

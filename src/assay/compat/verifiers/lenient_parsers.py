@@ -19,10 +19,8 @@ class Parser(assay.Parser):
 
 class ThinkParser(Parser, assay.ThinkParser):
     def parse(self, text: Messages) -> Any:
-        if compat.strict:
-            return super().parse(text)
         _, closing, answer = completion_text(text).rpartition(CLOSING)
-        return self.extract_fn(answer.strip() if closing else "")
+        return super().parse(text) if compat.strict else self.extract_fn(answer.strip() if closing else "")
 
     def format_score(self, completion: Messages | None) -> float:
         return super().format_score(completion) if compat.strict else mean_score(completion, _opens_with_thought)
@@ -35,9 +33,8 @@ def _opens_with_thought(text: str) -> bool:
 
 class MaybeThinkParser(Parser, assay.MaybeThinkParser):
     def parse(self, text: Messages) -> Any:
-        if compat.strict:
-            return super().parse(text)
-        return self.extract_fn(completion_text(text).rpartition(CLOSING)[2].strip())
+        theirs = completion_text(text).rpartition(CLOSING)[2].strip()
+        return super().parse(text) if compat.strict else self.extract_fn(theirs)
 
 
 class XMLParser(Parser, assay.XMLParser):
@@ -50,11 +47,9 @@ class XMLParser(Parser, assay.XMLParser):
     def parse_answer(self, completion: Messages | None) -> Any:
         if compat.strict:
             return super().parse_answer(completion)
-        replies = self.get_assistant_messages(completion or [])
-        texts = [completion] if isinstance(completion, str) else map(message_text, reversed(replies))
-        answers = (
-            getattr(self.parse(text, last=isinstance(completion, str)), self.answer_field, None) for text in texts
-        )
+        is_text = isinstance(completion, str)
+        texts = [completion] if is_text else map(message_text, reversed(self.get_assistant_messages(completion or [])))
+        answers = (getattr(self.parse(text, last=is_text), self.answer_field, None) for text in texts)
         return next((answer for answer in answers if answer is not None), None)
 
     def format_score(self, completion: Messages | None) -> float:
@@ -63,9 +58,8 @@ class XMLParser(Parser, assay.XMLParser):
         return 0.0 if isinstance(completion, str) else mean_score(completion, self._their_score)
 
     def _their_score(self, text: str) -> float:
-        parsed = vars(self.parse(text))
         named = [any(f"<{name}>" in text or f"</{name}>" in text for name in names) for names in self.fields]
-        any_parsed = any(value is not None for value in parsed.values())
+        any_parsed = any(value is not None for value in vars(self.parse(text)).values())
         score = 0.4 * (sum(named) / len(self.fields)) if any_parsed else 0.0
         starts = text.strip().startswith(tuple(f"<{name}>" for name in self.fields[0]))
         ends = text.strip().endswith(tuple(f"</{name}>" for name in self.fields[-1]))
@@ -85,9 +79,8 @@ def _contents(text: str, tag: str) -> Iterator[str]:
 
 
 def extract_hash_answer(text: str) -> str | None:
-    if compat.strict:
-        return parsers.extract_hash_answer(text)
-    return text.split("####")[1].strip() if "####" in text else text
+    theirs = text.split("####")[1].strip() if "####" in text else text
+    return parsers.extract_hash_answer(text) if compat.strict else theirs
 
 
 def extract_boxed_answer(text: str, strict: bool = False) -> str:
@@ -103,6 +96,5 @@ def extract_boxed_answer(text: str, strict: bool = False) -> str:
 
 
 def strip_non_numeric(text: str) -> str:
-    if compat.strict:
-        return parsers.strip_non_numeric(text)
-    return "".join(sign for sign in text if sign.isdigit() or sign == ".")
+    theirs = "".join(sign for sign in text if sign.isdigit() or sign == ".")
+    return parsers.strip_non_numeric(text) if compat.strict else theirs

@@ -1,58 +1,23 @@
 """Records and exceptions have the shapes and names of those in `verifiers`; exceptions hang below our own root."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 from assay import errors
 from assay.envs import Results
 from assay.errors import AssayError, Refused
-from assay.types import Info, Messages
 
 GenerateOutputs: TypeAlias = Results
-SamplingArgs: TypeAlias = dict[str, Any]
-RolloutOutput: TypeAlias = dict[str, Any]
-
-
 DatasetBuilder: TypeAlias = Callable[[], Any]
 
-
-class TrajectoryStep(TypedDict):
-    """One turn: what the model was asked, and what it said."""
-
-    prompt: Any
-    completion: Any
-    response: Any
-    tokens: Any
-    reward: float | None
-    advantage: float | None
-    is_truncated: bool
-    trajectory_id: str
-    extras: dict[str, Any]
-
-
-class RolloutTiming(TypedDict, total=False):
-    start_time: float
-    generation_ms: float
-    scoring_ms: float
-    total_ms: float
-
-
-class RolloutInput(TypedDict, total=False):
-    prompt: Messages
-    example_id: int
-    task: str
-    answer: str
-    info: Info
-
-
-class RolloutScore(TypedDict):
-    reward: float
-    metrics: dict[str, Any]
-
-
-class RolloutScores(TypedDict):
-    reward: list[float]
-    metrics: dict[str, list[Any]]
+# What theirs has a type of dict for, each; called, it makes a dict.
+SamplingArgs: TypeAlias = dict[str, Any]
+RolloutInput: TypeAlias = dict[str, Any]
+RolloutOutput: TypeAlias = dict[str, Any]
+RolloutScore: TypeAlias = dict[str, Any]
+RolloutScores: TypeAlias = dict[str, Any]
+RolloutTiming: TypeAlias = dict[str, Any]
+TrajectoryStep: TypeAlias = dict[str, Any]
 
 
 class Error(AssayError):

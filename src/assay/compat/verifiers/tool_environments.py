@@ -3,8 +3,6 @@
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
-from inspect import signature
 from typing import Any, cast
 
 from assay.compat.verifiers.environments import MultiTurnEnv
@@ -17,35 +15,15 @@ from assay.models.callable_tool import CallableTool
 from assay.types import State
 
 
-def convert_func_to_tool_def(func: Callable[..., Any]) -> Tool:
+def convert_func_to_tool_def(func: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> Tool:
     """What a model is told of a function, by its signature and docstring."""
-    told = CallableTool(func).declared
+    told = CallableTool(func, args_to_skip).declared
     return Tool(name=told.name, description=told.description, parameters=json.loads(told.parameters))
 
 
 def is_valid_tool_content_parts(value: Any) -> bool:
     parts = cast("list[Any]", value)
     return type(value) is list and all(type(p) is dict and p.get("type") in ("text", "image_url") for p in parts)
-
-
-def filter_signature(func: Callable[..., Any], args_to_skip: Sequence[str]) -> Callable[..., Any]:
-    """The function as a model is told of it, without some of its arguments."""
-    if not args_to_skip:
-        return func
-
-    def shown(*args: Any, **kwargs: Any) -> Any:
-        return func(*args, **kwargs)
-
-    whole = signature(func)
-    kept = [parameter for name, parameter in whole.parameters.items() if name not in args_to_skip]
-    known = {name: kind for name, kind in func.__annotations__.items() if name not in args_to_skip}
-    update_wrapper(shown, func).__dict__["__signature__"] = whole.replace(parameters=kept)
-    shown.__annotations__ = known
-    return shown
-
-
-def _formatted(error: Exception) -> str:
-    return f"{error}"
 
 
 class ToolEnv(MultiTurnEnv):
@@ -55,7 +33,7 @@ class ToolEnv(MultiTurnEnv):
         self,
         tools: Sequence[Callable[..., Any]] | None = None,
         max_turns: int = 10,
-        error_formatter: Callable[[Exception], str] = _formatted,
+        error_formatter: Callable[[Exception], str] = str,
         stop_errors: Sequence[type[Exception]] | None = None,
         **given: Any,
     ) -> None:
@@ -63,6 +41,7 @@ class ToolEnv(MultiTurnEnv):
         self.tools: list[Callable[..., Any]] = list(tools or ())
         self.error_formatter = error_formatter
         self.stop_errors = list(stop_errors or ())
+        self.skipped_args: dict[str, Sequence[str]] = {}
         self.tool_map: dict[str, Callable[..., Any]] = {_name(tool): tool for tool in self.tools}
         defined = [convert_func_to_tool_def(tool) for tool in self.tools]
         super().__init__(tool_defs=defined, max_turns=max_turns, **given)
@@ -75,13 +54,12 @@ class ToolEnv(MultiTurnEnv):
         self.tool_monitor_rubric = Rubric(counted, weights=[0.0] * len(counted))
         self.add_rubric(self.tool_monitor_rubric)
 
-    def add_tool(self, tool: Callable[..., Any]) -> None:
-        self._add(tool, ())
-
-    def _add(self, tool: Callable[..., Any], skipped: Sequence[str]) -> None:
+    def add_tool(self, tool: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> None:
+        """Let the model call it. Of `args_to_skip` it is not told; `update_tool_args` of a subclass gives them."""
         self.tools.append(tool)
-        self.tool_defs = [*(self.tool_defs or ()), convert_func_to_tool_def(filter_signature(tool, skipped))]
+        self.tool_defs = [*(self.tool_defs or ()), convert_func_to_tool_def(tool, args_to_skip)]
         self.tool_map[_name(tool)] = tool
+        self.skipped_args[_name(tool)] = args_to_skip
         self._count_calls()
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
@@ -134,18 +112,6 @@ class ToolEnv(MultiTurnEnv):
 
 class StatefulToolEnv(ToolEnv):
     """Tools may take arguments that the model does not see, which `update_tool_args` gives."""
-
-    def __init__(self, tools: Sequence[Callable[..., Any]] | None = None, **given: Any) -> None:
-        self.skipped_args: dict[str, Sequence[str]] = {}
-        super().__init__(tools, **given)
-
-    def add_tool(self, tool: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> None:
-        self.skipped_args[_name(tool)] = args_to_skip
-        self._add(tool, args_to_skip)
-
-    def remove_tool(self, tool: Callable[..., Any]) -> None:
-        super().remove_tool(tool)
-        self.skipped_args.pop(_name(tool), None)
 
     @abstractmethod
     def update_tool_args(self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any) -> Any: ...

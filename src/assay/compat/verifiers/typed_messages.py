@@ -107,13 +107,9 @@ class Response(AttributeRecord):
     def of(cls, reply: Reply, turn: int) -> Self:
         message = AssistantMessage(assistant_message(reply, turn))
         ended = reply.finish_reason
-        usage = AttributeRecord(
-            prompt_tokens=reply.usage.prompt,
-            completion_tokens=reply.usage.completion,
-            total_tokens=reply.usage.prompt + reply.usage.completion,
-            reasoning_tokens=0,
-        )
-        said = AssistantMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
+        asked, said = reply.usage.prompt, reply.usage.completion
+        usage = AttributeRecord(prompt_tokens=asked, completion_tokens=said, total_tokens=asked + said)
+        whole = AssistantMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
         choice = AttributeRecord(index=0, message=message, finish_reason=ended, logprobs=None)
         told = {"id": "", "created": int(time.time()), "model": reply.model, "usage": usage}
-        return cls(told, message=said, choices=[choice])
+        return cls(told, message=whole, choices=[choice])
