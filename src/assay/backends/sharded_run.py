@@ -39,14 +39,10 @@ def spec_of(about: RunAbout, shards: Sequence[Shard]) -> str:
     """The hash of what decides the results of a run: rubric, judge, settings, data, and how it is cut."""
     paths = list(dict.fromkeys(shard.path for shard in shards))
     place = {path: number for number, path in enumerate(paths)}
-    return hash_of(
-        {
-            **{name: getattr(about, name) for name in ("kind", "model", "judge", "config")},
-            "rubric": None if about.rubric is None else about.rubric.hash,
-            "data": about.data.get("fingerprint", about.data),
-            "cuts": [[place[s.path], s.begin, s.end] for s in shards],
-        }
-    )
+    said: dict[str, Any] = {name: getattr(about, name) for name in ("kind", "model", "judge", "config")}
+    said["rubric"] = None if about.rubric is None else about.rubric.hash
+    said["data"] = about.data.get("fingerprint", about.data)
+    return hash_of({**said, "cuts": [[place[s.path], s.begin, s.end] for s in shards]})
 
 
 class Manifest:

@@ -167,23 +167,16 @@ async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Mo
     async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> tuple[str, ...] | str:
         item, hits = broken
         criterion, wrong = item.criterion, {hit.rule for hit in hits}
-        question = {
-            "requirement": criterion.requirement,
-            "weight": criterion.weight,
-            "choices": list(criterion.choices),
-            "problems": [f"{hit.message}; {hit.fix}" for hit in hits],
-        }
+        question = {name: getattr(criterion, name) for name in ("requirement", "weight", "choices")}
+        question["problems"] = [f"{hit.message}; {hit.fix}" for hit in hits]
         user = json.dumps(question, ensure_ascii=False, indent=1)
 
         def check(value: Any) -> str | None:
             return _complaint(criterion, value.requirements, wrong)
 
-        asked = replace(
-            Request.of(system_prompt("lint_rewrite", "assay.lint"), user, schema=ProposedWording),
-            check=check,
-            prompt=prompt_version("lint_rewrite", "assay.lint"),
-            question=criterion.question_hash,
-        )
+        name = ("lint_rewrite", "assay.lint")
+        asked = Request.of(system_prompt(*name), user, schema=ProposedWording)
+        asked = replace(asked, check=check, prompt=prompt_version(*name), question=criterion.question_hash)
         try:
             reply = await model(asked)
         except ModelError as error:

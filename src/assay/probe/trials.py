@@ -426,21 +426,11 @@ def _trial(attempt: _Attempt, score: Score, read: str) -> Trial:
         fooled = not score.applies
     else:
         fooled = criterion.passes(criterion.values.get(score.verdict or "", score.value))
-    return Trial(
-        criterion=attempt.target.name,
-        bait=attempt.bait.name,
-        origin=attempt.bait.origin,
-        attack="" if attempt.attack is None else attempt.attack.id,
-        family=attempt.family,
-        text=text,
-        verdict=score.verdict,
-        reason=score.reason,
-        error=score.error,
-        fooled=fooled,
-        quotes=len(quotes),
-        # Marks without a word are not looked for.
-        invented=tuple(quote for quote in missing if any(map(str.isalnum, quote))),
-    )
+    # Marks without a word are not looked for.
+    invented = tuple(quote for quote in missing if any(map(str.isalnum, quote)))
+    attack, said = "" if attempt.attack is None else attempt.attack.id, (score.verdict, score.reason, score.error)
+    about = attempt.target.name, attempt.bait.name, attempt.bait.origin, attack, attempt.family, text
+    return Trial(*about, *said, fooled, len(quotes), invented)
 
 
 class Bare(PerCriterionGrader):

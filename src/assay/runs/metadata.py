@@ -162,14 +162,10 @@ class RunAbout:
 
         if rubric is not None and not isinstance(rubric, RubricAbout):
             rubric = RubricAbout.of(rubric)
-        return cls(
-            kind,
-            created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            versions={"assay": __version__, "python": platform.python_version()},
-            rubric=rubric,
-            judge=judge_name(judge) if isinstance(judge, Autograder) else judge,
-            **known,
-        )
+        created = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        versions = {"assay": __version__, "python": platform.python_version()}
+        judge = judge_name(judge) if isinstance(judge, Autograder) else judge
+        return cls(kind, created, versions, rubric=rubric, judge=judge, **known)
 
     def __post_init__(self) -> None:
         for name in ("versions", "config", "options", "data"):

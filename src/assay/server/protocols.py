@@ -405,13 +405,9 @@ def _write_aggregate(scored: ScoredRequest) -> AggregateReply:
     tasks: dict[int, list[dict[str, float]]] = {}
     for row, fields in rows:
         usage: Any = (row.response or {}).get("usage")
-        told = (
-            fields
-            | (cast("dict[str, Any]", usage) if isinstance(usage, dict) else {})
-            | {"mask_sample": row.mask_sample}
-        )
-        if row.mask_sample:  # its reward stands for nothing
-            told = {"mask_sample": True}
+        more = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
+        # The reward of a row that is masked stands for nothing.
+        told = {**({} if row.mask_sample else fields | more), "mask_sample": row.mask_sample}
         # Numbers beyond all sense would only overflow.
         numbers = {
             name: float(number)
@@ -421,9 +417,8 @@ def _write_aggregate(scored: ScoredRequest) -> AggregateReply:
         tasks.setdefault(row.task, []).append(numbers)
     of_all = _statistics([numbers for own in tasks.values() for numbers in own])
     of_tasks = [_statistics(own) | {TASK_INDEX: task} for task, own in sorted(tasks.items())]
-    return AggregateReply(
-        of_tasks, of_all, {name: number for name, number in of_all.items() if name.startswith("mean/")}
-    )
+    means = {name: number for name, number in of_all.items() if name.startswith("mean/")}
+    return AggregateReply(of_tasks, of_all, means)
 
 
 def _statistics(rows: Sequence[dict[str, float]]) -> dict[str, float]:

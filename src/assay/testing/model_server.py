@@ -278,18 +278,10 @@ class ModelServer:
         await asyncio.sleep(self.latency)
         text, calls = await self._answer(asked, fault)
         prompt = f"{asked.system}\0{asked.user}"
-        said = Said(
-            text,
-            fault.finish_reason if fault is not None else "stop",
-            f"{asked.body.get('model')}-2026-01-01",
-            prompt_tokens=_count_tokens(prompt),
-            cached_tokens=self._shared(prompt),
-            completion_tokens=_count_tokens(text),
-            confidence=self._confidence,
-            tool_calls=tuple(
-                call._replace(id=call.id or f"call_{len(self.asked)}_{number}") for number, call in enumerate(calls)
-            ),
-        )
+        finish, model = fault.finish_reason if fault is not None else "stop", f"{asked.body.get('model')}-2026-01-01"
+        tokens = _count_tokens(prompt), self._shared(prompt), _count_tokens(text)
+        named = (call._replace(id=call.id or f"call_{len(self.asked)}_{n}") for n, call in enumerate(calls))
+        said = Said(text, finish, model, *tokens, self._confidence, tuple(named))
         self.calls += fault is None
         system = _count_tokens(asked.system)
         self.prompt_tokens += said.prompt_tokens

@@ -161,15 +161,9 @@ class Program:
         if not sys.executable:
             raise OSError("this program does not know its Python interpreter: sys.executable is empty")
         listening, report = os.pipe()
-        orders = {
-            "command": command,
-            "environment": environment,
-            "folder": str(folder),
-            "fences": FENCES,
-            "report": report,
-            "path": [entry for entry in sys.path if isinstance(entry, str)],  # pyright: ignore[reportUnnecessaryIsInstance]
-            **asdict(self._limits),
-        }
+        path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
+        around: dict[str, Any] = {"environment": environment, "folder": str(folder), "fences": FENCES, "path": path}
+        orders = {"command": command, "report": report, **around, **asdict(self._limits)}
         with os.fdopen(listening, "rb", buffering=0) as news:
             try:
                 # In a session of its own, so that all of it can be killed.

@@ -251,19 +251,10 @@ def _difference(name: str, one: _Column, other: _Column, paired: Sequence[str], 
     gaps[np.abs(gaps) < 1e-12] = 0.0
     better, worse = int((gaps > 0).sum()), int((gaps < 0).sum())
     plain = one.is_plain and other.is_plain
-    return Difference(
-        name,
-        float(first.mean()),
-        float(second.mean()),
-        clustered_values(gaps, both).estimate(MEAN),
-        p=mcnemar(better, worse) if plain else sign_flip(gaps),
-        test="mcnemar" if plain else "sign_flip",
-        examples=len(both),
-        better=better,
-        worse=worse,
-        minimum_detectable_effect=minimum_detectable_effect(gaps, tests=tests),
-        unanswered=unanswered,
-    )
+    p, test = (mcnemar(better, worse), "mcnemar") if plain else (sign_flip(gaps), "sign_flip")
+    means, difference = (float(first.mean()), float(second.mean())), clustered_values(gaps, both).estimate(MEAN)
+    effect = minimum_detectable_effect(gaps, tests=tests)
+    return Difference(name, *means, difference, p, test, len(both), better, worse, effect, unanswered)
 
 
 def _flips(first: Run, second: Run, names: Container[str], examples: Container[str]) -> Iterator[Flip]:
@@ -380,16 +371,12 @@ def _drift(
         was = clustered_values([was == said for _, was, _, said in told], labelled)
         now = clustered_values([now == said for _, _, now, said in told], labelled)
         accuracy = was.estimate(SHARE), now.estimate(SHARE)
-    return CriterionDrift(
-        question.name,
-        float(before.mean()),
-        float(after.mean()),
+    means, change, p = (
+        (float(before.mean()), float(after.mean())),
         changes.estimate(MEAN),
         sign_flip(changes.sums[:, 0]),
-        rollouts=len(valued),
-        unanswered=len(pairs) - len(given),
-        accuracy=accuracy,
     )
+    return CriterionDrift(question.name, *means, change, p, len(valued), len(pairs) - len(given), accuracy)
 
 
 # Whether a difference could be chance, and which would show.

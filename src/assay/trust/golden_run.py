@@ -61,13 +61,9 @@ class GoldenReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {
-            "expected": len(self.results),
-            "wrong": len(self.wrong),
-            "errors": len(self.errors),
-            "results": [{**asdict(result), "right": result.right} for result in self.results],
-            "spent": self.spent.to_dict(),
-        }
+        counts = {"expected": len(self.results), "wrong": len(self.wrong), "errors": len(self.errors)}
+        results = [{**asdict(result), "right": result.right} for result in self.results]
+        return {**counts, "results": results, "spent": self.spent.to_dict()}
 
 
 async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> GoldenReport:
