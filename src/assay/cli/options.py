@@ -195,6 +195,11 @@ class JudgingOptions(CommandOptions):
         "--judge-media", "A kind of media that the judge takes, where its name does not tell; a file is a PDF. Repeatable.",
         tuple(sorted(MEDIA)), multiple=True,
     )  # fmt: skip
+    window: int | None = value_of(
+        "--window TOKENS",
+        "What the judge takes in one call, where its name does not tell; more is read in pieces.",
+        positive,
+    )
     dry_run: bool = value_of("--dry-run", "Call no model: print how many calls, tokens and dollars it would take.")
     budget: float | None = value_of("--budget DOLLARS", "The most to spend.", dollars)
     cache: str | None = value_of("--cache PLACE", "The cache of verdicts: a folder, a file or a postgresql:// URL.")

@@ -57,7 +57,7 @@ def command(options: ServeOptions) -> None:
     bounds = Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)})
     settings = Settings(**given, key=key_from(options.key_file), bounds=bounds)
     cache = None if options.no_cache else options.cache or str(default_place())
-    asked: dict[str, Any] = {name: getattr(options, name) for name in ("grader", "guard", "budget", "shows")}
+    asked: dict[str, Any] = {name: getattr(options, name) for name in ("grader", "guard", "budget", "shows", "window")}
     judge = Judge(options.judge or "local", cache=cache, **asked)
     where = options.rubric
     if not options.dry_run:

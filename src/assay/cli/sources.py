@@ -164,7 +164,9 @@ def grader_of(judging: JudgingOptions, model: Model) -> Autograder:
     """The grader of the kind that is named around a model, behind a guard on request."""
     workspace = getattr(judging, "workspace", None)  # which not every command has
     try:
-        return Judge(grader=cast("Any", judging.grader), guard=judging.guard, workspace=workspace).grader_around(model)
+        kind = cast("Any", judging.grader)
+        judge = Judge(grader=kind, guard=judging.guard, workspace=workspace, window=judging.window)
+        return judge.grader_around(model)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

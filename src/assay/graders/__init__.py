@@ -7,6 +7,7 @@ tool_judge    ToolJudge: a judge that may look at files and pages before it answ
 judge_input   what a judge reads; prompts/, in prose
 verdicts      what a judge replies, read as scores
 evidence      what a judge cites, found in what it judged, or not
+pieces        what is longer than a judge's window, cut, and what was cited of it
 length        what a long answer loses
 
 Graders around graders load when first used: a rubric without them pays for none.

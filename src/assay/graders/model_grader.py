@@ -1,11 +1,13 @@
 """Ask a model about criteria: each in a call of its own, a few a call, all in one, or for one number for all."""
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from inspect import isawaitable
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, get_args
 
 from pydantic import BaseModel
@@ -19,11 +21,15 @@ from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_who
 from assay.graders.judge_input import Degenerate, JudgeInput
 from assay.graders.length import LengthPenalty
 from assay.media import MOST_BYTES, Attachment
-from assay.models.model import Model, Reply, Request, ask_judge, limiter_of, media_of
+from assay.messages import Part, parts_of
+from assay.models.budgets import is_dry_run
+from assay.models.model import Model, Reply, Request, ask_judge, innermost, limiter_of, media_of
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
 from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
 
+_SURELY_FITS = 4000  # characters that every judge takes
+_LEAST_PIECE = 4000  # bytes without which a piece is of no use
 WORTH = 2000  # characters of query and response from which reading them once pays for waiting on one call
 _REMEMBERED = 1024  # how many prompts are remembered by how they begin
 Generate = TypeVar("Generate")
@@ -37,6 +43,7 @@ class GraderOptions(TypedDict, total=False):
     normalize: bool
     length_penalty: LengthPenalty | None
     degenerate: Degenerate
+    window: int | None
 
 
 class ModelGrader(Grader, Generic[Generate]):
@@ -54,8 +61,12 @@ class ModelGrader(Grader, Generic[Generate]):
         normalize: bool = True,
         length_penalty: LengthPenalty | None = None,
         degenerate: Degenerate = "lowest",
+        window: int | None = None,
     ) -> None:
         """`model` is what `model_of` takes; `system_prompt` replaces the shipped one.
+
+        `window` is how many tokens the judge takes in one call, prompt and reply together; None is what is known of the model.
+        A longer text is read in pieces.
 
         A degenerate text (nothing, a lone colon) gets the lowest choice of every wanted criterion, and no model is asked;
         `degenerate="ask"` asks all the same.
@@ -64,6 +75,9 @@ class ModelGrader(Grader, Generic[Generate]):
         if degenerate not in get_args(Degenerate):
             raise ValueError(f"degenerate is {degenerate!r}: give 'lowest' or 'ask'")
         self.degenerate: Degenerate = degenerate
+        if window is not None and window < 1:
+            raise ValueError(f"window is {window!r}: give the number of tokens that the judge takes in one call")
+        self.window = window
         if generate_fn is not None and model is not None:
             raise JudgeError("both generate_fn= and model= are given: give one of them")
         self.generate_fn = generate_fn
@@ -195,6 +209,9 @@ class _BatchGrader(ModelGrader[Generate]):
         if not calls:
             return scores
         text = JudgeInput.of(to_grade)
+        by_pieces = await self._scores_by_pieces(text, [criteria[p] for call in calls for p in call], query, on_error)
+        if by_pieces:
+            return [by_pieces.pop(0) if score is UNASKED else score for score in scores]
         opened = self.opened(await self._shared(text, query), cites=bool(text.parts))
 
         async def one(places: Sequence[int]) -> None:
@@ -228,6 +245,71 @@ class _BatchGrader(ModelGrader[Generate]):
                     limiter.announce(-following)
         await side_by_side(one, calls)
         return scores
+
+    async def _scores_by_pieces(
+        self, text: JudgeInput, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score]:
+        """One score a criterion about a text that the judge's window does not hold; none about one that it may hold.
+
+        Every criterion is asked about every piece. Where all answers are alike and cite nothing, they stand; otherwise one
+        more prompt shows the passages that were cited, and its answer counts.
+        """
+        if len(text) + len(query or "") <= _SURELY_FITS:
+            return []
+        model, window = self.models(), self.window
+        window = getattr(innermost(model[0]), "window", None) if window is None and model else window
+        from assay.graders.pieces import Span, excerpts, fits, pieces_of, room_in, size_of  # few texts are that long
+
+        questions, asked = judge_input.all_criteria(criteria), query or ""
+        if window is None or fits(window, self.system_prompt, questions, asked, text.reference, text):
+            return []
+        reading, settling, citing = map(judge_input.system_prompt, ("piece", "settle", "citing"))
+        words = (self.system_prompt, self.options.examples, citing, reading, settling, questions, text.reference)
+        # A query that is itself long is read in pieces too, as the turns before the response.
+        beside = query if 4 * size_of(asked) <= room_in(window, *words) else None
+        room = room_in(window, *words, beside or "")
+        if room < _LEAST_PIECE:
+            taken = f"instructions, criteria and reference alone nearly fill its window of {window:,} tokens"
+            raise JudgeError(f"the judge cannot read this text in pieces, since {taken}: ask one with a larger window")
+        parts = text.parts or parts_of(query, str(text))
+        pieces = pieces_of([part for part in parts if not (beside and part.in_prompt)], room)
+
+        async def ask(told: str, read: Sequence[Part], cites: Sequence[Part], of: list[Criterion]) -> list[Score]:
+            grader = self.with_options(lambda o: replace(o, examples="\n\n".join(filter(None, (told, o.examples)))))
+            grader.window, grader.degenerate = sys.maxsize, "ask"
+            shown = {part.address for part in read}
+            media = tuple(a for a in text.media if a.part.address in shown or (beside and a.part.in_prompt))
+            turns = judge_input.transcript(read, are_described=not text.media)
+            piece = JudgeInput(turns, text.fields, text.reference, said=text.said, parts=cites, media=media)
+            return await grader.ask(piece, of, beside, on_error)
+
+        async def read(piece: Sequence[Span]) -> list[Score]:
+            held = [span.read for span in piece]
+            return await ask(reading, held, held, [c.with_fields(requires_evidence=False) for c in criteria])
+
+        async def settle(place: int) -> Score:
+            found = [each[place] for each in answers]
+            said, note = [score.verdict or f"{score.value}" for score in found], f"read in {len(pieces)} pieces"
+            for number, score in enumerate(() if is_dry_run() else found):
+                if score.error is not None:
+                    unread = f"piece {number + 1} of {len(pieces)} ({names[number]}) was not read"
+                    return Score.failed(JudgeError(f"{unread}: {score.error}"))
+            cited = any("found" not in each for score in found for each in score.citations)
+            if len(set(said)) == 1 and not cited and not is_dry_run():
+                answer = found[0]
+            else:
+                runs = (list(run) for _, run in groupby(range(len(pieces)), said.__getitem__))
+                listed = "\n".join(f"- from {names[run[0]]} to {names[run[-1]]}: {said[run[0]]}" for run in runs)
+                shown, left_out = excerpts(pieces, found, room - size_of(listed))
+                note += (
+                    f"; {left_out} of the passages that were cited did not fit and were left out" if left_out else ""
+                )
+                [answer] = await ask(f"{settling}\n\n{listed}", shown, parts, [criteria[place]])
+            return answer if answer.error is not None else answer._replace(reason=f"{answer.reason} ({note})")
+
+        names = [f"{piece[0].part.address}–{piece[-1].part.address}" for piece in pieces]
+        answers = await side_by_side(read, pieces)
+        return await side_by_side(settle, range(len(criteria)))
 
     async def _scores(
         self, opened: tuple[Message, Message], batch: Sequence[Criterion], text: JudgeInput

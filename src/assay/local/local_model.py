@@ -55,6 +55,7 @@ class LocalModel:
         self.is_judge = name != SMOKE.name  # false for `smoke`, whose verdicts mean nothing
         label = f"local/{name}" if self.is_judge else NOT_A_JUDGEMENT
         self.id = f"{label}@{fingerprint(path)}"
+        self.window = context
         self._process = LocalProcess(f"local:{path}", threads=threads, context=context)
         self._queue = PrefixQueue()
         endpoint = Endpoint(self.id, PATIENT)

@@ -45,6 +45,7 @@ class EndpointModel:
         self.endpoint = endpoint
         self.price = price  # None when it is not known
         self.media = frozenset[str]()  # the kinds of media that it takes
+        self.window: int | None = None  # tokens of prompt and reply that it takes in one call; None when not known
         self.tokens = TokenEstimate(provider_format.maker)
         self.left_out: Set[str] = refused_by_name(name)  # what it does not take, by its name or what it said
         self._suspected: Set[str] = frozenset()  # what it has just complained about: left out until that helps or not

@@ -200,17 +200,21 @@ class _Address(NamedTuple):
 
 
 @cache
-def _families() -> Mapping[str, list[str]]:
-    return tomllib.loads(files("assay.models").joinpath("media.toml").read_text(encoding="utf-8"))
+def _families(table: str) -> Mapping[str, Any]:
+    return tomllib.loads(files("assay.models").joinpath(table).read_text(encoding="utf-8"))
+
+
+def _by_family(table: str, name: str) -> Any:
+    """What a table says of a model, by the longest beginning of its name that is in it; None when none is."""
+    name = _ON_BEDROCK.sub("", name.rpartition("/")[2]).lower()
+    return _families(table).get(max((each for each in _families(table) if name.startswith(each)), key=len, default=""))
 
 
 def _media(at: _Address) -> frozenset[str]:
-    """The kinds of media that a model takes, by the longest beginning of its name that is in the table."""
-    name = _ON_BEDROCK.sub("", at.name.rpartition("/")[2]).lower()
-    family = max((each for each in _families() if name.startswith(each)), key=len, default="")
+    """The kinds of media that a model takes."""
     # Google's endpoint for chat completions has no part for a PDF.
     without = {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set[str]()
-    return frozenset(_families().get(family, ())) - without
+    return frozenset(_by_family("media.toml", at.name) or ()) - without
 
 
 def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]) -> Model:
@@ -232,6 +236,8 @@ def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapp
         price=price or listed or (FREE if host in _HERE else None),
     )
     model.media = _media(at)
+    # A server of one's own may be set to take less than the model could.
+    model.window = _by_family("windows.toml", at.name) if at.provider or host.endswith(_CLOUDS) else None
     return model
 
 

@@ -63,6 +63,8 @@ class Judge:
     shows: tuple[str, ...] = ()
     """What it reads of a rollout, before what a rubric says; the rubric says so when empty."""
 
+    window: int | None = None
+    """Tokens that the model takes in one call; None is what is known of it. A longer text is read in pieces."""
     workspace: str | None = None
     """A folder at whose files it may look before it answers about a criterion; None is none."""
 
@@ -71,9 +73,9 @@ class Judge:
         from assay import graders, tools
 
         kinds = {"per-criterion": graders.PerCriterionGrader, "one-shot": graders.PerCriterionOneShotGrader}
-        grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(model=model)
+        grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(model=model, window=self.window)
         if self.workspace:
-            grader = graders.ToolJudge([tools.Workspace(self.workspace)], model=model)
+            grader = graders.ToolJudge([tools.Workspace(self.workspace)], model=model, window=self.window)
         return graders.Guarded(grader) if self.guard else grader
 
 
