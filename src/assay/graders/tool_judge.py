@@ -110,7 +110,7 @@ class ToolJudge(PerCriterionGrader):
 
     async def _verdict(self, model: Model, request: Request, looks: list[str]) -> Reply:
         """The reply with a verdict; `looks` are noted as they come."""
-        messages, logged, left = request.messages, 0, self.limits.characters
+        messages, logged, left, first = request.messages, 0, self.limits.characters, len(self._shown)
         open_question = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):
             # All so far is how the next turn begins, and so worth a cache breakpoint.
@@ -127,18 +127,22 @@ class ToolJudge(PerCriterionGrader):
             looks += [f"{call.name}({_PUNCTUATION.sub('', call.arguments):.80})" for call in allowed]
             found = await side_by_side(self._look, allowed) if allowed else []
             found += [failure("no looks are left: give your verdict")] * (len(reply.tool_calls) - len(allowed))
-            messages, images = (*messages, said), list[Medium]()
-            for call, looked in zip(said["tool_calls"], found, strict=True):
-                name = f"look{1 + sum(part.role == 'judge' for part in self._shown)}"
+            told: list[Message] = [said]
+            images: list[Medium] = []
+            for number, (call, looked) in enumerate(
+                zip(said["tool_calls"], found, strict=True), start=len(self._shown)
+            ):
+                name = f"look{number - first + 1}"
                 images += [] if isinstance(looked, str) else [replace(looked, address=name)]
                 result = looked if isinstance(looked, str) else f"(the image {name} follows)"
                 cut = f"\n(cut off after {left:,} characters: no more can be shown)" if len(result) > left else ""
                 seen, left = result[:left], max(0, left - len(result))
                 self._shown.append(Part(name, "result", "judge", seen, in_prompt=False))
                 content = fenced(without_prompt_tags(seen)) + cut
-                messages = (*messages, {"role": "tool", "tool_call_id": call["id"], "content": content})
-            if images:  # which no result of a tool may hold at most providers
-                messages = (*messages, {"role": "user", "content": with_media("", images)})
+                told.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+            # Which no result of a tool may hold at most providers.
+            told += [{"role": "user", "content": with_media("", images)}] if images else []
+            messages = (*messages, *told)
         messages = (*messages, {"role": "user", "content": system_prompt("tool_judge_verdict")})
         return await ask_judge(model, replace(request, messages=messages), logged)
 
