@@ -133,6 +133,7 @@ def declare(
 
 
 quiet_option = option("-q --quiet", "Print only errors on standard error.")
+media_option = option("--media-folder FOLDER", "Where pictures and files are that rollouts name.", run_folder)
 page_option = option("-f --format", "The format to print.", ("table", "json", "markdown"), "table", name="layout")
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from assay.errors import MediaError
 from assay.graders.evidence import citations_of
-from assay.messages import Part, completion_text, parts_of, turns_of
+from assay.media import medium_of
+from assay.messages import MEDIA, Part, completion_text, parts_of, turns_of
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import Citation, CriterionReport
 from assay.runs import Row, Summary
@@ -81,10 +83,20 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
             | {"hash": hashes.get(line.name)}
             for line in row.report.lines
         ],
+        "media": [_media(part) for part in parts if part.kind in MEDIA],
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
         "judge_log": [{**call, "criterion": names.get(call["question"].partition("@")[0])} for call in row.judge_log],
     }
+
+
+def _media(part: Part) -> dict[str, Any]:
+    """An image, an audio clip or a PDF as the page shows it: of a type that its bytes show, and that no script can be in."""
+    try:
+        medium = medium_of(part)
+    except MediaError as error:
+        return {"address": part.address, "error": str(error)}
+    return {"address": part.address, **medium.told, "url": medium.url}
 
 
 def _parsed(text: str) -> str | None:

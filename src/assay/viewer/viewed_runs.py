@@ -14,9 +14,11 @@ from typing import Any, Final
 
 from assay.advantage import advantages
 from assay.errors import AssayError, LabelError
+from assay.messages import MEDIA_PLACES, media_access
 from assay.redaction import logger_of
 from assay.runs import Row, Run, RunError
 from assay.runs.folder import Lock, is_held
+from assay.runs.metadata import media_folders
 from assay.runs.row import own_rubric
 from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import page_data
@@ -100,7 +102,9 @@ class ViewedRun:
     def row(self, number: int) -> dict[str, Any]:
         row = self._found(number)
         said = [label for label in self.labels() if (label.example, label.sample) == row.key]
-        return page_data.whole_row(self.index, number, row, said)
+        allowed = MEDIA_PLACES.get()
+        with media_access(media_folders(self.run.about) if allowed is None else allowed.folders):
+            return page_data.whole_row(self.index, number, row, said)
 
     def _found(self, number: int) -> Row:
         row = self.index.row(number)
@@ -120,7 +124,7 @@ class ViewedRun:
         over = zip(rows, advantages([row["reward"] for row in rows]), strict=True)
         return {
             **{name: rows[0][name] for name in ("example", "prompt")},
-            "rows": [{**row, "advantage": advantage} for row, advantage in over],
+            "rows": [{**row, "media": [], "advantage": advantage} for row, advantage in over],
         }
 
     def labels(self) -> list[Label]:

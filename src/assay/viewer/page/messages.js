@@ -8,15 +8,16 @@
 
   /** Messages one below the other. `first` is the number of the first of them in the conversation, by which parts are
       cited; `marksOf(place, address, text)` gives the marks of a message's text. */
-  function messages(list, { marksOf = () => [], first = 0, raw = false } = {}) {
+  function messages(list, { marksOf = () => [], first = 0, raw = false, media = [] } = {}) {
     return list.map((message, place) => {
       const address = first ? `m${first + place}` : "";
       const whole = typeof message.content === "string";
-      return messageOf(message, marksOf(place, whole ? address : "", assay.said.textOf(message.content)), raw, address);
+      const held = media.filter((medium) => medium.address.split(".")[0] === address);
+      return messageOf(message, marksOf(place, whole ? address : "", assay.said.textOf(message.content)), raw, address, held);
     });
   }
 
-  function messageOf(message, marks, raw, address) {
+  function messageOf(message, marks, raw, address, media) {
     const at = (kind, place = 0) => ({ "data-address": address ? `${address}.${kind}${place + 1}` : null });
     const role = String(message.role || "message");
     const name = [role, message.name || message.tool_call_id].filter(Boolean).join(" · ");
@@ -28,7 +29,8 @@
         hidden ? element("span.note", {}, `${assay.words.plural(hidden, "hidden character")}: raw text shows them`) : null),
       thinking ? element("details.thinking", at("thinking"), element("summary", {}, "Reasoning"), textBody(thinking, [], raw)) : null,
       text ? textBody(text, marks, raw) : null,
-      assay.said.otherParts(message.content).map(otherPart),
+      media.map(medium),
+      assay.said.otherParts(message.content).filter((part) => raw || !media.length || !isMedium(part)).map(otherPart),
       assay.said.toolCalls(message).map((call, place) => toolCall(call, at("call", place))));
   }
 
@@ -68,6 +70,28 @@
     if (line > PIECE / 2) return from + line + 1;
     // Not between the halves of one character.
     return /[\udc00-\udfff]/.test(text[until]) ? until + 1 : until;
+  }
+
+  function isMedium(part) {
+    return /image|audio|file|document/.test(part.type) || "inlineData" in part || "inline_data" in part;
+  }
+
+  /** An image, an audio clip or a PDF, whose type is one that the bytes show; why, where it cannot be shown. */
+  function medium(told) {
+    const size = told.error ? "" : `${told.media_type}, ${assay.words.count(told.bytes)} bytes`;
+    const caption = element("figcaption.note", {}, `${told.address}: `, assay.dom.foreign(told.error || size));
+    return element("figure.medium", { "data-address": told.address }, told.error ? null : player(told), caption);
+  }
+
+  function player({ type, url, address }) {
+    if (type === "image") return element("a", { href: url, download: address, title: "Save the image" }, element("img", { src: url, alt: address, loading: "lazy" }));
+    if (type === "audio") return element("audio", { src: url, controls: true, preload: "metadata", "aria-label": address });
+    // A blob and no `data:` URL, of which browsers show only small ones.
+    const bytes = Uint8Array.from(atob(url.slice(url.indexOf(",") + 1)), (letter) => letter.charCodeAt(0));
+    const place = URL.createObjectURL(new Blob([bytes], { type: "application/pdf" }));
+    const open = element("a", { href: place, download: `${address}.pdf` }, "Save the PDF");
+    return element("details.pdf", { open: true }, element("summary", {}, "PDF"),
+      element("object", { data: place, type: "application/pdf", "aria-label": address }, open), element("p.note", {}, open.cloneNode(true)));
   }
 
   function otherPart(part) {

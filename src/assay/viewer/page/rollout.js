@@ -54,7 +54,7 @@
     said(list, first, judged = -1) {
       const marksOf = (place, address, text) =>
         assay.marks.marksOf(this.row.lines, text, [...(place === judged ? [undefined] : []), ...(address ? [address] : [])]);
-      return assay.messages.messages(list, { marksOf, first, raw: this.raw });
+      return assay.messages.messages(list, { marksOf, first, raw: this.raw, media: this.row.media });
     }
 
     heading() {
