@@ -190,6 +190,8 @@ async def test_what_is_not_shown_is_not_asked_about():
     [report] = await Rubric([JUDGED], autograder=RubricAsJudgeGrader(FakeModel(50))).score([state()])
     [error] = report.errors.values()
     assert "gives one number for all criteria, and some are asked about steps" in error
+    with pytest.raises(JudgeError, match="is asked about each call: score by a Rubric"):
+        await PerCriterionGrader(FakeModel("MET")).grade(SAID, [JUDGED])
 
 
 def paid(report, weights=TURNS):
@@ -243,10 +245,16 @@ async def test_a_failure_falls_on_the_steps_that_it_cites(weight, reason, reward
 
 
 async def test_the_failure_of_a_check_falls_on_the_steps_that_it_names():
-    """As the checks of tool calls name them in their reason."""
+    """Which the checks of tool calls cite, as a function of yours can, and which the arguments of a call cannot spread."""
     check = Called("refund", {"order": 17, "amount": 12})
-    _, report = await line_of(Criterion(check=check, credit="cited"))
-    assert paid(report) == [1.0, 0.0, 1.0]
+    line, report = await line_of(Criterion(check=check, credit="cited"))
+    assert (line.citations, paid(report)) == (({"part": "m5.call1"},), [1.0, 0.0, 1.0])
+
+    def lies(completion):
+        return Score(0.0, "It says so in m2 and m5.", citations=[{"part": "m7"}])
+
+    _, report = await line_of(Criterion(check=lies, credit="cited"))
+    assert paid(report) == [1.0, 1.0, 0.0]
 
 
 async def test_states_get_the_reward_of_every_step():

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, cast
@@ -245,9 +244,6 @@ def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
     return Score(share if criterion.weight >= 0 else 1 - share, reason)
 
 
-_ADDRESS = re.compile(r"\bm[1-9]\d{0,8}\b")
-
-
 def at_turn(criterion: Criterion, line: CriterionReport, turn: str, turns: Collection[str]) -> CriterionReport:
     """A line as it counts in the reward of one turn: by what the turn did, or by its share of a failure that cites it."""
     own = [step for step in line.lines if step.step and step.name.partition(".")[0] == turn and step.applies]
@@ -256,7 +252,7 @@ def at_turn(criterion: Criterion, line: CriterionReport, turn: str, turns: Colle
     if criterion.credit == "rollout" or line.passed is not False or line.value is None:
         return line
     parts = [cited.get("part", "") for cited in line.citations if "found" not in cited]
-    blamed = {part.partition(".")[0] for part in parts or _ADDRESS.findall(line.reason)}.intersection(turns)
+    blamed = {part.partition(".")[0] for part in parts}.intersection(turns)
     best = float(criterion.weight >= 0)
     share = (line.value - best) / len(blamed) if turn in blamed else 0.0
     return line_of(criterion, best + share) if blamed else line

@@ -35,7 +35,7 @@ class Called(BuiltinCheck):
 
     >>> call = {"function": {"name": "refund", "arguments": '{"order": 17}'}}
     >>> Called("refund", {"order": 18})([{"role": "assistant", "tool_calls": [call]}]).reason
-    '0 such calls of refund, and 1 or more expected (m1.call1: order is 17 where 18 is expected)'
+    '0 such calls of refund, and at least 1 expected (m1.call1: order is 17 where 18 is expected)'
     """
 
     tool: Text
@@ -65,19 +65,20 @@ class Called(BuiltinCheck):
 
     def __call__(self, completion: Messages, prompt: Messages = "") -> Score:
         calls, (low, high) = calls_of(prompt, completion), self._range
-        own = {n: self._fault(call) for n, call in enumerate(calls) if call.name == self.tool}
-        fit, faults = [n for n in own if not own[n]], [f"{calls[n].address}: {own[n]}" for n in own if own[n]]
-        if len(fit) < low or (high is not None and len(fit) > high):
-            wanted = f"{low} or more" if high is None else f"{low}" if low == high else f"{low} to {high}"
-            seen = [f"the last is {calls[fit[-1]].address}"] if len(fit) > low else faults[:1]
-            told = f"{counted(len(fit), 'such call')} of {self.tool}, and {wanted} expected"
-            return Score(False, told + "".join(f" ({what})" for what in seen))
-        later = next((n for n, call in enumerate(calls) if call.name == self.before), len(calls))
-        if later < len(calls) and not (fit and fit[0] < later):
-            return Score(
-                False, f"no such call of {self.tool} comes before {calls[later].address}, a call of {self.before}"
+        own = [(call, self._fault(call)) for call in calls if call.name == self.tool]
+        fit, unfit = [call for call, fault in own if not fault], [one for one in own if one[1]]
+        told = f"{counted(len(fit), 'such call')} of {self.tool}, and"
+        if high is not None and len(fit) > high:
+            return _unmet(f"{told} at most {high} expected; the first too many is {fit[high].address}", fit[high])
+        if len(fit) < low:
+            at, why = unfit[0] if unfit else (None, "")
+            return _unmet(f"{told} at least {low} expected{f' ({at.address}: {why})' if at else ''}", at)
+        later = next((call for call in calls if call.name == self.before), None)
+        if later is not None and not (fit and calls.index(fit[0]) < calls.index(later)):
+            return _unmet(
+                f"{later.address} calls {self.before}, and no such call of {self.tool} comes before it", later
             )
-        return Score(True, f"{calls[fit[0]].address} calls {self.tool}" if fit else f"no such call of {self.tool}")
+        return Score(True, f"{fit[0].address} calls {self.tool}" if fit else f"no such call of {self.tool}")
 
     def _fault(self, call: TrajectoryStep) -> str:
         """Why a call does not count; empty for one that does."""
@@ -93,6 +94,11 @@ class Called(BuiltinCheck):
         if not fault and self.predicate is not None and not self.predicate(given):
             fault = f"the predicate does not hold of {call.arguments:.200}"
         return fault
+
+
+def _unmet(reason: str, at: TrajectoryStep | None = None) -> Score:
+    """A no, which cites the call that it is about."""
+    return Score(False, reason, citations=() if at is None else ({"part": at.address},))
 
 
 def _read(call: TrajectoryStep) -> tuple[Any, Hashable, str]:
@@ -140,15 +146,15 @@ class Trajectory(BuiltinCheck):
         if self.match == "strict":
             for call, one in zip(calls, wanted, strict=False):
                 if self._left([call], [one]) != ([], []):
-                    return Score(False, f"{_shown(call)} where {_said(one)} is expected")
+                    return _unmet(f"{_shown(call)} where {_said(one)} is expected", call)
             extra, missing = calls[len(wanted) :], wanted[len(calls) :]
         else:
             extra, missing = self._left(calls, wanted)
         if extra and self.match != "superset":
-            return Score(False, f"{_shown(extra[0])}, which is not expected")
+            return _unmet(f"{_shown(extra[0])}, which is not expected", extra[0])
         if missing and self.match != "subset":
             after = f"; the last call is {calls[-1].address}" if calls else ""
-            return Score(False, f"{_said(missing[0])} is expected and not called{after}")
+            return _unmet(f"{_said(missing[0])} is expected and not called{after}")
         return True
 
     def _wanted(self, given: object) -> list[tuple[str, Any]]:
@@ -214,7 +220,7 @@ class NoRepeatedCalls(BuiltinCheck):
         for call in calls_of(prompt, completion):
             first = seen.setdefault((call.name, _read(call)[1]), call.address)
             if first != call.address and call.name not in self.allowed:
-                return Score(False, f"{call.address} repeats {first}: {call.text:.200}")
+                return _unmet(f"{call.address} repeats {first}: {call.text:.200}", call)
         return True
 
 
@@ -237,7 +243,7 @@ class RecoversFromErrors(BuiltinCheck):
         for call in reversed(calls):
             if call.failed and not (succeeded if self.by_any_tool else call.name in succeeded):
                 told = f"{call.address} ({call.name}) fails with {short_repr(call.result)}"
-                return Score(False, f"{told}, and no later call{'' if self.by_any_tool else ' of it'} succeeds")
+                return _unmet(f"{told}, and no later call{'' if self.by_any_tool else ' of it'} succeeds", call)
             if call.succeeded:
                 succeeded.add(call.name)
         return True

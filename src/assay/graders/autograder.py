@@ -41,6 +41,14 @@ class JudgeOptions:
 OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]
 
 
+def _refuse_steps(criteria: Sequence[Criterion]) -> None:
+    for criterion in criteria:
+        if criterion.scope != "rollout":
+            raise JudgeError(
+                f"criterion {criterion.name!r} is asked about each {criterion.scope}: score by a Rubric, which does"
+            )
+
+
 class Autograder(ABC):
     """Answers judged criteria. Subclass and write `judge()`; write `aggregate()` for a formula of your own.
 
@@ -87,6 +95,7 @@ class Autograder(ABC):
 
     async def grade(self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None) -> EvaluationReport:
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
+        _refuse_steps(rubric)
         text = cast("str", to_grade)
         if not isinstance(to_grade, str):  # a text may be what a rubric has made ready
             text, query = shown({"prompt": query, "completion": to_grade}, takes_media=self.takes_media)
@@ -105,6 +114,7 @@ class Autograder(ABC):
         With a formula of its own or a length penalty a grader answers with a report. `on_error` says whether one
         of several calls may fail alone. Whatever is raised from here fails every criterion.
         """
+        _refuse_steps(criteria)
         uncheckable = next((c for c in criteria if c.requires_evidence), None) if self.gives_whole else None
         if uncheckable is not None:
             given = f"{self.title} gives one number for all criteria, and {uncheckable.name!r} requires evidence"
