@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import threading
 from base64 import b64encode
@@ -25,7 +26,7 @@ from assay import (
     model_of,
     score_rows,
 )
-from assay.graders import RolloutImages, WebPages
+from assay.graders import WebPages, show_image
 from assay.models.callable_tool import ToolError
 from assay.runs import Run
 from assay.testing import ModelServer, tool_call
@@ -129,11 +130,13 @@ def test_what_the_looks_return_is_bounded_together(folder):
     assert re.search(r"\(cut off after 9,9\d\d characters: no more can be shown\)$", results(server)[1])
 
 
-@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "link", "pipe", "no\0name", "nowhere"])
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "link", "pipe", "huge", "no\0name", "nowhere"])
 def test_no_look_leads_out_of_the_workspace(folder, path):
     """The judge is told why, and its verdict is as good as any."""
     (folder / "link").symlink_to("../secret")
-    __import__("os").mkfifo(folder / "pipe")
+    os.mkfifo(folder / "pipe")
+    with (folder / "huge").open("wb") as huge:
+        huge.truncate(1 << 40)
     with ModelServer(script(tool_call("read_file", path=path), verdict("UNMET", "I could not see it."))) as server:
         line = judged(server, [Workspace(folder)])
     assert (line.verdict, line.error) == ("UNMET", None)
@@ -374,7 +377,7 @@ def test_images_are_shown_by_their_address_or_path(folder):
     calls += [tool_call("show_image", address=address) for address in ("m1.image1", "m1.image2")]
     rubric = Rubric.from_dict([{"requirement": "It is a chart"}], shows="described")
     with ModelServer(script(calls, verdict())) as server:
-        judge = ToolJudge([Workspace(folder), RolloutImages()], model=model_of(server.model, media="image"))
+        judge = ToolJudge([Workspace(folder), show_image], model=model_of(server.model, media="image"))
         [report] = asyncio.run(rubric.score([{"prompt": CHAT, "completion": "Done."}], autograder=judge))
     assert report.report[0].verdict == "MET"
     said = [FENCE.fullmatch(result)[2].removeprefix("Error: ") for result in results(server)]

@@ -22,9 +22,9 @@ from assay.graders.panel import Rule as Rule
 from assay.graders.panel import Samples as Samples
 from assay.graders.panel import Swapped as Swapped
 from assay.graders.tool_judge import LookLimits as LookLimits
-from assay.graders.tool_judge import RolloutImages as RolloutImages
 from assay.graders.tool_judge import ToolJudge as ToolJudge
 from assay.graders.tool_judge import WebPages as WebPages
+from assay.graders.tool_judge import show_image as show_image
 from assay.graders.tournament import Ranking as Ranking
 from assay.graders.tournament import Tournament as Tournament
 from assay.graders.verdicts import ChoiceEvaluation as ChoiceEvaluation

@@ -175,21 +175,13 @@ class ToolJudge(PerCriterionGrader):
         return medium
 
 
-@dataclass(frozen=True)
-class RolloutImages:
-    """The images of a rollout, by the address under which a judge knows them (`m3.image1`); its one tool is `show_image`."""
-
-    @property
-    def tools(self) -> tuple[Any, ...]:
-        return (self.show_image,)
-
-    async def show_image(self, address: str, state: State) -> bytes:
-        """Shows an image of the conversation by its address, such as m3.image1."""
-        parts = parts_of(state.get("prompt"), state.get("completion"))
-        images = {part.address: part for part in parts if part.kind == "image"}
-        if address not in images:
-            raise ValueError(f"there is no image {address!r}: {did_you_mean(address, images) if images else 'none is'}")
-        return (await Attachment(images[address]).read()).data
+async def show_image(address: str, state: State) -> bytes:
+    """Shows an image of the conversation by its address, such as m3.image1."""
+    parts = parts_of(state.get("prompt"), state.get("completion"))
+    images = {part.address: part for part in parts if part.kind == "image"}
+    if address not in images:
+        raise ValueError(f"there is no image {address!r}: {did_you_mean(address, images) if images else 'none is'}")
+    return (await Attachment(images[address]).read()).data
 
 
 @dataclass(frozen=True)
