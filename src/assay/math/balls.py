@@ -7,21 +7,7 @@ from typing import Final, NamedTuple
 
 from flint import acb, arb, ctx, fmpq, fmpz
 
-from assay.math.tree import (
-    ONE,
-    Apply,
-    Constant,
-    Node,
-    Number,
-    Percent,
-    Power,
-    Product,
-    Quantity,
-    Quotient,
-    Sum,
-    Symbol,
-    rational_of,
-)
+from assay.math import tree
 
 Point = Mapping[str, fmpq | acb]  # what the variables are, as exact numbers or as balls
 
@@ -37,7 +23,7 @@ class TooLargeError(ValueError):
     """The value is beyond any use: a tower of powers, the factorial of a factorial."""
 
 
-def ball(node: Node, point: Point, precision: int) -> acb:
+def ball(node: tree.Node, point: Point, precision: int) -> acb:
     """The value of an expression at a point, as a complex ball; real when its imaginary part is 0."""
     with ctx.workprec(precision):
         value = _value(node, point)
@@ -50,43 +36,43 @@ def is_real(value: acb) -> bool:
     return value.imag == 0
 
 
-def _value(node: Node, point: Point) -> acb:
+def _value(node: tree.Node, point: Point) -> acb:
     match node:
-        case Number(value):
+        case tree.Number(value):
             return acb(arb(value))
-        case Symbol(name):
+        case tree.Symbol(name):
             place = point[name]
             return place if isinstance(place, acb) else acb(arb(place))
-        case Sum(terms):
+        case tree.Sum(terms):
             return sum((_value(term, point) for term in terms[1:]), start=_value(terms[0], point))
-        case Product(factors):
+        case tree.Product(factors):
             return math.prod((_value(factor, point) for factor in factors[1:]), start=_value(factors[0], point))
-        case Quotient(top, bottom):
+        case tree.Quotient(top, bottom):
             return _value(top, point) / _value(bottom, point)
-        case Power(base, exponent):
+        case tree.Power(base, exponent):
             return _power(base, exponent, point)
-        case Apply(function, arguments):
+        case tree.Apply(function, arguments):
             return _applied(function, arguments, point)
-        case Percent(value):
+        case tree.Percent(value):
             return _value(value, point) / 100
-        case Quantity(value, unit):
+        case tree.Quantity(value, unit):
             inside = _value(value, point)
             return inside * arb.pi() / 180 if unit == "degree" else inside
-        case Constant("pi"):
+        case tree.Constant("pi"):
             return acb(arb.pi())
-        case Constant("e"):
+        case tree.Constant("e"):
             return acb(arb(1).exp())
-        case Constant("i"):
+        case tree.Constant("i"):
             return acb(0, 1)
-        case Constant():
+        case tree.Constant():
             raise UndefinedError("infinity is no number")
         case _:
             raise UndefinedError(f"{type(node).__name__} is no number")
 
 
-def _power(base: Node, exponent: Node, point: Point) -> acb:
+def _power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
     above = _value(exponent, point)
-    if base == Constant("e"):
+    if base == tree.Constant("e"):
         return _bounded(above, arb(1)).exp()
     below = _value(base, point)
     whole = _integer(above)
@@ -97,7 +83,7 @@ def _power(base: Node, exponent: Node, point: Point) -> acb:
         if above.real > 0 and is_real(above):
             return acb(0)
         raise UndefinedError("0 to a power that is not positive")
-    rational = rational_of(exponent)
+    rational = tree.rational_of(exponent)
     if rational is not None and rational.q % 2 and is_real(below) and below.real < 0:
         size = (-below) ** acb(arb(rational))
         return size if rational.p % 2 == 0 else -size
@@ -118,7 +104,7 @@ def _integer(value: acb) -> int | None:
     return int(found) if found is not None and value.real.is_exact() else None
 
 
-def _applied(function: str, arguments: tuple[Node, ...], point: Point) -> acb:
+def _applied(function: str, arguments: tuple[tree.Node, ...], point: Point) -> acb:
     values = [_value(argument, point) for argument in arguments]
     if function in _SIMPLE:
         return _SIMPLE[function](values[0])
@@ -250,7 +236,7 @@ class Size(NamedTuple):
     lower: float
 
 
-def bits_to_prove_zero(one: Node, two: Node) -> int:
+def bits_to_prove_zero(one: tree.Node, two: tree.Node) -> int:
     """The precision at which a ball around the difference of two numbers proves it to be 0."""
     field = _Field()
     upper, lower = _added(field.size(one), field.size(two))
@@ -264,7 +250,7 @@ class _Field:
     """The field that holds the numbers met so far: roots of whole numbers and of each other, and cosines."""
 
     def __init__(self) -> None:
-        self.roots: dict[Node, int] = {}  # by root: its index
+        self.roots: dict[tree.Node, int] = {}  # by root: its index
         self.parts = 1  # the cosines lie in the real part of the field of this root of unity
 
     @property
@@ -272,41 +258,41 @@ class _Field:
         cosines = max(1, int(fmpz(self.parts).euler_phi()) // 2)
         return cosines * math.prod(self.roots.values())
 
-    def size(self, node: Node) -> Size:
+    def size(self, node: tree.Node) -> Size:
         match node:
-            case Number(value):
+            case tree.Number(value):
                 return Size(_log(value.p), _log(value.q))
-            case Sum(terms):
+            case tree.Sum(terms):
                 return reduce(_added, map(self.size, terms))
-            case Product(factors):
+            case tree.Product(factors):
                 sizes = list(map(self.size, factors))
                 return Size(sum(s.upper for s in sizes), sum(s.lower for s in sizes))
-            case Quotient(top, bottom):
+            case tree.Quotient(top, bottom):
                 above, below = self.size(top), self.size(bottom)
                 return Size(above.upper + below.lower, above.lower + below.upper)
-            case Percent(value):
+            case tree.Percent(value):
                 inside = self.size(value)
                 return Size(inside.upper, inside.lower + _log(fmpz(100)))
-            case Power(base, exponent):
+            case tree.Power(base, exponent):
                 return self._power(node, self.size(base), _rational(exponent))
-            case Apply("root", (radicand, index)):
+            case tree.Apply("root", (radicand, index)):
                 return self._power(node, self.size(radicand), 1 / _rational(index))
-            case Apply("sin" | "cos" as function, (argument,)):
+            case tree.Apply("sin" | "cos" as function, (argument,)):
                 # 2cos of a rational multiple of π is an algebraic integer, at most 2 in size as all its conjugates
                 # are, and so is 2sin, which is 2cos of the angle that makes it a quarter of a circle.
                 turn = _turns(argument) if function == "cos" else fmpq(1, 2) - _turns(argument)
                 self.parts = math.lcm(self.parts, int((turn / 2).q))
                 return Size(1.0, 1.0)
-            case Apply(function, (argument,)) if function in _RATIOS:
-                top, bottom = (Apply(name, (argument,)) if name else ONE for name in _RATIOS[function])
-                return self.size(Quotient(top, bottom))
-            case Constant("i"):
+            case tree.Apply(function, (argument,)) if function in _RATIOS:
+                top, bottom = (tree.Apply(name, (argument,)) if name else tree.ONE for name in _RATIOS[function])
+                return self.size(tree.Quotient(top, bottom))
+            case tree.Constant("i"):
                 self.roots[node] = 2
                 return Size(0.0, 0.0)
             case _:
                 raise NotAlgebraicError(f"{type(node).__name__} is not known to be algebraic")
 
-    def _power(self, node: Node, base: Size, exponent: fmpq) -> Size:
+    def _power(self, node: tree.Node, base: Size, exponent: fmpq) -> Size:
         index, power = int(exponent.q), int(exponent.p)
         if abs(power) > 1000 or index > 64:
             raise NotAlgebraicError("a power too high")
@@ -329,20 +315,20 @@ def _added(one: Size, two: Size) -> Size:
     return Size(max(first, second) + 1, one.lower + two.lower)
 
 
-def _turns(node: Node) -> fmpq:
+def _turns(node: tree.Node) -> fmpq:
     """What a rational multiple of π is a multiple by."""
     match node:
-        case Constant("pi"):
+        case tree.Constant("pi"):
             return fmpq(1)
-        case Quantity(value, "degree"):
+        case tree.Quantity(value, "degree"):
             return _rational(value) / 180
-        case Sum(terms):
+        case tree.Sum(terms):
             return sum(map(_turns, terms), fmpq(0))
-        case Quotient(top, bottom):
+        case tree.Quotient(top, bottom):
             return _turns(top) / _rational(bottom)
-        case Product(factors):
-            numbers = [number for number in map(rational_of, factors) if number is not None]
-            angles = [factor for factor in factors if rational_of(factor) is None]
+        case tree.Product(factors):
+            numbers = [number for number in map(tree.rational_of, factors) if number is not None]
+            angles = [factor for factor in factors if tree.rational_of(factor) is None]
             if len(angles) != 1:
                 raise NotAlgebraicError("the angle is no simple multiple of pi")
             return _turns(angles[0]) * math.prod(numbers, start=fmpq(1))
@@ -350,8 +336,8 @@ def _turns(node: Node) -> fmpq:
             raise NotAlgebraicError("the angle is no multiple of pi")
 
 
-def _rational(node: Node) -> fmpq:
-    number = rational_of(node)
+def _rational(node: tree.Node) -> fmpq:
+    number = tree.rational_of(node)
     if number is None:
         raise NotAlgebraicError("no rational number")
     return number

@@ -7,148 +7,126 @@ from typing import Final, TypeAlias, TypeGuard
 
 from flint import fmpq
 
+from assay.math import tree
 from assay.math.relations import compare_relations, compare_sets, is_set
-from assay.math.tree import (
-    Apply,
-    Grid,
-    Listing,
-    NamedSet,
-    Node,
-    Number,
-    Percent,
-    Power,
-    Product,
-    Quantity,
-    Quotient,
-    Range,
-    Relation,
-    SetOperation,
-    Sum,
-    Symbol,
-    Words,
-    children,
-    is_assignment,
-    is_equation,
-    is_inequality,
-    rebuilt,
-    renamed,
-    rewritten,
-    symbols_of,
-)
 from assay.math.values import compare_quantities
 from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, undecided
 
 
-def compare(gold: Node, answer: Node, options: MathOptions) -> Equality:
+def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     if gold == answer:
         return SAME
-    if is_equation(answer) and not is_equation(gold) and _is_false(answer, options):
+    if tree.is_equation(answer) and not tree.is_equation(gold) and _is_false(answer, options):
         return different("the answer is an equation that does not hold")
-    gold, answer = rewritten(gold, answer, options)
+    gold, answer = tree.rewritten(gold, answer, options)
     if gold == answer:
         return SAME
 
-    def parts(one: Node, two: Node) -> Equality:
+    def parts(one: tree.Node, two: tree.Node) -> Equality:
         return compare(one, two, options)
 
-    if isinstance(gold, Words) or isinstance(answer, Words):
+    if isinstance(gold, tree.Words) or isinstance(answer, tree.Words):
         return _compare_words(gold, answer)
     gold, answer = _multiplied_out(gold), _multiplied_out(answer)
-    if isinstance(gold, Grid) or isinstance(answer, Grid):
+    if isinstance(gold, tree.Grid) or isinstance(answer, tree.Grid):
         return compare_grids(gold, answer, parts)
     if is_set(gold) or is_set(answer):
         return _compare_as_sets(gold, answer, options)
-    if isinstance(gold, Listing) or isinstance(answer, Listing):
+    if isinstance(gold, tree.Listing) or isinstance(answer, tree.Listing):
         return compare_listings(gold, answer, options, parts)
-    if is_assignment(gold) and is_assignment(answer):
+    if tree.is_assignment(gold) and tree.is_assignment(answer):
         found = _compare_definitions(gold, answer, options)
         if found is not None:
             return found
-    if isinstance(gold, Relation) or isinstance(answer, Relation):
+    if isinstance(gold, tree.Relation) or isinstance(answer, tree.Relation):
         return compare_relations(gold, answer)
     return compare_quantities(gold, answer, options)
 
 
-def _is_false(equation: Relation, options: MathOptions) -> bool:
+def _is_false(equation: tree.Relation, options: MathOptions) -> bool:
     """Whether two sides of a chain are different numbers: `8 = 7`."""
-    values = [side for side in equation.sides if not symbols_of(side) and not isinstance(side, Words | Listing)]
+    values = [
+        side for side in equation.sides if not tree.symbols_of(side) and not isinstance(side, tree.Words | tree.Listing)
+    ]
     return any(compare_quantities(side, values[-1], options).equal is False for side in values[:-1])
 
 
-def _compare_words(gold: Node, answer: Node) -> Equality:
-    if isinstance(gold, Words) and isinstance(answer, Words):
+def _compare_words(gold: tree.Node, answer: tree.Node) -> Equality:
+    if isinstance(gold, tree.Words) and isinstance(answer, tree.Words):
         one, two = (_SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip() for side in (gold, answer))
         if one == two:
             return Equality(True, f"equal as words: {gold.text}")
         return different(f"different words: {gold.text!r} and {answer.text!r}")
-    words, other = (gold, answer) if isinstance(gold, Words) else (answer, gold)
-    text = words.text if isinstance(words, Words) else ""
-    if isinstance(other, Symbol) and other.name.lower() in (text, text.strip("(). ")):
+    words, other = (gold, answer) if isinstance(gold, tree.Words) else (answer, gold)
+    text = words.text if isinstance(words, tree.Words) else ""
+    if isinstance(other, tree.Symbol) and other.name.lower() in (text, text.strip("(). ")):
         return Equality(True, f"equal as words: {text}")
     return different(f"one is words ({text!r}), the other mathematics")
 
 
-def _compare_as_sets(gold: Node, answer: Node, options: MathOptions) -> Equality:
-    if isinstance(gold, Relation) and isinstance(answer, Relation):
+def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
+    if isinstance(gold, tree.Relation) and isinstance(answer, tree.Relation):
         found = compare_relations(gold, answer)
         if found.equal is not None:
             return found
     gold, answer = _as_interval(gold, answer), _as_interval(answer, gold)
-    if isinstance(gold, Range) and isinstance(answer, Range):
+    if isinstance(gold, tree.Range) and isinstance(answer, tree.Range):
         if (gold.low_open, gold.high_open) != (answer.low_open, answer.high_open):
             return different("one interval has an end that the other leaves out")
         ends = [compare(gold.low, answer.low, options), compare(gold.high, answer.high, options)]
         return all_of(ends, as_what="intervals")
-    if NamedSet("empty") in (gold, answer) and any(isinstance(side, Listing | Number) for side in (gold, answer)):
+    if tree.NamedSet("empty") in (gold, answer) and any(
+        isinstance(side, tree.Listing | tree.Number) for side in (gold, answer)
+    ):
         return different("one set is empty")
     found = compare_sets(gold, answer)
-    if found.equal is None and isinstance(gold, Listing) and isinstance(answer, Listing):
+    if found.equal is None and isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
         return compare_listings(gold, answer, options, lambda one, two: compare(one, two, options))
     return found
 
 
-def _as_interval(node: Node, other: Node) -> Node:
+def _as_interval(node: tree.Node, other: tree.Node) -> tree.Node:
     """`(a, b)` beside an interval is one too."""
     match node:
-        case Listing("round" | "square" as kind, (low, high)) if isinstance(other, Range):
-            return Range(low, high, kind == "round", kind == "round")
+        case tree.Listing("round" | "square" as kind, (low, high)) if isinstance(other, tree.Range):
+            return tree.Range(low, high, kind == "round", kind == "round")
         case _:
             return node
 
 
-def _compare_definitions(gold: Relation, answer: Relation, options: MathOptions) -> Equality | None:
+def _compare_definitions(gold: tree.Relation, answer: tree.Relation, options: MathOptions) -> Equality | None:
     """`f(x) = …` against `f(z) = …`: the same name, and the same rule for it."""
     name, other = gold.sides[0], answer.sides[0]
-    if isinstance(name, Apply) and isinstance(other, Apply) and name.function == other.function:
+    if isinstance(name, tree.Apply) and isinstance(other, tree.Apply) and name.function == other.function:
         names = {
             theirs.name: ours.name
             for ours, theirs in zip(name.arguments, other.arguments, strict=False)
-            if isinstance(ours, Symbol) and isinstance(theirs, Symbol)
+            if isinstance(ours, tree.Symbol) and isinstance(theirs, tree.Symbol)
         }
-        renamed_sides = (renamed(side, lambda one: names.get(one, one)) for side in answer.sides)
-        answer = Relation(tuple(renamed_sides), answer.operators)
+        renamed_sides = (tree.renamed(side, lambda one: names.get(one, one)) for side in answer.sides)
+        answer = tree.Relation(tuple(renamed_sides), answer.operators)
         other = answer.sides[0]
-    arguments = symbols_of(name) if isinstance(name, Apply) else set[str]()
-    if name != other or symbols_of(name) & symbols_of(gold.sides[-1]) - arguments:
+    arguments = tree.symbols_of(name) if isinstance(name, tree.Apply) else set[str]()
+    if name != other or tree.symbols_of(name) & tree.symbols_of(gold.sides[-1]) - arguments:
         return None
     return compare(gold.sides[-1], answer.sides[-1], options)
 
 
-Compare: TypeAlias = Callable[[Node, Node], Equality]  # how parts are compared
+Compare: TypeAlias = Callable[[tree.Node, tree.Node], Equality]  # how parts are compared
 
 _MOST_ITEMS: Final = 40
 _BETWEEN_WORDS: Final = re.compile(r"[\s,;]+|(?<=\w)-(?=\w)")
 _SAYS_NOTHING: Final = re.compile(r"[.:!?'\"]")
-_ONE: Final = Number(fmpq(1))
+_ONE: Final = tree.Number(fmpq(1))
 
 
-def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Compare) -> Equality:
+def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions, compare: Compare) -> Equality:
     """Tuples in order, sets and bare lists in any order, ratios as ratios."""
     kind, kinds = _kind(gold), {_kind(gold), _kind(answer)}
     if "ratio" in kinds:
         return _compare_ratios(gold, answer, compare)
-    one, two = (side.items if isinstance(side, Listing) else (side,) for side in (gold, answer))
-    if isinstance(gold, Listing) and isinstance(answer, Listing):
+    one, two = (side.items if isinstance(side, tree.Listing) else (side,) for side in (gold, answer))
+    if isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
         compare = partial(_compare_members, compare)
     if len(one) != len(two):
         if kinds <= {"bare", "set", ""}:
@@ -176,34 +154,34 @@ def compare_listings(gold: Node, answer: Node, options: MathOptions, compare: Co
     return _compare_unordered(one, two, compare)
 
 
-def _compare_members(compare: Compare, one: Node, two: Node) -> Equality:
+def _compare_members(compare: Compare, one: tree.Node, two: tree.Node) -> Equality:
     """Two members of lists: a set of one number is that number by itself, and not in another set."""
     if (_kind(one) == "set") != (_kind(two) == "set"):
         return different("only one is a set")
     return compare(one, two)
 
 
-def _kind(node: Node) -> str:
-    return node.kind if isinstance(node, Listing) else ""
+def _kind(node: tree.Node) -> str:
+    return node.kind if isinstance(node, tree.Listing) else ""
 
 
-def _is_choice(node: Node) -> bool:
+def _is_choice(node: tree.Node) -> bool:
     """Whether a list gives several values for one thing: `1 or 2`, `x = 1, x = 2`."""
-    if not isinstance(node, Listing) or node.kind != "bare":
+    if not isinstance(node, tree.Listing) or node.kind != "bare":
         return False
-    names = {item.sides[0] for item in node.items if is_assignment(item)}
-    return node.joined == "or" or (len(names) == 1 and all(map(is_assignment, node.items)))
+    names = {item.sides[0] for item in node.items if tree.is_assignment(item)}
+    return node.joined == "or" or (len(names) == 1 and all(map(tree.is_assignment, node.items)))
 
 
-def _has_labels(node: Node) -> TypeGuard[Listing]:
+def _has_labels(node: tree.Node) -> TypeGuard[tree.Listing]:
     """Whether a list gives different names to its parts: `a = 1, b = 2`."""
-    if not isinstance(node, Listing):
+    if not isinstance(node, tree.Listing):
         return False
-    names = [item.sides[0] for item in node.items if isinstance(item, Relation) and is_assignment(item)]
+    names = [item.sides[0] for item in node.items if isinstance(item, tree.Relation) and tree.is_assignment(item)]
     return len(names) == len(node.items) == len(set(names))
 
 
-def _compare_unordered(one: Sequence[Node], two: Sequence[Node], compare: Compare) -> Equality:
+def _compare_unordered(one: Sequence[tree.Node], two: Sequence[tree.Node], compare: Compare) -> Equality:
     """Whether every part of one has its own equal in the other."""
     left = list(two)
     is_open = False
@@ -219,7 +197,7 @@ def _compare_unordered(one: Sequence[Node], two: Sequence[Node], compare: Compar
     return undecided("parts of the lists are undecided") if is_open else Equality(True, "equal as sets")
 
 
-def _compare_repeated(one: Sequence[Node], two: Sequence[Node], compare: Compare) -> Equality:
+def _compare_repeated(one: Sequence[tree.Node], two: Sequence[tree.Node], compare: Compare) -> Equality:
     """Lists of different lengths are equal as sets when one only repeats itself."""
     if len(one) * len(two) > _MOST_ITEMS**2 / 4:
         return undecided("very long lists")
@@ -234,57 +212,59 @@ def _compare_repeated(one: Sequence[Node], two: Sequence[Node], compare: Compare
     return Equality(True, "equal as sets")
 
 
-def _compare_ratios(gold: Node, answer: Node, compare: Compare) -> Equality:
-    if any(isinstance(side, Listing) and side.kind != "ratio" for side in (gold, answer)):
+def _compare_ratios(gold: tree.Node, answer: tree.Node, compare: Compare) -> Equality:
+    if any(isinstance(side, tree.Listing) and side.kind != "ratio" for side in (gold, answer)):
         return different("only one is a ratio")
     one, two = _terms(gold), _terms(answer)
     if len(one) != len(two):
         return different(f"ratios of {len(one)} and {len(two)} parts")
-    crossed = [compare(Product((one[0], b)), Product((two[0], a))) for a, b in zip(one[1:], two[1:], strict=True)]
+    crossed = [
+        compare(tree.Product((one[0], b)), tree.Product((two[0], a))) for a, b in zip(one[1:], two[1:], strict=True)
+    ]
     return all_of(crossed, as_what="ratios")
 
 
-def _terms(node: Node) -> tuple[Node, ...]:
+def _terms(node: tree.Node) -> tuple[tree.Node, ...]:
     """The terms of a ratio; a fraction has two, a number is to 1."""
-    if isinstance(node, Listing):
+    if isinstance(node, tree.Listing):
         return node.items
-    return (node.top, node.bottom) if isinstance(node, Quotient) else (node, _ONE)
+    return (node.top, node.bottom) if isinstance(node, tree.Quotient) else (node, _ONE)
 
 
-def compare_grids(gold: Node, answer: Node, compare: Compare) -> Equality:
+def compare_grids(gold: tree.Node, answer: tree.Node, compare: Compare) -> Equality:
     """Matrices cell by cell; a row or column also equals the tuple of its cells."""
     one, two = _cells(gold), _cells(answer)
     if one is None or two is None:
-        other = answer if isinstance(gold, Grid) else gold
-        if isinstance(other, Number | Listing | Symbol):
+        other = answer if isinstance(gold, tree.Grid) else gold
+        if isinstance(other, tree.Number | tree.Listing | tree.Symbol):
             return different("only one is a matrix")
         return undecided("a matrix against something else")
-    if _shape(gold) != _shape(answer) and isinstance(gold, Grid) and isinstance(answer, Grid):
+    if _shape(gold) != _shape(answer) and isinstance(gold, tree.Grid) and isinstance(answer, tree.Grid):
         return different(f"matrices of {_shape(gold)} and {_shape(answer)} cells")
-    grid, other = (gold, answer) if isinstance(gold, Grid) else (answer, gold)
-    if isinstance(other, Listing) and 1 not in _shape(grid):
+    grid, other = (gold, answer) if isinstance(gold, tree.Grid) else (answer, gold)
+    if isinstance(other, tree.Listing) and 1 not in _shape(grid):
         return different("a matrix of several rows and columns is no tuple")
     if len(one) != len(two):
         return different(f"{len(one)} and {len(two)} cells")
     return all_of(list(map(compare, one, two)), as_what="matrices")
 
 
-def _multiplied_out(node: Node) -> Node:
+def _multiplied_out(node: tree.Node) -> tree.Node:
     """A multiple of a matrix, by its cells."""
-    if not isinstance(node, Product) or sum(isinstance(factor, Grid) for factor in node.factors) != 1:
+    if not isinstance(node, tree.Product) or sum(isinstance(factor, tree.Grid) for factor in node.factors) != 1:
         return node
-    grid = next(factor for factor in node.factors if isinstance(factor, Grid))
+    grid = next(factor for factor in node.factors if isinstance(factor, tree.Grid))
     rest = tuple(factor for factor in node.factors if factor is not grid)
-    return rebuilt(grid, tuple(Product((*rest, cell)) for cell in children(grid)))
+    return tree.rebuilt(grid, tuple(tree.Product((*rest, cell)) for cell in tree.children(grid)))
 
 
-def _shape(node: Node) -> tuple[int, int]:
-    return (len(node.rows), len(node.rows[0])) if isinstance(node, Grid) else (len(children(node)), 1)
+def _shape(node: tree.Node) -> tuple[int, int]:
+    return (len(node.rows), len(node.rows[0])) if isinstance(node, tree.Grid) else (len(tree.children(node)), 1)
 
 
-def _cells(node: Node) -> tuple[Node, ...] | None:
-    is_row = isinstance(node, Listing) and node.kind in ("round", "square")
-    return children(node) if isinstance(node, Grid) or is_row else None
+def _cells(node: tree.Node) -> tuple[tree.Node, ...] | None:
+    is_row = isinstance(node, tree.Listing) and node.kind in ("round", "square")
+    return tree.children(node) if isinstance(node, tree.Grid) or is_row else None
 
 
 # Whether an answer is solved as far as the gold is, so that a question handed back is no answer.
@@ -293,7 +273,7 @@ _UNCOMPUTED: Final = re.compile(r"\\(?:int|iint|oint|sum|prod|lim)(?![a-zA-Z])|\
 _CLOSED: Final = frozenset({"factorial", "binomial"})  # functions that answers are left with
 
 
-def unsolved(gold: tuple[str, Node | None], answer: tuple[str, Node | None]) -> str | None:
+def unsolved(gold: tuple[str, tree.Node | None], answer: tuple[str, tree.Node | None]) -> str | None:
     """What the answer leaves to be done that the gold has done; None when there is nothing."""
     operator = _UNCOMPUTED.search(answer[0])
     if operator and not _UNCOMPUTED.search(gold[0]):
@@ -303,76 +283,79 @@ def unsolved(gold: tuple[str, Node | None], answer: tuple[str, Node | None]) -> 
     return _left_to_do(gold[1], answer[1])
 
 
-def _left_to_do(gold: Node, answer: Node) -> str | None:
-    if isinstance(answer, Relation):
+def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
+    if isinstance(answer, tree.Relation):
         is_solved_gold = (
-            is_assignment(gold) or not isinstance(gold, Relation) or (is_inequality(gold) and _is_isolated(gold))
+            tree.is_assignment(gold)
+            or not isinstance(gold, tree.Relation)
+            or (tree.is_inequality(gold) and _is_isolated(gold))
         )
-        if is_solved_gold and is_inequality(answer) and is_set(answer) and not _is_isolated(answer):
+        if is_solved_gold and tree.is_inequality(answer) and is_set(answer) and not _is_isolated(answer):
             return "the inequality is not solved"
-        if is_solved_gold and is_equation(answer):
-            if symbols_of(gold) and is_assignment(gold) and not _gives(answer, gold.sides[0]):
+        if is_solved_gold and tree.is_equation(answer):
+            if tree.symbols_of(gold) and tree.is_assignment(gold) and not _gives(answer, gold.sides[0]):
                 return "the equation is not solved"
-            return _left_to_do(gold.sides[-1] if is_assignment(gold) else gold, answer.sides[-1])
+            return _left_to_do(gold.sides[-1] if tree.is_assignment(gold) else gold, answer.sides[-1])
         return None
-    if isinstance(answer, SetOperation | Listing):
-        parts = answer.items if isinstance(answer, Listing) else (answer.left, answer.right)
-        golds = gold.items if isinstance(gold, Listing) else (gold,)
-        if isinstance(answer, SetOperation) or not all(map(_is_literal, golds)):
+    if isinstance(answer, tree.SetOperation | tree.Listing):
+        parts = answer.items if isinstance(answer, tree.Listing) else (answer.left, answer.right)
+        golds = gold.items if isinstance(gold, tree.Listing) else (gold,)
+        if isinstance(answer, tree.SetOperation) or not all(map(_is_literal, golds)):
             golds = (gold,)
         return next((left for part in parts if (left := _left_to_do(golds[0], part)) is not None), None)
-    gold = gold.sides[-1] if is_assignment(gold) else gold
-    if _is_literal(gold) and not symbols_of(answer) and not _is_computed(answer):
+    gold = gold.sides[-1] if tree.is_assignment(gold) else gold
+    if _is_literal(gold) and not tree.symbols_of(answer) and not _is_computed(answer):
         return "the number is not computed"
     return None
 
 
-def _is_isolated(relation: Relation) -> bool:
+def _is_isolated(relation: tree.Relation) -> bool:
     """Whether every side is one letter or has none: `x > 4`, `1 < x < 2`, but not `2x > 8`."""
-    return all(isinstance(side, Symbol) or not symbols_of(side) for side in relation.sides)
+    return all(isinstance(side, tree.Symbol) or not tree.symbols_of(side) for side in relation.sides)
 
 
-def _gives(equation: Relation, name: Node) -> bool:
+def _gives(equation: tree.Relation, name: tree.Node) -> bool:
     """Whether an equation has this name alone on one of its sides, and nowhere else."""
     first, last = equation.sides[0], equation.sides[-1]
-    if is_assignment(equation) and not isinstance(name, Symbol):
+    if tree.is_assignment(equation) and not isinstance(name, tree.Symbol):
         return True
     return any(
-        one == name and not symbols_of(name) & symbols_of(other) for one, other in ((first, last), (last, first))
-    ) or (isinstance(first, Symbol) and not symbols_of(last))
+        one == name and not tree.symbols_of(name) & tree.symbols_of(other)
+        for one, other in ((first, last), (last, first))
+    ) or (isinstance(first, tree.Symbol) and not tree.symbols_of(last))
 
 
-def _is_literal(node: Node) -> bool:
+def _is_literal(node: tree.Node) -> bool:
     """Whether a number is written out: `5`, `-1/2`, `2.5%`, `3 cm`."""
     match node:
-        case Number():
+        case tree.Number():
             return True
-        case Percent(value) | Quantity(value):
+        case tree.Percent(value) | tree.Quantity(value):
             return _is_literal(value)
-        case Quotient(top, bottom):
+        case tree.Quotient(top, bottom):
             return _is_literal(top) and _is_literal(bottom)
-        case Product((Number(value), rest)):
+        case tree.Product((tree.Number(value), rest)):
             return value == -1 and _is_literal(rest)
-        case Sum((Number(whole), Quotient(Number(top), Number(bottom)))):  # a mixed number
+        case tree.Sum((tree.Number(whole), tree.Quotient(tree.Number(top), tree.Number(bottom)))):  # a mixed number
             return whole.q == 1 and top < bottom
         case _:
             return False
 
 
-def _is_computed(node: Node) -> bool:
+def _is_computed(node: tree.Node) -> bool:
     """Whether a number is in a form that answers are left in: written out, with powers, factorials and coefficients."""
     match node:
-        case Power(base, exponent):
+        case tree.Power(base, exponent):
             return _is_computed(base) and _is_computed(exponent)
-        case Apply(function, arguments):
+        case tree.Apply(function, arguments):
             return function in _CLOSED and all(map(_is_computed, arguments))
-        case Product(factors):
-            rest = [factor for factor in factors if factor != Number(fmpq(-1))]
-            plain = sum(isinstance(factor, Number) for factor in rest)
+        case tree.Product(factors):
+            rest = [factor for factor in factors if factor != tree.Number(fmpq(-1))]
+            plain = sum(isinstance(factor, tree.Number) for factor in rest)
             return all(map(_is_computed, rest)) and (plain <= 1 or _is_literal(node))
-        case Quotient(top, bottom):
+        case tree.Quotient(top, bottom):
             return _is_computed(top) and _is_computed(bottom)
-        case Percent(value) | Quantity(value):
+        case tree.Percent(value) | tree.Quantity(value):
             return _is_computed(value)
         case _:
             return _is_literal(node)

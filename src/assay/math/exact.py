@@ -13,22 +13,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx, fmpz
 
+from assay.math import tree
 from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
-from assay.math.tree import (
-    Apply,
-    Constant,
-    Node,
-    Number,
-    Percent,
-    Power,
-    Product,
-    Quantity,
-    Quotient,
-    Sum,
-    Symbol,
-    negated,
-    symbols_of,
-)
 
 Polynomial: TypeAlias = fmpq_mpoly
 
@@ -119,18 +105,18 @@ _LARGEST_POWER: Final = 4096
 _LARGEST_FACTORIAL: Final = 500
 
 
-def proves_equal(one: Node, two: Node) -> tuple[bool, bool]:
+def proves_equal(one: tree.Node, two: tree.Node) -> tuple[bool, bool]:
     """Whether the two are provably the same, and whether variables had to be taken as positive."""
     form = Form()
     try:
         left, right = form.value(one), form.value(two)
-        same = form.equal(left, right) or _is_same_angle(form, left, right, Sum((one, negated(two))))
+        same = form.equal(left, right) or _is_same_angle(form, left, right, tree.Sum((one, tree.negated(two))))
     except NO_PROOF:
         return False, False
     return same, form.assumed_positive
 
 
-def _is_same_angle(form: "Form", one: Ratio, two: Ratio, difference: Node) -> bool:
+def _is_same_angle(form: "Form", one: Ratio, two: Ratio, difference: tree.Node) -> bool:
     """Whether two sums of inverse functions, or of logarithms, of numbers are equal.
 
     Their difference times a whole number is a multiple of πi or of π when the numbers say so, and one below 3 is 0.
@@ -593,43 +579,43 @@ class Form:
 
     # Trees.
 
-    def value(self, node: Node) -> Ratio:
+    def value(self, node: tree.Node) -> Ratio:
         match node:
-            case Number(number):
+            case tree.Number(number):
                 return constant(number)
-            case Symbol(name):
+            case tree.Symbol(name):
                 return self.atom("symbol", name)
-            case Sum(terms):
+            case tree.Sum(terms):
                 return reduce(self.add, map(self.value, terms))
-            case Product(factors):
+            case tree.Product(factors):
                 return reduce(self.multiply, map(self.value, factors))
-            case Quotient(top, bottom):
+            case tree.Quotient(top, bottom):
                 return self.divide(self.value(top), self.value(bottom))
-            case Power(base, exponent):
+            case tree.Power(base, exponent):
                 return self.power(base, self.value(exponent))
-            case Percent(value):
+            case tree.Percent(value):
                 return self.divide(self.value(value), constant(100))
-            case Quantity(value, "degree"):
+            case tree.Quantity(value, "degree"):
                 turn = self.multiply(self.atom("pi"), constant(fmpq(1, 180)))
                 return self.multiply(self.value(value), turn)
-            case Quantity(value):
+            case tree.Quantity(value):
                 return self.value(value)
-            case Constant("i"):
+            case tree.Constant("i"):
                 return self.imaginary_unit()
-            case Constant("pi" | "e" as name):
+            case tree.Constant("pi" | "e" as name):
                 return self.atom(name)
-            case Apply(function, arguments):
+            case tree.Apply(function, arguments):
                 return self.applied(function, arguments)
             case _:
                 raise UndefinedError(f"{type(node).__name__} is no number")
 
-    def power(self, base: Node, exponent: Ratio) -> Ratio:
+    def power(self, base: tree.Node, exponent: Ratio) -> Ratio:
         number = rational(exponent)
-        if base == Constant("e") and (number is None or number.q != 1):
+        if base == tree.Constant("e") and (number is None or number.q != 1):
             return self._turning_exponential(exponent)
         if number is None:
             below = self.value(base)
-            if rational(below) is None and not symbols_of(base) and _sign(base) < 0:
+            if rational(below) is None and not tree.symbols_of(base) and _sign(base) < 0:
                 raise TooComplexError("a negative number to a power")
             return self.general_power(below, exponent)
         if abs(number.p) > _LARGEST_POWER:
@@ -638,9 +624,9 @@ class Form:
         root = self._root_of(base, below, int(number.q)) if number.q != 1 else below
         return self.raised(root, int(number.p))
 
-    def _root_of(self, node: Node, value: Ratio, index: int) -> Ratio:
+    def _root_of(self, node: tree.Node, value: Ratio, index: int) -> Ratio:
         """The root of an expression; of a number its sign is known, and not assumed."""
-        if rational(value) is not None or symbols_of(node):
+        if rational(value) is not None or tree.symbols_of(node):
             return self.root(value, index)
         assumed, sign = self.assumed_positive, _sign(node)
         root = self.root(value if sign > 0 else self.negative(value), index)
@@ -662,7 +648,7 @@ class Form:
         growing = Ratio(exponent.top - turning * unit.top, exponent.bottom)
         return self.multiply(self.exponential(growing), circle)
 
-    def applied(self, function: str, arguments: tuple[Node, ...]) -> Ratio:
+    def applied(self, function: str, arguments: tuple[tree.Node, ...]) -> Ratio:
         values = tuple(self.value(argument) for argument in arguments)
         if function == "root":
             degree = rational(values[1])
@@ -672,7 +658,7 @@ class Form:
         if function == "log":
             for argument, value in zip(arguments, values, strict=True):
                 # The logarithm of a product is the sum of logarithms for positive factors alone.
-                if rational(value) is None and not symbols_of(argument) and _sign(argument) < 0:
+                if rational(value) is None and not tree.symbols_of(argument) and _sign(argument) < 0:
                     raise TooComplexError("the logarithm of a negative number")
         known = _FUNCTIONS.get(function)
         if known is not None:
@@ -680,10 +666,10 @@ class Form:
         angle = self._angle_function(function, values[0])
         if angle is not None:
             return angle
-        if function in ("max", "min") and not any(map(symbols_of, arguments)):
+        if function in ("max", "min") and not any(map(tree.symbols_of, arguments)):
             return values[_place_of_extreme(function, arguments)]
-        if function in _WHOLE and not any(symbols_of(argument) for argument in arguments):
-            return _whole(Apply(function, arguments))
+        if function in _WHOLE and not any(tree.symbols_of(argument) for argument in arguments):
+            return _whole(tree.Apply(function, arguments))
         return self.atom(function, *values)
 
     def logarithm(self, argument: Ratio, base: Ratio) -> Ratio:
@@ -767,9 +753,9 @@ def _primes(number: fmpq) -> list[tuple[fmpz, int]]:
     return above + [(prime, -int(power)) for prime, power in number.q.factor()]
 
 
-def _place_of_extreme(function: str, arguments: tuple[Node, ...]) -> int:
+def _place_of_extreme(function: str, arguments: tuple[tree.Node, ...]) -> int:
     """Which of several numbers is surely the largest, or the smallest; the first of those that are written alike."""
-    extreme = ball(Apply(function, arguments), {}, 256)
+    extreme = ball(tree.Apply(function, arguments), {}, 256)
     return next(place for place, argument in enumerate(arguments) if ball(argument, {}, 256).overlaps(extreme))
 
 
@@ -781,7 +767,7 @@ def _modular(form: Form, value: Ratio, modulus: Ratio) -> Ratio:
     return form.atom("mod", value, modulus)
 
 
-def _sign(node: Node) -> int:
+def _sign(node: tree.Node) -> int:
     """Whether a number is surely positive (1) or negative (-1)."""
     value = ball(node, {}, 128)
     if not is_real(value) or not (value.real > 0 or value.real < 0):
@@ -789,7 +775,7 @@ def _sign(node: Node) -> int:
     return 1 if value.real > 0 else -1
 
 
-def _whole(node: Node) -> Ratio:
+def _whole(node: tree.Node) -> Ratio:
     """The whole number that a constant `floor`, `gcd`, … surely is."""
     value = ball(node, {}, 256)
     number = value.real.unique_fmpz() if is_real(value) and value.real.is_exact() else None

@@ -10,39 +10,9 @@ from typing import Final, Literal, NamedTuple
 
 from flint import fmpq, fmpq_poly
 
-from assay.math import words
+from assay.math import tree, words
 from assay.math.answer_text import DEEPEST
 from assay.math.relations import fraction_of
-from assay.math.tree import (
-    Apply,
-    Based,
-    Builder,
-    Constant,
-    Grid,
-    Listing,
-    NamedSet,
-    Node,
-    Number,
-    Percent,
-    PlusMinus,
-    Power,
-    Product,
-    Quantity,
-    Quotient,
-    Range,
-    Relation,
-    SetOperation,
-    Sum,
-    Symbol,
-    Words,
-    children,
-    levels_of,
-    negated,
-    nodes_of,
-    rational_of,
-    replaced,
-    symbols_of,
-)
 from assay.math.units import is_unit, says_what
 from assay.math.words import CONNECTIVES, FUNCTIONS, GREEK, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES, SETS
 
@@ -107,7 +77,7 @@ _MOST_DIGITS: Final = 3000
 _RECURRING: Final = re.compile(r"(\d*?)(\d+?)\2+\Z")
 
 
-def literal(text: str) -> Number:
+def literal(text: str) -> tree.Number:
     if len(text) > _MOST_DIGITS:
         raise UnreadableError(f"a number of {len(text)} digits is too long")
     mantissa, _, exponent = text.lower().replace(",", "").replace(" ", "").partition("e")
@@ -117,7 +87,7 @@ def literal(text: str) -> Number:
         raise UnreadableError(f"the number {text} is too long to write out")
     digits = int((whole + decimals) or "0")
     value = fmpq(digits * 10**power) if power >= 0 else fmpq(digits, 10**-power)
-    return Number(value, bool(point) or bool(exponent))
+    return tree.Number(value, bool(point) or bool(exponent))
 
 
 def repeating(whole: str, decimals: str, period: str) -> fmpq:
@@ -128,7 +98,7 @@ def repeating(whole: str, decimals: str, period: str) -> fmpq:
     return fmpq(int((whole or "0") + decimals), shift) + fmpq(int(period), shift * cycle)
 
 
-def recurring(text: str) -> Number:
+def recurring(text: str) -> tree.Number:
     """A decimal with an ellipsis behind it, where its digits have begun to repeat."""
     whole, _, decimals = text.partition(".")
     end = decimals[-60:]
@@ -136,7 +106,7 @@ def recurring(text: str) -> Number:
     if match is None or len(end) - len(match[1]) < max(3, 2 * len(match[2])):
         raise UnreadableError(f"{text}… has no digits that repeat")
     head = decimals[: len(decimals) - len(end)] + match[1]
-    return Number(repeating(whole, head, match[2]))
+    return tree.Number(repeating(whole, head, match[2]))
 
 
 TOO_DEEP: Final = "it nests too deep"
@@ -149,7 +119,9 @@ _LOGIC: Final = words.notations("logic")
 _CONNECTIVES: Final = CONNECTIVES | _LOGIC
 _STARTS: Final = frozenset("({|")
 _ORDINALS: Final = tuple(
-    node for ending in ORDINALS for node in (Words(ending), Product((Symbol(ending[0]), Symbol(ending[1]))))
+    node
+    for ending in ORDINALS
+    for node in (tree.Words(ending), tree.Product((tree.Symbol(ending[0]), tree.Symbol(ending[1]))))
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 _MODULI: Final = frozenset(words.notations("modulus"))
@@ -164,33 +136,35 @@ _MOST_WRITTEN: Final = 3000  # nodes of the sums and determinants that are writt
 _IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
 _CONDITIONS: Final = frozenset({"if", "for", "when"})
 _LARGEST_DETERMINANT: Final = 4
-_TWO: Final = Number(fmpq(2))
+_TWO: Final = tree.Number(fmpq(2))
 _DIFFERENTIALS: Final = tuple(
-    each for d in map(Symbol, ("d", "partial")) for each in (d, Power(d, _TWO), Power(d, Number(fmpq(3))))
+    each
+    for d in map(tree.Symbol, ("d", "partial"))
+    for each in (d, tree.Power(d, _TWO), tree.Power(d, tree.Number(fmpq(3))))
 )
 _BY_LENGTH: Final = sorted((f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True)
 _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
 
 
-CONSTANTS: Final[dict[str, Node]] = {
-    name: NamedSet("empty") if meant == "empty" else Constant(meant)  # pyright: ignore[reportArgumentType]
+CONSTANTS: Final[dict[str, tree.Node]] = {
+    name: tree.NamedSet("empty") if meant == "empty" else tree.Constant(meant)  # pyright: ignore[reportArgumentType]
     for name, meant in words.CONSTANTS.items()
 }
 
 
-def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[Node, bool]:
+def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[tree.Node, bool]:
     """The tree of a text, and whether a looser reading would differ."""
     grammar = Grammar(tokens_of(text, grouped=grouped), loose=loose)
     try:
-        tree = grammar.answer()
+        found = grammar.answer()
         if grammar.token.kind != "end":
             raise grammar.unexpected()
     except RecursionError:
         raise UnreadableError(TOO_DEEP) from None
     # What compares trees goes down level by level, so a tree of thousands must not get that far.
-    if levels_of(tree) > DEEPEST_TREE:
+    if tree.levels_of(found) > DEEPEST_TREE:
         raise UnreadableError(TOO_DEEP)
-    return tree, grammar.is_ambiguous
+    return found, grammar.is_ambiguous
 
 
 _ASKED: Final = (
@@ -275,10 +249,10 @@ class Grammar:
             return UnreadableError("it ends too early")
         return UnreadableError(f"{token.value!r} at {token.place} is not understood")
 
-    def answer(self) -> Node:
+    def answer(self) -> tree.Node:
         """One statement, or several between commas, `and`, `or`."""
         items = [self.statement()]
-        groups: list[list[Node]] = [items]
+        groups: list[list[tree.Node]] = [items]
         joined = ","
         is_logic = False
         while (connective := self.connective()) is not None:
@@ -292,11 +266,11 @@ class Grammar:
                 groups.append([])
             groups[-1].append(self.statement())
         if len(groups) > 1 and len({len(group) for group in groups}) == 1 and len(items) > 1:
-            return Listing("bare", tuple(Listing("round", tuple(group)) for group in groups))
+            return tree.Listing("bare", tuple(tree.Listing("round", tuple(group)) for group in groups))
         items = [item for group in groups for item in group]
-        if is_logic and not all(isinstance(item, Relation) for item in items):
+        if is_logic and not all(isinstance(item, tree.Relation) for item in items):
             raise UnreadableError("logic that joins no relations")
-        return items[0] if len(items) == 1 else Listing("bare", tuple(items), joined)  # pyright: ignore[reportArgumentType]
+        return items[0] if len(items) == 1 else tree.Listing("bare", tuple(items), joined)  # pyright: ignore[reportArgumentType]
 
     def connective(self) -> str | None:
         found: str | None = None
@@ -313,26 +287,26 @@ class Grammar:
             found = meant if found in (None, ",", ";") else found
             self.advance()
 
-    def statement(self) -> Node:
+    def statement(self) -> tree.Node:
         """An expression, or a chain of relations."""
         sides = [self.set_expression()]
         operators: list[str] = []
-        if isinstance(sides[0], Words) and self.take(":"):
-            return Relation((sides[0], self.set_expression()), ("=",))
+        if isinstance(sides[0], tree.Words) and self.take(":"):
+            return tree.Relation((sides[0], self.set_expression()), ("=",))
         while (meant := words.RELATIONS.get(self.token.value)) is not None:
             self.advance()
             operators.append(meant)
             sides.append(self.set_expression())
         if operators[-1:] == ["mod"] and self.starts_modulus():
-            sides[-1] = Apply("mod", (sides[-1], self.modulus()))
+            sides[-1] = tree.Apply("mod", (sides[-1], self.modulus()))
         if operators:
             return _exact_part(sides, operators)
         while (self.token.value == ":" and self.in_braces == 0) or self.token.value.strip() == "to":
             self.advance()
             sides.append(self.sum())
-        return sides[0] if len(sides) == 1 else Listing("ratio", tuple(sides))
+        return sides[0] if len(sides) == 1 else tree.Listing("ratio", tuple(sides))
 
-    def modulus(self) -> Node:
+    def modulus(self) -> tree.Node:
         if self.advance().value != "(":
             return self.script()
         self.advance()
@@ -345,11 +319,11 @@ class Grammar:
         token = self.token
         return token.value in _MODULI or (token.value == "(" and self.peek(1).value.strip() == "mod")
 
-    def set_expression(self) -> Node:
+    def set_expression(self) -> tree.Node:
         left = self.sum()
         while (operator := "union" if self.joins_sets() else SET_OPERATIONS.get(self.token.value)) is not None:
             self.advance()
-            left = SetOperation(operator, left, self.sum())  # pyright: ignore[reportArgumentType]
+            left = tree.SetOperation(operator, left, self.sum())  # pyright: ignore[reportArgumentType]
         return left
 
     def joins_sets(self) -> bool:
@@ -360,8 +334,8 @@ class Grammar:
         closing = next((place for place, value in enumerate(behind) if value in (")", "]", "(", "[")), 0)
         return "," in behind[:closing]
 
-    def sum(self) -> Node:
-        terms: list[Node] = []
+    def sum(self) -> tree.Node:
+        terms: list[tree.Node] = []
         while True:
             sign = self.token.value if self.token.value in SIGNS else None
             if terms and sign is None:
@@ -372,13 +346,13 @@ class Grammar:
                     raise self.unexpected()
             term = self.product()
             if sign == "-":
-                term = negated(term)
+                term = tree.negated(term)
             elif sign in (r"\pm", r"\mp"):
-                term = PlusMinus(term, sign == r"\pm")
+                term = tree.PlusMinus(term, sign == r"\pm")
             terms.append(term)
-        return terms[0] if len(terms) == 1 else Sum(tuple(terms))
+        return terms[0] if len(terms) == 1 else tree.Sum(tuple(terms))
 
-    def product(self) -> Node:
+    def product(self) -> tree.Node:
         left = self.side_by_side()
         while True:
             operator = self.token.value
@@ -397,24 +371,24 @@ class Grammar:
             else:
                 return left
 
-    def signed_run(self) -> Node:
+    def signed_run(self) -> tree.Node:
         """A factor that may have a sign: `2 · −3`."""
         if self.take("-"):
-            return negated(self.signed_run())
+            return tree.negated(self.signed_run())
         self.take("+")
         return self.side_by_side()
 
-    def divisor(self) -> Node:
+    def divisor(self) -> tree.Node:
         """What stands under a `/`: everything side by side, or one factor in a loose reading."""
         if self.take("-"):
-            return negated(self.divisor())
+            return tree.negated(self.divisor())
         first = self.power()
         if not self.starts_factor():
             return first
         self.is_ambiguous = True
         return first if self.loose else self.side_by_side(first)
 
-    def side_by_side(self, first: Node | None = None) -> Node:
+    def side_by_side(self, first: tree.Node | None = None) -> tree.Node:
         """Factors with no sign between them: `2x(y+1)`; a number before a fraction is a mixed number."""
         start = self.token
         node = self.power() if first is None else first
@@ -423,7 +397,7 @@ class Grammar:
             if self.token.kind == "number" and self.before.kind == "number":
                 raise self.unexpected()
             factors.append(self.power())
-        return factors[0] if len(factors) == 1 else Product(tuple(factors))
+        return factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
 
     def starts_factor(self) -> bool:
         """Whether what comes next is multiplied by standing there."""
@@ -438,7 +412,7 @@ class Grammar:
             return not self.starts_modulus()
         return token.value != "|" or (self.in_bars == 0 and self.in_braces == 0)
 
-    def power(self) -> Node:
+    def power(self) -> tree.Node:
         """A primary with what is written behind and above it."""
         node = self.primary()
         while True:
@@ -451,57 +425,57 @@ class Grammar:
                 self.advance()
                 # `5!!` is 5·3·1 and no factorial of a factorial; of more signs nothing is concluded.
                 match node:
-                    case Apply("factorial", (Number(n),)) if again and n.q == 1 and 0 <= n.p < _MOST_WRITTEN:
-                        node = Number(fmpq(prod(range(int(n.p), 0, -2))))
+                    case tree.Apply("factorial", (tree.Number(n),)) if again and n.q == 1 and 0 <= n.p < _MOST_WRITTEN:
+                        node = tree.Number(fmpq(prod(range(int(n.p), 0, -2))))
                     case _:
-                        node = Apply("multifactorial" if again else "factorial", (node,))
+                        node = tree.Apply("multifactorial" if again else "factorial", (node,))
             elif token.value in ("%", r"\%") or (token.kind == "text" and token.value.strip().lower() in PERCENT):
                 self.advance()
-                node = Percent(node)
+                node = tree.Percent(node)
             elif token.value == r"\degree":
                 self.advance()
-                node = Quantity(node, "degree")
+                node = tree.Quantity(node, "degree")
             else:
                 return node
 
-    def raised(self, base: Node) -> Node:
+    def raised(self, base: tree.Node) -> tree.Node:
         """The base under the exponent that comes next; `^\\circ` makes it degrees."""
         in_braces = (
             self.token.value == "{" and self.peek(1).value in (r"\circ", r"\degree") and self.peek(2).value == "}"
         )
         if in_braces or self.token.value == r"\circ":
             self.position += 3 if in_braces else 1
-            return Quantity(base, self.degrees())
-        if isinstance(base, Symbol) and self.takes_prime():
-            return Symbol(f"{base.name}'")
+            return tree.Quantity(base, self.degrees())
+        if isinstance(base, tree.Symbol) and self.takes_prime():
+            return tree.Symbol(f"{base.name}'")
         exponent = self.script()
         if self.token.value in ("^", "**"):
             self.advance()
             exponent = self.raised(exponent)
         if exponent in _ORDINALS:
             return base
-        if exponent == Symbol("T") and isinstance(base, Grid | Listing):
-            rows = base.rows if isinstance(base, Grid) else (base.items,)
-            return Grid(tuple(zip(*rows, strict=True)))
-        return Power(base, exponent)
+        if exponent == tree.Symbol("T") and isinstance(base, tree.Grid | tree.Listing):
+            rows = base.rows if isinstance(base, tree.Grid) else (base.items,)
+            return tree.Grid(tuple(zip(*rows, strict=True)))
+        return tree.Power(base, exponent)
 
-    def mixed_number(self, whole: Node) -> list[Node]:
+    def mixed_number(self, whole: tree.Node) -> list[tree.Node]:
         r"""`1\frac12` and `1 1/2`: a whole number and a fraction below one, side by side.
 
         A fraction that turns out to be a factor (`2\frac{x}{3}`) is handed on as it was read: reading it again
         would double the work at every level of `2\frac{2\frac{…}{1}}{1}`.
         """
-        if not (isinstance(whole, Number) and whole.value.q == 1 and not whole.decimal):
+        if not (isinstance(whole, tree.Number) and whole.value.q == 1 and not whole.decimal):
             return [whole]
         if self.token.value == r"\frac":
             fraction = self.power()
             match fraction:
-                case Quotient(top, bottom) if _is_proper(top, bottom):
-                    return [Sum((whole, fraction))]
-                case Quantity(Quotient(top, bottom) as part, unit) if _is_proper(top, bottom):
-                    return [Quantity(Sum((whole, part)), unit)]
-                case Percent(Quotient(top, bottom) as part) if _is_proper(top, bottom):
-                    return [Percent(Sum((whole, part)))]
+                case tree.Quotient(top, bottom) if _is_proper(top, bottom):
+                    return [tree.Sum((whole, fraction))]
+                case tree.Quantity(tree.Quotient(top, bottom) as part, unit) if _is_proper(top, bottom):
+                    return [tree.Quantity(tree.Sum((whole, part)), unit)]
+                case tree.Percent(tree.Quotient(top, bottom) as part) if _is_proper(top, bottom):
+                    return [tree.Percent(tree.Sum((whole, part)))]
                 case _:
                     return [whole, fraction]
         one, slash, two = self.peek(0), self.peek(1), self.peek(2)
@@ -509,10 +483,10 @@ class Grammar:
             top, bottom = literal(one.value), literal(two.value)
             if _is_proper(top, bottom):
                 self.position += 3
-                return [Sum((whole, Quotient(top, bottom)))]
+                return [tree.Sum((whole, tree.Quotient(top, bottom)))]
         return [whole]
 
-    def measured(self, node: Node) -> Node:
+    def measured(self, node: tree.Node) -> tree.Node:
         """The value with the unit or words behind it: `5 cm`, `5 \\text{ apples}`, `9.8 \\text{m}/\\text{s}^2`."""
         parts = [self.advance().value]
         while True:
@@ -522,7 +496,7 @@ class Grammar:
             elif token.value == "^":
                 self.advance()
                 exponent = self.script()
-                if not isinstance(exponent, Number):
+                if not isinstance(exponent, tree.Number):
                     raise self.unexpected()
                 parts.append(f"^{exponent.value}")
             elif token.value in ("/", r"\cdot") and self.peek(1).kind in ("text", "word"):
@@ -565,7 +539,7 @@ class Grammar:
 
     # Primaries: what stands between operators.
 
-    def primary(self) -> Node:
+    def primary(self) -> tree.Node:
         token = self.advance()
         value = token.value
         if token.kind == "number":
@@ -587,13 +561,13 @@ class Grammar:
             node = self.sum()
             self.in_bars -= 1
             self.expect("|")
-            return Apply("abs", (node,))
+            return tree.Apply("abs", (node,))
         if value == "-":
-            return negated(self.power())
+            return tree.negated(self.power())
         self.position -= 1
         raise self.unexpected()
 
-    def nested(self) -> Node:
+    def nested(self) -> tree.Node:
         """An answer in brackets, whatever bars and braces stand around them."""
         bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
         node = self.answer()
@@ -606,33 +580,33 @@ class Grammar:
         self.tokens[self.position] = MathToken(token.kind, token.value[1:], token.place + 1, False)
         return token.value[0]
 
-    def bracket(self, opening: str) -> Node:
+    def bracket(self, opening: str) -> tree.Node:
         """A bracketed expression, a tuple, a list or an interval."""
         if opening == "[" and self.take("]"):
-            return NamedSet("empty")
+            return tree.NamedSet("empty")
         inside = self.nested()
         closing = self.advance().value
         closing = {r"\rbrack": "]", r"\rparen": ")"}.get(closing, closing)
         if closing not in (")", "]"):
             self.position -= 1
             raise self.unexpected()
-        if not (isinstance(inside, Listing) and inside.kind == "bare"):
+        if not (isinstance(inside, tree.Listing) and inside.kind == "bare"):
             if (opening, closing) == ("(", ")"):
                 return inside
             if (opening, closing) == ("[", "]"):
-                return inside if isinstance(inside, Grid) else Listing("square", (inside,))
+                return inside if isinstance(inside, tree.Grid) else tree.Listing("square", (inside,))
             raise UnreadableError(f"the brackets {opening}…{closing} hold no interval")
         if len(inside.items) == 2 and (opening == "[") != (closing == "]"):
-            return Range(*inside.items, opening == "(", closing == ")")
+            return tree.Range(*inside.items, opening == "(", closing == ")")
         if (opening == "(") != (closing == ")"):
             raise UnreadableError(f"the brackets {opening}…{closing} hold {len(inside.items)} parts")
-        if opening == "[" and all(isinstance(item, Listing) and item.kind == "square" for item in inside.items):
-            rows = tuple(children(item) for item in inside.items)
+        if opening == "[" and all(isinstance(item, tree.Listing) and item.kind == "square" for item in inside.items):
+            rows = tuple(tree.children(item) for item in inside.items)
             if len({len(row) for row in rows}) == 1:
-                return Grid(rows)
-        return Listing("round" if opening == "(" else "square", inside.items)
+                return tree.Grid(rows)
+        return tree.Listing("round" if opening == "(" else "square", inside.items)
 
-    def numeral(self, value: str) -> Node:
+    def numeral(self, value: str) -> tree.Node:
         """A literal, with an ellipsis, a bar over recurring digits, or a base behind it."""
         if self.token.value in ("...", r"\ldots", r"\dots", r"\cdots") and "." in value:
             self.advance()
@@ -641,14 +615,14 @@ class Grammar:
             period = self.period()
             if period:
                 whole, _, decimals = value.partition(".")
-                return Number(repeating(whole, decimals, period))
+                return tree.Number(repeating(whole, decimals, period))
             return literal(value)
         if self.token.value == "_" and value.isdigit():
             mark = self.position
             self.advance()
             base = self.script()
-            if isinstance(base, Number) and base.value.q == 1 and 1 < base.value.p <= 36:
-                return Based(value, int(base.value.p))
+            if isinstance(base, tree.Number) and base.value.q == 1 and 1 < base.value.p <= 36:
+                return tree.Based(value, int(base.value.p))
             # Nothing but a base stands below a number, so there is no other reading to go back for.
             self.position = mark
             raise self.unexpected()
@@ -666,11 +640,11 @@ class Grammar:
         self.position += bool(between)
         return digits + between + self.period()
 
-    def digit_or_group(self) -> Node:
+    def digit_or_group(self) -> tree.Node:
         r"""The argument of a command: a group in braces, or the one sign that follows (`\frac12`)."""
         token = self.token
         if token.kind == "number" and len(token.value) > 1 and token.value.isdigit():
-            return Number(fmpq(int(self.split())))
+            return tree.Number(fmpq(int(self.split())))
         if token.value == "{":
             self.advance()
             node = self.nested()
@@ -680,67 +654,67 @@ class Grammar:
             return letter(self.split())
         return self.primary()
 
-    def script(self) -> Node:
+    def script(self) -> tree.Node:
         """What stands above or below: a group, a number with its sign, or one primary."""
         if self.token.value == "{":
             return self.digit_or_group()
         if self.take("-"):
-            return negated(self.script())
+            return tree.negated(self.script())
         self.take("+")
         if self.token.kind == "word" and self.token.value not in FUNCTIONS:
             return self.digit_or_group()
         return self.primary()
 
-    def word(self, value: str) -> Node:
+    def word(self, value: str) -> tree.Node:
         """A run of letters: a constant, a function, a Greek letter, or letters side by side."""
         if value in ("sqrt", "cbrt"):
-            index = Number(fmpq(2 if value == "sqrt" else 3))
-            return Apply("root", (self.digit_or_group(), index))
+            index = tree.Number(fmpq(2 if value == "sqrt" else 3))
+            return tree.Apply("root", (self.digit_or_group(), index))
         known = self.known(value)
         if known is not None or len(value) == 1:
             return known or self.subscripted(letter(value))
         if len(value) > 3:
             if self.token.value in ("=", ":"):
-                return Words(value.casefold())
+                return tree.Words(value.casefold())
             self.position -= 1
             raise UnreadableError(f"the word {value!r} at {self.token.place} is no mathematics")
         # The rest is read again: in `xy^2` only y is squared.
         self.position -= 1
         return letter(self.split())
 
-    def known(self, name: str) -> Node | None:
+    def known(self, name: str) -> tree.Node | None:
         """What a name in formulas stands for: a constant, a Greek letter, or a function with its arguments."""
         if name in CONSTANTS:
             return CONSTANTS[name]
         if name in GREEK:
-            return self.subscripted(Symbol(name))
+            return self.subscripted(tree.Symbol(name))
         return self.function(FUNCTIONS[name]) if name in FUNCTIONS else None
 
-    def words(self, value: str) -> Node:
+    def words(self, value: str) -> tree.Node:
         """What `\\text{…}` holds: a letter, or words."""
         text = " ".join(value.split())
         if len(text) == 1 and text.isalpha():
             return self.subscripted(letter(text))
         if text in FUNCTIONS:
             return self.function(FUNCTIONS[text])
-        return Words(text.casefold())
+        return tree.Words(text.casefold())
 
-    def subscripted(self, node: Node) -> Node:
+    def subscripted(self, node: tree.Node) -> tree.Node:
         """A letter with its subscript and primes."""
-        if not isinstance(node, Symbol | Constant):
+        if not isinstance(node, tree.Symbol | tree.Constant):
             return node
         name = node.name
         while self.token.value in ("_", "'", r"\prime"):
             name += f"_{self.label()}" if self.advance().value == "_" else "'"
-        named = node if name == node.name else Symbol(name)
+        named = node if name == node.name else tree.Symbol(name)
         # `f(x)`, `y(0)`: functions that the text does not define. `x(y + 1)` is a product.
         is_called = node.name in ("f", "g", "h") or (self.peek(1).kind == "number" and self.peek(2).value == ")")
-        if not isinstance(node, Symbol) or not is_called or self.token.value != "(" or self.token.spaced:
+        if not isinstance(node, tree.Symbol) or not is_called or self.token.value != "(" or self.token.spaced:
             return named
         self.advance()
         inside = self.answer()
         self.expect(")")
-        return Apply(f"{name}()", _parts(inside))
+        return tree.Apply(f"{name}()", _parts(inside))
 
     def label(self) -> str:
         if not self.take("{"):
@@ -754,7 +728,7 @@ class Grammar:
             parts.append(self.advance().value.strip())
         return "".join(parts)
 
-    def command(self, value: str) -> Node:
+    def command(self, value: str) -> tree.Node:
         name = value[1:]
         known = self.known(name)
         if known is not None:
@@ -763,15 +737,15 @@ class Grammar:
             end, function = _FENCES[value]
             node = self.sum()
             self.expect(end)
-            return Apply(function, (node,))
+            return tree.Apply(function, (node,))
         if value in _FONTS:
             return self.in_font()
         if value in _DECORATIONS:
-            return self.subscripted(Symbol(f"{name}({self.label()})"))
+            return self.subscripted(tree.Symbol(f"{name}({self.label()})"))
         read = _COMMANDS.get(value)
         return read(self) if read is not None else self.run_together(name)
 
-    def run_together(self, name: str) -> Node:
+    def run_together(self, name: str) -> tree.Node:
         r"""A function and its argument with no space between them: `\cotx`."""
         self.position -= 1
         function = next((f for f in _BY_LENGTH if name.startswith(f)), None)
@@ -781,54 +755,54 @@ class Grammar:
         self.tokens[self.position] = MathToken("word", name[len(function) :], place, False)
         return self.function(FUNCTIONS[function])
 
-    def fraction(self) -> Node:
+    def fraction(self) -> tree.Node:
         return _quotient(self.digit_or_group(), self.digit_or_group())
 
-    def root(self) -> Node:
-        index: Node = _TWO
+    def root(self) -> tree.Node:
+        index: tree.Node = _TWO
         if self.take("["):
             index = self.sum()
             self.expect("]")
-        return Apply("root", (self.digit_or_group(), index))
+        return tree.Apply("root", (self.digit_or_group(), index))
 
-    def surd(self) -> Node:
+    def surd(self) -> tree.Node:
         """`√12`, written as a sign: the whole number stands under it."""
-        return Apply("root", (self.power() if self.token.kind == "number" else self.primary(), _TWO))
+        return tree.Apply("root", (self.power() if self.token.kind == "number" else self.primary(), _TWO))
 
-    def braces(self) -> Node:
+    def braces(self) -> tree.Node:
         """A set by its members, or by a condition behind `|` or `:`."""
         if self.take(r"\}") or self.take(r"\rbrace"):
-            return NamedSet("empty")
+            return tree.NamedSet("empty")
         bars, self.in_bars = self.in_bars, 0
         self.in_braces += 1
         inside = self.answer()
         if any(self.take(bar) for bar in ("|", ":", r"\mid", r"\vert")):
-            inside = Builder(inside, self.answer())
+            inside = tree.Builder(inside, self.answer())
         self.in_braces -= 1
         self.in_bars = bars
         if not self.take(r"\rbrace"):
             self.expect(r"\}")
-        return inside if isinstance(inside, Builder) else Listing("set", _parts(inside))
+        return inside if isinstance(inside, tree.Builder) else tree.Listing("set", _parts(inside))
 
-    def angles(self) -> Node:
+    def angles(self) -> tree.Node:
         inside = self.answer()
         self.expect(r"\rangle")
         parts = _parts(inside)
-        return inside if len(parts) == 1 else Listing("round", parts)
+        return inside if len(parts) == 1 else tree.Listing("round", parts)
 
-    def blackboard(self) -> Node:
+    def blackboard(self) -> tree.Node:
         name = self.label()
         if name not in SETS:
             raise UnreadableError(f"the set {name!r} is not known")
         if name == "R" and self.token.value == "^" and "+" in (self.peek(1).value, self.peek(2).value):
             self.advance()
             if self.label() == "+":
-                return Range(Number(fmpq(0)), CONSTANTS["infinity"], True, True)
+                return tree.Range(tree.Number(fmpq(0)), CONSTANTS["infinity"], True, True)
         if self.token.value in ("^", "_"):
             raise UnreadableError(f"{name} with a script is not known")
-        return NamedSet(name)
+        return tree.NamedSet(name)
 
-    def in_font(self) -> Node:
+    def in_font(self) -> tree.Node:
         r"""`\mathrm{e}` and the like: a letter, a name, or an expression in another font."""
         if self.token.value == "{" and self.peek(1).kind == "word" and self.peek(2).value == "}":
             name = self.peek(1).value
@@ -836,25 +810,25 @@ class Grammar:
             return self.named(name)
         return self.digit_or_group()
 
-    def named(self, name: str) -> Node:
+    def named(self, name: str) -> tree.Node:
         if len(name) == 1:
             return self.subscripted(letter(name))
         if name in FUNCTIONS:
             return self.function(FUNCTIONS[name])
         if name in CONSTANTS:
             return CONSTANTS[name]
-        return self.subscripted(Symbol(name)) if name.isalpha() and len(name) < 4 else Words(name.casefold())
+        return self.subscripted(tree.Symbol(name)) if name.isalpha() and len(name) < 4 else tree.Words(name.casefold())
 
-    def written_out(self, kind: type[Sum | Product]) -> Node:
+    def written_out(self, kind: type[tree.Sum | tree.Product]) -> tree.Node:
         r"""`\sum_{k=1}^{3} k^2` as 1 + 4 + 9, and products alike. Only math-verify knows about those without end."""
         self.expect("_")
         self.expect("{")
         name = self.advance()
         self.expect("=")
-        low = rational_of(self.sum())
+        low = tree.rational_of(self.sum())
         self.expect("}")
         self.expect("^")
-        high = rational_of(self.script())
+        high = tree.rational_of(self.script())
         body = self.product()
         if len(name.value) != 1 or any(name.value in token.value for token in self.tokens[self.position :]):
             raise UnreadableError("it is not clear where a sum ends")
@@ -863,9 +837,9 @@ class Grammar:
         count = int(high.p) - int(low.p) + 1
         if count < 1:
             raise UnreadableError("a sum whose limits are turned round")
-        self.spend(count * len(nodes_of(body)))
+        self.spend(count * len(tree.nodes_of(body)))
         steps = range(int(low.p), int(high.p) + 1)
-        return kind(tuple(replaced(body, letter(name.value), Number(fmpq(step))) for step in steps))
+        return kind(tuple(tree.replaced(body, letter(name.value), tree.Number(fmpq(step))) for step in steps))
 
     def spend(self, nodes: int) -> None:
         """Account for what is written out, so that a short text stays a small tree."""
@@ -873,7 +847,7 @@ class Grammar:
         if self.written > _MOST_WRITTEN:
             raise UnreadableError("a sum or determinant of too many terms")
 
-    def integral(self) -> Node:
+    def integral(self) -> tree.Node:
         r"""The integral of a polynomial between two limits, by its antiderivative."""
         self.expect("_")
         low = self.script()
@@ -885,7 +859,7 @@ class Grammar:
         end = next(ends, None)
         if end is None:
             raise UnreadableError("an integral over nothing")
-        variable = Symbol(self.tokens[end].value[1])
+        variable = tree.Symbol(self.tokens[end].value[1])
         inside = Grammar([*self.tokens[self.position : end], MathToken("end", "", self.tokens[end].place, False)])
         body = inside.sum()
         self.position = end + 1
@@ -893,24 +867,25 @@ class Grammar:
             top, bottom = fraction_of(body)
         except ValueError:
             bottom = top = fmpq_poly([0, 1])
-        if inside.token.kind != "end" or symbols_of(body) - {variable.name} or bottom.degree() != 0:
+        if inside.token.kind != "end" or tree.symbols_of(body) - {variable.name} or bottom.degree() != 0:
             raise UnreadableError("an integral that is not over a polynomial")
         whole = [value / bottom.coeffs()[0] for value in top.integral().coeffs()]
-        terms = ((Number(value), place) for place, value in enumerate(whole) if value != 0)
-        differences = [
-            Product((value, Sum((Power(high, Number(fmpq(place))), negated(Power(low, Number(fmpq(place))))))))
-            for value, place in terms
-        ]
-        return Sum(tuple(differences)) if differences else Number(fmpq(0))
+        differences: list[tree.Node] = []
+        for place, value in enumerate(whole):
+            above, below = (tree.Power(limit, tree.Number(fmpq(place))) for limit in (high, low))
+            differences += (
+                [tree.Product((tree.Number(value), tree.Sum((above, tree.negated(below)))))] if value != 0 else []
+            )
+        return tree.Sum(tuple(differences)) if differences else tree.Number(fmpq(0))
 
-    def environment(self) -> Node:
+    def environment(self) -> tree.Node:
         r"""A matrix, its determinant, or a choice of cases between `\begin` and `\end`."""
         name = self.label()
         if name not in _GRIDS:
             raise UnreadableError(f"the environment {name!r} is not known")
         if name == "array" and self.token.value == "{":
             self.label()
-        rows: list[tuple[Node, ...]] = []
+        rows: list[tuple[tree.Node, ...]] = []
         while True:
             row = [self.statement()]
             self.take(",")
@@ -931,160 +906,161 @@ class Grammar:
         if name == "cases":
             # Several statements at once, or values with the condition of each.
             is_system = len(rows[0]) == 1
-            return Listing(
-                "bare" if is_system else "set", tuple(r[0] if is_system else Listing("round", r) for r in rows)
+            return tree.Listing(
+                "bare" if is_system else "set", tuple(r[0] if is_system else tree.Listing("round", r) for r in rows)
             )
         if name == "vmatrix":
-            self.spend(factorial(min(len(rows), 9)) * sum(len(nodes_of(cell)) for row in rows for cell in row))
+            self.spend(factorial(min(len(rows), 9)) * sum(len(tree.nodes_of(cell)) for row in rows for cell in row))
             return _determinant(rows)
-        return Grid(tuple(rows))
+        return tree.Grid(tuple(rows))
 
-    def function(self, name: str) -> Node:
+    def function(self, name: str) -> tree.Node:
         r"""A function with its base, its power and its argument: `\log_2 8`, `\sin^2 x`."""
-        base: Node | None = None
-        exponent: Node | None = None
+        base: tree.Node | None = None
+        exponent: tree.Node | None = None
         while self.token.value in ("_", "^", "**"):
             if self.advance().value == "_":
                 base = self.script()
             else:
                 exponent = self.script()
         arguments = self.arguments()
-        if exponent == Number(fmpq(-1)) and name in _INVERSES:
+        if exponent == tree.Number(fmpq(-1)) and name in _INVERSES:
             name, exponent = f"arc{name}", None
         node = _called(name, arguments, base)
-        return node if exponent is None else Power(node, exponent)
+        return node if exponent is None else tree.Power(node, exponent)
 
-    def arguments(self) -> tuple[Node, ...]:
+    def arguments(self) -> tuple[tree.Node, ...]:
         """What a function is applied to: a group, or the factors up to the next sign or function."""
         if self.token.value in ("(", "["):
             opening = self.advance().value
             inside = self.bracket(opening)
-            if isinstance(inside, Listing) and inside.kind in ("round", "square"):
+            if isinstance(inside, tree.Listing) and inside.kind in ("round", "square"):
                 return inside.items
             return (inside,)
         if self.token.value == "{":
             inside = self.digit_or_group()
-            return inside.items if isinstance(inside, Listing) else (inside,)
+            return inside.items if isinstance(inside, tree.Listing) else (inside,)
         if self.token.value in ("|", r"\lvert"):
             return (self.power(),)
         return (self.run(),)
 
-    def run(self) -> Node:
+    def run(self) -> tree.Node:
         if self.take("-"):
-            return Product((Number(fmpq(-1)), self.run()))
-        factors: list[Node] = [self.power()]
+            return tree.Product((tree.Number(fmpq(-1)), self.run()))
+        factors: list[tree.Node] = [self.power()]
         while True:
             if self.token.value == "/":
                 self.advance()
-                top = factors[0] if len(factors) == 1 else Product(tuple(factors))
+                top = factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
                 factors = [_quotient(top, self.power())]
             elif self.starts_factor() and not self.starts_function() and self.token.value not in "([{|":
                 factors.append(self.power())
             else:
-                return factors[0] if len(factors) == 1 else Product(tuple(factors))
+                return factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
 
     def starts_function(self) -> bool:
         name = self.token.value.lstrip("\\")
         return self.token.kind in ("word", "command") and (name in FUNCTIONS or name == "operatorname")
 
 
-def _determinant(rows: Sequence[tuple[Node, ...]]) -> Node:
+def _determinant(rows: Sequence[tuple[tree.Node, ...]]) -> tree.Node:
     """Expanded along the first row."""
     if len(rows) != len(rows[0]) or len(rows) > _LARGEST_DETERMINANT:
         raise UnreadableError(f"a determinant of {len(rows)} by {len(rows[0])}")
     if len(rows) == 1:
         return rows[0][0]
     minors = ([row[:place] + row[place + 1 :] for row in rows[1:]] for place in range(len(rows)))
-    terms = [Product((cell, _determinant(minor))) for cell, minor in zip(rows[0], minors, strict=True)]
-    return Sum(tuple(negated(term) if place % 2 else term for place, term in enumerate(terms)))
+    terms = [tree.Product((cell, _determinant(minor))) for cell, minor in zip(rows[0], minors, strict=True)]
+    return tree.Sum(tuple(tree.negated(term) if place % 2 else term for place, term in enumerate(terms)))
 
 
-def _exact_part(sides: list[Node], operators: list[str]) -> Node:
+def _exact_part(sides: list[tree.Node], operators: list[str]) -> tree.Node:
     """A chain up to its first `≈`: what follows only says it again, less exactly."""
     if "about" in operators:
         place = operators.index("about")
-        if place == 0 and isinstance(sides[0], Symbol | Words):
+        if place == 0 and isinstance(sides[0], tree.Symbol | tree.Words):
             operators = ["=" if operator == "about" else operator for operator in operators]
         else:
             sides, operators = sides[: place + 1], operators[:place]
-    return Relation(tuple(sides), tuple(operators)) if operators else sides[0]
+    return tree.Relation(tuple(sides), tuple(operators)) if operators else sides[0]
 
 
-def _quotient(top: Node, bottom: Node) -> Node:
+def _quotient(top: tree.Node, bottom: tree.Node) -> tree.Node:
     """A fraction; `dy/dx` is none but one name, whatever its letters are."""
     match top, bottom:
-        case (Product((Symbol("d" | "partial" as sign), Symbol(of))), Product((Symbol(same), Symbol(by)))) if (
-            sign == same
-        ):
-            return Symbol(f"{sign}{of}/{sign}{by}")
         case (
-            Product((Power(Symbol("d" | "partial" as sign), Number(order)), Symbol(of))),
-            Product((Symbol(same), Power(Symbol(by), Number(times)))),
+            tree.Product((tree.Symbol("d" | "partial" as sign), tree.Symbol(of))),
+            tree.Product((tree.Symbol(same), tree.Symbol(by))),
+        ) if sign == same:
+            return tree.Symbol(f"{sign}{of}/{sign}{by}")
+        case (
+            tree.Product((tree.Power(tree.Symbol("d" | "partial" as sign), tree.Number(order)), tree.Symbol(of))),
+            tree.Product((tree.Symbol(same), tree.Power(tree.Symbol(by), tree.Number(times)))),
         ) if sign == same and order == times:
-            return Symbol(f"{sign}{order}{of}/{sign}{by}{order}")
+            return tree.Symbol(f"{sign}{order}{of}/{sign}{by}{order}")
         case _:
-            starts = [side.factors[0] if isinstance(side, Product) else side for side in (top, bottom)]
+            starts = [side.factors[0] if isinstance(side, tree.Product) else side for side in (top, bottom)]
     if all(start in _DIFFERENTIALS for start in starts):
         raise UnreadableError("a derivative")
-    return Quotient(top, bottom)
+    return tree.Quotient(top, bottom)
 
 
-def _times(left: Node, right: Node) -> Node:
-    return Product((*left.factors, right)) if isinstance(left, Product) else Product((left, right))
+def _times(left: tree.Node, right: tree.Node) -> tree.Node:
+    return tree.Product((*left.factors, right)) if isinstance(left, tree.Product) else tree.Product((left, right))
 
 
-def _scaled(node: Node, unit: str) -> Node:
+def _scaled(node: tree.Node, unit: str) -> tree.Node:
     """The value with its unit; `5 million dollars` is 5,000,000 of them."""
     first, _, rest = unit.partition(" ")
     scale = SCALES.get(first.lower())
     words = unit if scale is None else rest
     if words and words not in ORDINALS and not says_what(words):
         raise UnreadableError(f"the words {words!r} may make another number of it")
-    value = node if scale is None else Product((node, Number(fmpq(scale))))
-    return Quantity(value, words) if words else value
+    value = node if scale is None else tree.Product((node, tree.Number(fmpq(scale))))
+    return tree.Quantity(value, words) if words else value
 
 
-def _is_proper(top: Node, bottom: Node) -> bool:
-    if not (isinstance(top, Number) and isinstance(bottom, Number)):
+def _is_proper(top: tree.Node, bottom: tree.Node) -> bool:
+    if not (isinstance(top, tree.Number) and isinstance(bottom, tree.Number)):
         return False
     return not top.decimal and not bottom.decimal and fmpq(0) < top.value < bottom.value
 
 
-def letter(name: str) -> Node:
-    return Constant(name) if name in ("e", "i") else Symbol(name)
+def letter(name: str) -> tree.Node:
+    return tree.Constant(name) if name in ("e", "i") else tree.Symbol(name)
 
 
-def _parts(node: Node) -> tuple[Node, ...]:
+def _parts(node: tree.Node) -> tuple[tree.Node, ...]:
     """What stands between commas."""
-    return node.items if isinstance(node, Listing) and node.kind == "bare" else (node,)
+    return node.items if isinstance(node, tree.Listing) and node.kind == "bare" else (node,)
 
 
-def _called(name: str, arguments: tuple[Node, ...], base: Node | None) -> Node:
+def _called(name: str, arguments: tuple[tree.Node, ...], base: tree.Node | None) -> tree.Node:
     if name in ("ln", "log", "lg"):
         if len(arguments) == 2 and base is None and name == "log":
-            return Apply("log", arguments)
-        default = Constant("e") if name == "ln" else Number(fmpq(10))
-        return Apply("log", (_only(name, arguments), base or default))
+            return tree.Apply("log", arguments)
+        default = tree.Constant("e") if name == "ln" else tree.Number(fmpq(10))
+        return tree.Apply("log", (_only(name, arguments), base or default))
     if base is not None:
         raise UnreadableError(f"{name} takes no subscript")
     if name == "exp":
-        return Power(Constant("e"), _only(name, arguments))
+        return tree.Power(tree.Constant("e"), _only(name, arguments))
     if name in ("max", "min", "gcd", "lcm"):
-        return Apply(name, arguments)
-    return Apply(name, (_only(name, arguments),))
+        return tree.Apply(name, arguments)
+    return tree.Apply(name, (_only(name, arguments),))
 
 
-def _only(name: str, arguments: tuple[Node, ...]) -> Node:
+def _only(name: str, arguments: tuple[tree.Node, ...]) -> tree.Node:
     if len(arguments) != 1:
         raise UnreadableError(f"{name} takes one argument, not {len(arguments)}")
     return arguments[0]
 
 
-_COMMANDS: Final[dict[str, Callable[[Grammar], Node]]] = {
+_COMMANDS: Final[dict[str, Callable[[Grammar], tree.Node]]] = {
     r"\frac": Grammar.fraction,
     **dict.fromkeys(
         (r"\binom", r"\dbinom", r"\tbinom"),
-        lambda grammar: Apply("binomial", (grammar.digit_or_group(), grammar.digit_or_group())),
+        lambda grammar: tree.Apply("binomial", (grammar.digit_or_group(), grammar.digit_or_group())),
     ),
     r"\sqrt": Grammar.root,
     r"\surd": Grammar.surd,
@@ -1094,7 +1070,7 @@ _COMMANDS: Final[dict[str, Callable[[Grammar], Node]]] = {
     r"\mathbb": Grammar.blackboard,
     r"\operatorname": lambda grammar: grammar.named(grammar.label()),
     r"\begin": Grammar.environment,
-    r"\sum": lambda grammar: grammar.written_out(Sum),
-    r"\prod": lambda grammar: grammar.written_out(Product),
+    r"\sum": lambda grammar: grammar.written_out(tree.Sum),
+    r"\prod": lambda grammar: grammar.written_out(tree.Product),
     r"\int": Grammar.integral,
 }

@@ -11,30 +11,9 @@ from typing import Final
 
 from flint import acb, fmpq, fmpq_poly
 
+from assay.math import tree
 from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
 from assay.math.exact import ATOMS, NO_PROOF, ONE, Form, Ratio, TooComplexError, powers_in, slope_in
-from assay.math.tree import (
-    Apply,
-    Builder,
-    Constant,
-    Listing,
-    NamedSet,
-    Node,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Range,
-    Relation,
-    SetOperation,
-    Sum,
-    Symbol,
-    children,
-    is_inequality,
-    negated,
-    replaced,
-    symbols_of,
-)
 from assay.math.values import compare_constants, points, shown
 from assay.math.verdict import DEFAULT, Equality, different, undecided
 
@@ -43,8 +22,8 @@ _TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!
 _OPEN: Final = undecided("the relations may have the same solutions")
 
 
-def compare_relations(gold: Node, answer: Node) -> Equality:
-    if not (isinstance(gold, Relation) and isinstance(answer, Relation)):
+def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
+    if not (isinstance(gold, tree.Relation) and isinstance(answer, tree.Relation)):
         return _compare_solved(gold, answer)
     if len(gold.operators) != len(answer.operators):
         return undecided("chains of different lengths")
@@ -54,7 +33,7 @@ def compare_relations(gold: Node, answer: Node) -> Equality:
         candidate = answer
         if turned:
             operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
-            candidate = Relation(tuple(reversed(answer.sides)), operators)
+            candidate = tree.Relation(tuple(reversed(answer.sides)), operators)
         if candidate.operators != gold.operators:
             continue
         if len(gold.operators) == 1 and are_orders:
@@ -63,19 +42,19 @@ def compare_relations(gold: Node, answer: Node) -> Equality:
                 return found
         elif _same_chain(gold, candidate):
             return Equality(True, "equal as chains of relations")
-    if symbols_of(gold) != symbols_of(answer):
+    if tree.symbols_of(gold) != tree.symbols_of(answer):
         return different("they are about different variables")
     if gold.operators == answer.operators == ("=",):
         return told_apart(gold, answer) or told_apart(answer, gold) or _OPEN
     return _OPEN
 
 
-def _compare_solved(gold: Node, answer: Node) -> Equality:
+def _compare_solved(gold: tree.Node, answer: tree.Node) -> Equality:
     """An equation against what one of its variables comes to: `y + 1 = x²` and `x² − 1`."""
-    if not isinstance(gold, Relation) or gold.operators != ("=",):
+    if not isinstance(gold, tree.Relation) or gold.operators != ("=",):
         return different("only one is an equation")
-    names = symbols_of(gold) - symbols_of(answer)
-    if len(names) != 1 or not symbols_of(answer) <= symbols_of(gold):
+    names = tree.symbols_of(gold) - tree.symbols_of(answer)
+    if len(names) != 1 or not tree.symbols_of(answer) <= tree.symbols_of(gold):
         return different("only one is an equation")
     form = Form()
     try:
@@ -95,7 +74,7 @@ def _compare_solved(gold: Node, answer: Node) -> Equality:
     return different("the equation solved gives something else")
 
 
-def _same_chain(gold: Relation, answer: Relation) -> bool:
+def _same_chain(gold: tree.Relation, answer: tree.Relation) -> bool:
     form, sides = Form(), zip(gold.sides, answer.sides, strict=True)
     try:
         same = all(form.equal(form.value(one), form.value(two)) for one, two in sides)
@@ -104,7 +83,7 @@ def _same_chain(gold: Relation, answer: Relation) -> bool:
     return same and not form.assumed_positive
 
 
-def _same_line(gold: Relation, answer: Relation) -> Equality:
+def _same_line(gold: tree.Relation, answer: tree.Relation) -> Equality:
     """Whether left minus right of one is a constant multiple of that of the other."""
     form = Form()
     try:
@@ -147,9 +126,9 @@ def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:
 _PRECISION = 128
 
 
-def told_apart(one: Relation, two: Relation) -> Equality | None:
+def told_apart(one: tree.Relation, two: tree.Relation) -> Equality | None:
     """A finding when some solution of the first equation is none of the second; None when none was found."""
-    names = sorted(symbols_of(one))
+    names = sorted(tree.symbols_of(one))
     for name in names:
         for point in points(names, 3):
             try:
@@ -164,11 +143,11 @@ def told_apart(one: Relation, two: Relation) -> Equality | None:
     return None
 
 
-def _residual(relation: Relation) -> Node:
-    return Sum((relation.sides[0], negated(relation.sides[1])))
+def _residual(relation: tree.Relation) -> tree.Node:
+    return tree.Sum((relation.sides[0], tree.negated(relation.sides[1])))
 
 
-def _zero_of(residual: Node, name: str, point: Point) -> acb | None:
+def _zero_of(residual: tree.Node, name: str, point: Point) -> acb | None:
     """Where the residual is 0, if it is a straight line in this variable; None if it is not."""
     at = [ball(residual, {**point, name: fmpq(place)}, _PRECISION) for place in (0, 1, 2, 7)]
     slope = at[1] - at[0]
@@ -181,16 +160,16 @@ def _zero_of(residual: Node, name: str, point: Point) -> acb | None:
     return solution if ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0)) else None
 
 
-_INFINITY: Final = Constant("infinity")
-_MINUS_INFINITY: Final = negated(_INFINITY)
+_INFINITY: Final = tree.Constant("infinity")
+_MINUS_INFINITY: Final = tree.negated(_INFINITY)
 
 
 class NoSetError(ValueError):
     """The tree is no set of real numbers that can be cut into pieces."""
 
 
-def compare_sets(gold: Node, answer: Node) -> Equality:
-    variables = symbols_of(gold) | symbols_of(answer)
+def compare_sets(gold: tree.Node, answer: tree.Node) -> Equality:
+    variables = tree.symbols_of(gold) | tree.symbols_of(answer)
     if len(variables) > 1:
         return undecided("the conditions are about several variables")
     try:
@@ -203,71 +182,71 @@ def compare_sets(gold: Node, answer: Node) -> Equality:
         return undecided(str(error))
 
 
-def is_set(node: Node) -> bool:
+def is_set(node: tree.Node) -> bool:
     """Whether the tree can only be a set: an interval, a union, an inequality, a named set."""
     match node:
-        case Range() | SetOperation() | NamedSet() | Builder():
+        case tree.Range() | tree.SetOperation() | tree.NamedSet() | tree.Builder():
             return True
-        case Relation(_, operators):
+        case tree.Relation(_, operators):
             return any(operator not in ("=", "to", "mod") for operator in operators)
-        case Listing("bare", items):
-            return any(is_inequality(item) for item in items)
-        case Sum(terms):
+        case tree.Listing("bare", items):
+            return any(tree.is_inequality(item) for item in items)
+        case tree.Sum(terms):
             return is_set(terms[0])
         case _:
             return False
 
 
-def as_set(node: Node) -> Node:
+def as_set(node: tree.Node) -> tree.Node:
     """The same set written with intervals, points and set operations alone."""
     match node:
-        case Range() | NamedSet("R" | "empty"):
+        case tree.Range() | tree.NamedSet("R" | "empty"):
             return node
-        case SetOperation(operator, left, right):
-            return SetOperation(operator, as_set(left), as_set(right))
-        case Listing("round" | "square" as kind, (low, high)):
-            return Range(low, high, kind == "round", kind == "round")
-        case Listing("set", items):
-            return Listing("set", items)
-        case Builder(Relation() as domain, condition):
-            return SetOperation("intersection", as_set(domain), as_set(condition))
-        case Builder(_, condition):
+        case tree.SetOperation(operator, left, right):
+            return tree.SetOperation(operator, as_set(left), as_set(right))
+        case tree.Listing("round" | "square" as kind, (low, high)):
+            return tree.Range(low, high, kind == "round", kind == "round")
+        case tree.Listing("set", items):
+            return tree.Listing("set", items)
+        case tree.Builder(tree.Relation() as domain, condition):
+            return tree.SetOperation("intersection", as_set(domain), as_set(condition))
+        case tree.Builder(_, condition):
             return as_set(condition)
-        case Listing("bare", items, joined):
-            if not all(isinstance(item, Relation) for item in items):
-                return Listing("set", items)
+        case tree.Listing("bare", items, joined):
+            if not all(isinstance(item, tree.Relation) for item in items):
+                return tree.Listing("set", items)
             operator = "union" if joined == "or" else "intersection"
-            return reduce(partial(SetOperation, operator), map(as_set, items))
-        case Relation(sides, operators):  # what satisfies every link of the chain
-            return reduce(partial(SetOperation, "intersection"), map(_solved, sides, operators, sides[1:]))
-        case Sum((left, Product((Number(value), right)))) if value == -1 and is_set(left):
-            return SetOperation("difference", as_set(left), as_set(right))
-        case Number() | Sum() | Product():
-            return Listing("set", (node,))
+            return reduce(partial(tree.SetOperation, operator), map(as_set, items))
+        case tree.Relation(sides, operators):  # what satisfies every link of the chain
+            return reduce(partial(tree.SetOperation, "intersection"), map(_solved, sides, operators, sides[1:]))
+        case tree.Sum((left, tree.Product((tree.Number(value), right)))) if value == -1 and is_set(left):
+            return tree.SetOperation("difference", as_set(left), as_set(right))
+        case tree.Number() | tree.Sum() | tree.Product():
+            return tree.Listing("set", (node,))
         case _:
             raise NoSetError(f"{type(node).__name__} is no set of real numbers")
 
 
-def _solved(left: Node, operator: str, right: Node) -> Node:
-    if not symbols_of(left) and not symbols_of(right):
+def _solved(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
+    if not tree.symbols_of(left) and not tree.symbols_of(right):
         raise NoSetError("a statement about numbers is no set of them")
     if operator == "in":
         return as_set(right)
     if operator not in _TURNED:
         raise NoSetError(f"{operator} is no order")
-    if symbols_of(right) and not symbols_of(left):
+    if tree.symbols_of(right) and not tree.symbols_of(left):
         left, right, operator = right, left, _TURNED[operator]
-    if not isinstance(left, Symbol) or symbols_of(right):
+    if not isinstance(left, tree.Symbol) or tree.symbols_of(right):
         return _solutions(left, operator, right)
     match operator:
         case "<" | "<=":
-            return Range(_MINUS_INFINITY, right, True, operator == "<")
+            return tree.Range(_MINUS_INFINITY, right, True, operator == "<")
         case ">" | ">=":
-            return Range(right, _INFINITY, operator == ">", True)
+            return tree.Range(right, _INFINITY, operator == ">", True)
         case "=":
-            return Listing("set", (right,))
+            return tree.Listing("set", (right,))
         case _:
-            return SetOperation("difference", NamedSet("R"), Listing("set", (right,)))
+            return tree.SetOperation("difference", tree.NamedSet("R"), tree.Listing("set", (right,)))
 
 
 _MOST_BARS: Final = 4
@@ -275,51 +254,51 @@ _MOST_DEGREES: Final = 40
 _HOLDS: Final = {"<": (-1,), "<=": (-1, 0), "=": (0,), ">=": (0, 1), ">": (1,), "!=": (-1, 1)}  # for which signs
 
 
-def _solutions(left: Node, operator: str, right: Node) -> Node:
+def _solutions(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
     """Where a relation between rational functions of one variable holds; |u| is u, or -u where u is negative."""
-    residual = Sum((left, negated(right)))
+    residual = tree.Sum((left, tree.negated(right)))
     bars = _bars(residual)
     if len(bars) > _MOST_BARS:
         raise NoSetError("too many absolute values")
     if not bars:
         return _where(*fraction_of(residual), _HOLDS[operator])
-    inside = children(bars[0])[0]
+    inside = tree.children(bars[0])[0]
     cases = [
-        SetOperation(
+        tree.SetOperation(
             "intersection",
-            _solutions(case, limit, Number(fmpq(0))),
-            _solutions(replaced(left, bars[0], case), operator, replaced(right, bars[0], case)),
+            _solutions(case, limit, tree.Number(fmpq(0))),
+            _solutions(tree.replaced(left, bars[0], case), operator, tree.replaced(right, bars[0], case)),
         )
-        for case, limit in ((inside, ">="), (negated(inside), ">"))
+        for case, limit in ((inside, ">="), (tree.negated(inside), ">"))
     ]
-    return SetOperation("union", *cases)
+    return tree.SetOperation("union", *cases)
 
 
-def _bars(node: Node) -> list[Node]:
+def _bars(node: tree.Node) -> list[tree.Node]:
     """The absolute values in a tree, those that hold no other first."""
-    found = [bar for child in children(node) for bar in _bars(child)]
-    return [*found, node] if isinstance(node, Apply) and node.function == "abs" else found
+    found = [bar for child in tree.children(node) for bar in _bars(child)]
+    return [*found, node] if isinstance(node, tree.Apply) and node.function == "abs" else found
 
 
-def fraction_of(node: Node) -> tuple[fmpq_poly, fmpq_poly]:
+def fraction_of(node: tree.Node) -> tuple[fmpq_poly, fmpq_poly]:
     """A rational function, whose denominator is 0 wherever some part of it has no value."""
     one = fmpq_poly([1])
     match node:
-        case Number(value):
+        case tree.Number(value):
             return fmpq_poly([value]), one
-        case Symbol():
+        case tree.Symbol():
             return fmpq_poly([0, 1]), one
-        case Sum(parts) | Product(parts):
+        case tree.Sum(parts) | tree.Product(parts):
             top, bottom = fraction_of(parts[0])
             for above, below in map(fraction_of, parts[1:]):
-                top = top * below + above * bottom if isinstance(node, Sum) else top * above
+                top = top * below + above * bottom if isinstance(node, tree.Sum) else top * above
                 bottom *= below
                 if max(top.degree(), bottom.degree()) > _MOST_DEGREES:
                     raise NoSetError("too high a degree")
-        case Quotient(over, under):
+        case tree.Quotient(over, under):
             (top, below), (bottom, above) = fraction_of(over), fraction_of(under)
             top, bottom = top * above * above, bottom * below * above
-        case Power(base, Number(value)) if value.q == 1:
+        case tree.Power(base, tree.Number(value)) if value.q == 1:
             top, bottom = fraction_of(base)
             if abs(value.p) * max(1, top.degree(), bottom.degree()) > _MOST_DEGREES:
                 raise NoSetError("too high a degree")
@@ -333,66 +312,66 @@ def fraction_of(node: Node) -> tuple[fmpq_poly, fmpq_poly]:
     return top, bottom
 
 
-def _where(top: fmpq_poly, bottom: fmpq_poly, signs: tuple[int, ...]) -> Node:
+def _where(top: fmpq_poly, bottom: fmpq_poly, signs: tuple[int, ...]) -> tree.Node:
     """Where the quotient of two polynomials has one of these signs."""
     product = (top or fmpq_poly([1])) * bottom
-    turns: dict[Node, int] = {}
-    points: list[Node] = []
+    turns: dict[tree.Node, int] = {}
+    points: list[tree.Node] = []
     for factor, count in product.factor()[1]:
         roots = _real_roots(factor)
         turns |= dict.fromkeys(roots, count)
         if 0 in signs and not top % factor and bottom % factor:
             points += roots
-    pieces: list[Node] = [Listing("set", tuple(points))] if points else []
+    pieces: list[tree.Node] = [tree.Listing("set", tuple(points))] if points else []
     high = _INFINITY
     sign = 0 if not top else 1 if product.coeffs()[-1] > 0 else -1
     for place in [*reversed(_ordered(list(turns))), _MINUS_INFINITY]:
         if sign in signs:
-            pieces.append(Range(place, high, True, True))
+            pieces.append(tree.Range(place, high, True, True))
         # The sign turns where a factor of odd power is 0.
         sign, high = sign * (-1) ** turns.get(place, 0), place
-    return reduce(partial(SetOperation, "union"), pieces, NamedSet("empty"))
+    return reduce(partial(tree.SetOperation, "union"), pieces, tree.NamedSet("empty"))
 
 
-def _real_roots(factor: fmpq_poly) -> list[Node]:
+def _real_roots(factor: fmpq_poly) -> list[tree.Node]:
     """The real zeros of a polynomial that has no factors, written with a root."""
     shift, *middle, leading = factor.coeffs()
     if len(middle) == 0:
-        return [Number(-shift / leading)]
+        return [tree.Number(-shift / leading)]
     if len(middle) == 1:
         half = middle[0] / leading / 2
         square = half * half - shift / leading
         if square < 0:
             return []
-        root = Apply("root", (Number(square), Number(fmpq(2))))
-        return [Sum((Number(-half), root)), Sum((Number(-half), negated(root)))]
+        root = tree.Apply("root", (tree.Number(square), tree.Number(fmpq(2))))
+        return [tree.Sum((tree.Number(-half), root)), tree.Sum((tree.Number(-half), tree.negated(root)))]
     if not any(is_real(root) for root, _ in factor.numer().complex_roots()):
         return []
     raise NoSetError(f"an equation of degree {factor.degree()}")
 
 
-def _ends(node: Node) -> list[Node]:
+def _ends(node: tree.Node) -> list[tree.Node]:
     match node:
-        case Range(low, high):
+        case tree.Range(low, high):
             return [end for end in (low, high) if end not in (_INFINITY, _MINUS_INFINITY)]
-        case Listing(_, items):
+        case tree.Listing(_, items):
             return list(items)
-        case SetOperation(_, left, right):
+        case tree.SetOperation(_, left, right):
             return _ends(left) + _ends(right)
         case _:
             return []
 
 
-def _ordered(ends: list[Node]) -> list[Node]:
+def _ordered(ends: list[tree.Node]) -> list[tree.Node]:
     if len(ends) > 60:
         raise NoSetError("too many pieces")
     return [next(same) for _, same in groupby(sorted(ends, key=cmp_to_key(_order)), cmp_to_key(_order))]
 
 
-def _order(one: Node, two: Node) -> int:
+def _order(one: tree.Node, two: tree.Node) -> int:
     if one == two:
         return 0
-    if symbols_of(one) or symbols_of(two):
+    if tree.symbols_of(one) or tree.symbols_of(two):
         raise NoSetError("an end is no number")
     first, second = ball(one, {}, 128), ball(two, {}, 128)
     if not (is_real(first) and is_real(second)):
@@ -404,20 +383,20 @@ def _order(one: Node, two: Node) -> int:
     raise NoSetError("two ends are too near to each other")
 
 
-def _pieces(node: Node, places: list[Node]) -> tuple[bool, ...]:
+def _pieces(node: tree.Node, places: list[tree.Node]) -> tuple[bool, ...]:
     """Whether the set holds: below the first place, at it, between it and the second, and so on."""
     size = 2 * len(places) + 1
     match node:
-        case NamedSet(name):
+        case tree.NamedSet(name):
             return (name == "R",) * size
-        case Listing(_, items):
+        case tree.Listing(_, items):
             chosen = {2 * _place(item, places) + 1 for item in items}
             return tuple(piece in chosen for piece in range(size))
-        case Range(low, high, low_open, high_open):
+        case tree.Range(low, high, low_open, high_open):
             start = 0 if low == _MINUS_INFINITY else 2 * _place(low, places) + 1 + low_open
             end = size - 1 if high == _INFINITY else 2 * _place(high, places) + 1 - high_open
             return tuple(start <= piece <= end for piece in range(size))
-        case SetOperation(operator, left, right):
+        case tree.SetOperation(operator, left, right):
             pairs = zip(_pieces(left, places), _pieces(right, places), strict=True)
             joined = {"union": bool.__or__, "intersection": bool.__and__, "difference": bool.__gt__}[operator]
             return tuple(joined(*pair) for pair in pairs)
@@ -425,7 +404,7 @@ def _pieces(node: Node, places: list[Node]) -> tuple[bool, ...]:
             raise NoSetError("no set")
 
 
-def _place(end: Node, places: list[Node]) -> int:
+def _place(end: tree.Node, places: list[tree.Node]) -> int:
     for number, place in enumerate(places):
         if _order(place, end) == 0:
             return number

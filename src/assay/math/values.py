@@ -5,26 +5,10 @@ from typing import Final
 
 from flint import acb, arb, fmpq
 
+from assay.math import tree
 from assay.math.balls import NotAlgebraicError, TooLargeError, UndefinedError, ball, bits_to_prove_zero, is_real
 from assay.math.exact import proves_equal
 from assay.math.normalization import agree
-from assay.math.tree import (
-    Apply,
-    Based,
-    Constant,
-    Node,
-    Number,
-    Percent,
-    Power,
-    Product,
-    Quantity,
-    Quotient,
-    Sum,
-    holds,
-    nodes_of,
-    rational_of,
-    symbols_of,
-)
 from assay.math.units import is_generic, unit_of
 from assay.math.verdict import SAME, Equality, MathOptions, different, undecided
 
@@ -33,12 +17,12 @@ _POINTS: Final = 8
 _NUMERATORS: Final = (137, 211, 59, 307, 83, 401, 173, 263, 97, 349, 113, 229)
 _BOTTOM: Final = 128
 _LONGEST_SHOWN: Final = 4000  # the largest power of 2 that is written out in a reason
-_INFINITY: Final = Constant("infinity")
+_INFINITY: Final = tree.Constant("infinity")
 
 
-def compare_values(gold: Node, answer: Node, options: MathOptions) -> Equality:
+def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Whether two expressions have the same value, whatever their variables are."""
-    names = sorted(symbols_of(gold) | symbols_of(answer))
+    names = sorted(tree.symbols_of(gold) | tree.symbols_of(answer))
     if not names:
         return compare_constants(gold, answer, options)
     found = _told_apart(gold, answer, names, options, tries=2)
@@ -52,12 +36,12 @@ def compare_values(gold: Node, answer: Node, options: MathOptions) -> Equality:
     )
 
 
-def _told_apart(gold: Node, answer: Node, names: list[str], options: MathOptions, *, tries: int) -> Equality:
+def _told_apart(gold: tree.Node, answer: tree.Node, names: list[str], options: MathOptions, *, tries: int) -> Equality:
     """Different when some point gives the two different values, and undecided when they have none at any point.
 
     Over the real numbers a point tells nothing where a part of one side is not real: the root of a negative number.
     """
-    complex_too = holds(gold, Constant("i")) or holds(answer, Constant("i"))
+    complex_too = tree.holds(gold, tree.Constant("i")) or tree.holds(answer, tree.Constant("i"))
     found = undecided("no point gives both of them a value")
     for point in points(names, tries, whole=_needs_whole(gold) or _needs_whole(answer)):
         if options.positive and any(value < 0 for value in point.values()):
@@ -78,9 +62,9 @@ def _told_apart(gold: Node, answer: Node, names: list[str], options: MathOptions
     return found
 
 
-def _is_real_throughout(node: Node, point: Mapping[str, fmpq]) -> bool:
+def _is_real_throughout(node: tree.Node, point: Mapping[str, fmpq]) -> bool:
     """Whether an expression and all its parts are real numbers at a point."""
-    parts = (each for each in nodes_of(node) if isinstance(each, Apply | Power))
+    parts = (each for each in tree.nodes_of(node) if isinstance(each, tree.Apply | tree.Power))
     return all(is_real(ball(part, point, 64)) for part in parts)
 
 
@@ -98,23 +82,23 @@ def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dic
         yield point
 
 
-def _needs_whole(node: Node) -> bool:
+def _needs_whole(node: tree.Node) -> bool:
     functions = ("factorial", "binomial", "gcd", "lcm")
-    return any(isinstance(each, Apply) and each.function in functions for each in nodes_of(node))
+    return any(isinstance(each, tree.Apply) and each.function in functions for each in tree.nodes_of(node))
 
 
-def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Equality:
+def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Whether two numbers are the same, by the rules for decimals where one is written so."""
     for one, two in ((gold, answer), (answer, gold)):
-        if isinstance(one, Percent) and _is_whole(one.value) and one.value == two:  # `9%` and `9`
+        if isinstance(one, tree.Percent) and _is_whole(one.value) and one.value == two:  # `9%` and `9`
             return Equality(True, "equal as percentages")
-    one, two = rational_of(gold), rational_of(answer)
+    one, two = tree.rational_of(gold), tree.rational_of(answer)
     is_decimal = _is_decimal(gold, answer)
     if one is not None and two is not None:
         if agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options):
             return Equality(True, f"equal as numbers: {_short(one)}")
         return different(f"different numbers: {_short(one)} and {_short(two)}")
-    if holds(gold, _INFINITY) or holds(answer, _INFINITY):
+    if tree.holds(gold, _INFINITY) or tree.holds(answer, _INFINITY):
         # Infinities are equal when their signs are; no number is infinite.
         signs = [_sign_of_infinity(side) for side in (gold, answer)]
         if None in signs:
@@ -132,15 +116,15 @@ def compare_constants(gold: Node, answer: Node, options: MathOptions) -> Equalit
         return undecided(f"too large: {error}")
 
 
-def _divides_by_zero(node: Node) -> bool:
-    return any(isinstance(each, Quotient) and rational_of(each.bottom) == 0 for each in nodes_of(node))
+def _divides_by_zero(node: tree.Node) -> bool:
+    return any(isinstance(each, tree.Quotient) and tree.rational_of(each.bottom) == 0 for each in tree.nodes_of(node))
 
 
-def _is_whole(node: Node) -> bool:
-    return isinstance(node, Number) and node.value.q == 1 and not node.decimal
+def _is_whole(node: tree.Node) -> bool:
+    return isinstance(node, tree.Number) and node.value.q == 1 and not node.decimal
 
 
-def _by_value(gold: Node, answer: Node, options: MathOptions, *, is_decimal: bool) -> Equality:
+def _by_value(gold: tree.Node, answer: tree.Node, options: MathOptions, *, is_decimal: bool) -> Equality:
     is_first = True
     for precision in _PRECISIONS:
         try:
@@ -159,7 +143,7 @@ def _by_value(gold: Node, answer: Node, options: MathOptions, *, is_decimal: boo
     return undecided(f"equal to {_PRECISIONS[-1]} bits, and no proof")
 
 
-def _is_algebraic_zero(gold: Node, answer: Node) -> bool:
+def _is_algebraic_zero(gold: tree.Node, answer: tree.Node) -> bool:
     """Whether the two are too near to each other to be different algebraic numbers."""
     try:
         bits = bits_to_prove_zero(gold, answer)
@@ -184,21 +168,21 @@ def _middle(value: acb) -> fmpq:
     return fmpq(mantissa * scale) if exponent >= 0 else fmpq(mantissa, scale)
 
 
-def _is_decimal(gold: Node, answer: Node) -> bool:
+def _is_decimal(gold: tree.Node, answer: tree.Node) -> bool:
     """Whether the rule for decimals holds: one is written as a decimal, and none is a whole number."""
-    sides = [side.value if isinstance(side, Percent) else side for side in (gold, answer)]
-    return any(isinstance(side, Number) and side.decimal for side in sides) and not (
+    sides = [side.value if isinstance(side, tree.Percent) else side for side in (gold, answer)]
+    return any(isinstance(side, tree.Number) and side.decimal for side in sides) and not (
         _is_whole(gold) or _is_whole(answer)
     )
 
 
-def _sign_of_infinity(node: Node) -> int | None:
+def _sign_of_infinity(node: tree.Node) -> int | None:
     if node == _INFINITY:
         return 1
-    if isinstance(node, Product) and len(node.factors) == 2 and node.factors[1] == _INFINITY:
-        number = rational_of(node.factors[0])
+    if isinstance(node, tree.Product) and len(node.factors) == 2 and node.factors[1] == _INFINITY:
+        number = tree.rational_of(node.factors[0])
         return None if number is None or number == 0 else (1 if number > 0 else -1)
-    return None if holds(node, _INFINITY) else 0
+    return None if tree.holds(node, _INFINITY) else 0
 
 
 def _pair(number: fmpq) -> tuple[int, int]:
@@ -216,19 +200,19 @@ def shown(value: acb) -> str:
     return value.str(8, radius=False) if is_real(value) else f"({value.str(6, radius=False)})"
 
 
-def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equality:
+def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Values with their units: converted where both are known, ignored where one has none."""
-    if isinstance(gold, Based) or isinstance(answer, Based):
+    if isinstance(gold, tree.Based) or isinstance(answer, tree.Based):
         return _compare_based(gold, answer, options)
     try:
         gold, answer = _with_one_unit(gold), _with_one_unit(answer)
     except UndefinedError as error:
         return undecided(str(error))
-    one, left = (gold.unit, gold.value) if isinstance(gold, Quantity) else (None, gold)
-    two, right = (answer.unit, answer.value) if isinstance(answer, Quantity) else (None, answer)
+    one, left = (gold.unit, gold.value) if isinstance(gold, tree.Quantity) else (None, gold)
+    two, right = (answer.unit, answer.value) if isinstance(answer, tree.Quantity) else (None, answer)
     if one is None and two is None:
         return compare_values(gold, answer, options)
-    if one != two and (isinstance(left, Percent) or isinstance(right, Percent)):
+    if one != two and (isinstance(left, tree.Percent) or isinstance(right, tree.Percent)):
         return different("one is a percentage, the other has a unit")
     if not options.units and one != two:
         return different("only one has a unit, or the units differ")
@@ -241,20 +225,22 @@ def compare_quantities(gold: Node, answer: Node, options: MathOptions) -> Equali
     return compare_values(left, right, options)
 
 
-def _with_one_unit(node: Node) -> Node:
+def _with_one_unit(node: tree.Node) -> tree.Node:
     """A sum of values with one unit as one value with it: 3 cm + 2 cm. Angles are numbers, and stay where they are."""
-    units = {each.unit for each in nodes_of(node) if isinstance(each, Quantity) and each.unit != "degree"}
+    units = {each.unit for each in tree.nodes_of(node) if isinstance(each, tree.Quantity) and each.unit != "degree"}
     if len(units) > 1:
         raise UndefinedError(f"values in several units: {' and '.join(sorted(units))}")
-    if isinstance(node, Sum) and len(units) == 1 and all(isinstance(term, Quantity) for term in node.terms):
-        return Quantity(Sum(tuple(term.value for term in node.terms if isinstance(term, Quantity))), units.pop())
+    if isinstance(node, tree.Sum) and len(units) == 1 and all(isinstance(term, tree.Quantity) for term in node.terms):
+        return tree.Quantity(
+            tree.Sum(tuple(term.value for term in node.terms if isinstance(term, tree.Quantity))), units.pop()
+        )
     return node
 
 
-def _compare_converted(one: tuple[Node, str], two: tuple[Node, str], options: MathOptions) -> Equality:
+def _compare_converted(one: tuple[tree.Node, str], two: tuple[tree.Node, str], options: MathOptions) -> Equality:
     (left, unit), (right, other) = one, two
     first, second = unit_of(unit), unit_of(other)
-    if first is None and second is None and (symbols_of(left) or symbols_of(right)):
+    if first is None and second is None and (tree.symbols_of(left) or tree.symbols_of(right)):
         return undecided(f"{unit!r} and {other!r} may not mean the same")
     if (first is None) != (second is None) and not (is_generic(unit) or is_generic(other)):
         return different(f"different units: {unit} and {other}")
@@ -263,24 +249,27 @@ def _compare_converted(one: tuple[Node, str], two: tuple[Node, str], options: Ma
     if first.dimensions != second.dimensions:
         return different(f"different units: {unit} and {other}")
     if first.factor != second.factor:
-        left, right = Product((left, Number(fmpq(*first.factor)))), Product((right, Number(fmpq(*second.factor))))
+        left, right = (
+            tree.Product((left, tree.Number(fmpq(*first.factor)))),
+            tree.Product((right, tree.Number(fmpq(*second.factor)))),
+        )
     return compare_values(left, right, options)
 
 
-def _compare_based(gold: Node, answer: Node, options: MathOptions) -> Equality:
+def _compare_based(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Numerals in a base; one without a base is read in the other's."""
-    if isinstance(gold, Based) and isinstance(answer, Based) and gold.base != answer.base:
+    if isinstance(gold, tree.Based) and isinstance(answer, tree.Based) and gold.base != answer.base:
         try:
-            values = [Number(fmpq(int(side.digits, side.base))) for side in (gold, answer)]
+            values = [tree.Number(fmpq(int(side.digits, side.base))) for side in (gold, answer)]
         except ValueError:
             return undecided("a digit that its base has not")
         return compare_constants(values[0], values[1], options)
-    if isinstance(answer, Based) and isinstance(gold, Number):  # a gold without a base is no numeral in another
-        return (
-            _compare_based(Based(str(gold.value), 10), answer, options)
-            if gold.value.q == 1
-            else different("only one is whole")
-        )
+    if isinstance(answer, tree.Based) and isinstance(
+        gold, tree.Number
+    ):  # a gold without a base is no numeral in another
+        if gold.value.q != 1:
+            return different("only one is whole")
+        return _compare_based(tree.Based(str(gold.value), 10), answer, options)
     one, two = _digits(gold), _digits(answer)
     if one is None or two is None:
         return undecided("a numeral in another base against something else")
@@ -289,7 +278,7 @@ def _compare_based(gold: Node, answer: Node, options: MathOptions) -> Equality:
     return different(f"different numerals: {one} and {two}")
 
 
-def _digits(node: Node) -> str | None:
-    if isinstance(node, Based):
+def _digits(node: tree.Node) -> str | None:
+    if isinstance(node, tree.Based):
         return node.digits.lstrip("0")
-    return str(node.value) if isinstance(node, Number) and node.value.q == 1 else None
+    return str(node.value) if isinstance(node, tree.Number) and node.value.q == 1 else None
