@@ -56,10 +56,13 @@ $(TRAINERS): pyproject.toml constraints.txt
 		tensordict==0.9.0 ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp
 	@# Without what they need on a GPU: the tests call what takes the rewards.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1 openrlhf==0.11.2
+	@# The oldest that is supported, beside the newest: all but TRL itself is the same.
+	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv-trl/oldest trl==1.4.0
 	@touch $@
 
 test-trl: $(TRAINERS)  ## Real steps of real trainers, in an environment of their own
 	.venv-trl/bin/python -m pytest tests/trainers -q
+	PYTHONPATH=.venv-trl/oldest .venv-trl/bin/python -m pytest tests/trainers/conformance -q -k TRL
 
 extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
 	$(BIN)/python tools/try_extras.py
