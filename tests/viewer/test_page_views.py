@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay import PerCriterionGrader, Rubric
+from assay.checks import Called, MaxWords
 from assay.runs import score_rows
 from assay.testing import FakeModel
 
@@ -157,7 +158,12 @@ def cited(serve, tmp_path_factory):
     )
     prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Where is it?"}]
     rubric = Rubric(
-        [{"requirement": "Looks first", "name": "looks"}],
+        [
+            {"requirement": "Looks first", "name": "looks"},
+            {"check": MaxWords(5), "name": "short", "scope": "step"},
+            {"check": Called("refund", times=0), "name": "keeps_money"},
+            {"check": Called("search_orders", times=0), "name": "guesses"},
+        ],
         autograder=PerCriterionGrader(FakeModel("MET", reason=reason)),
     )
     folder = tmp_path_factory.mktemp("cited") / "run"
@@ -185,6 +191,20 @@ def test_a_citation_leads_to_the_part_it_cites(look, page, cited):
     expect(page.locator("details.thinking")).to_have_attribute("open", "")
     missing = page.locator(".evidence .missing")
     expect(missing).to_have_text(["not in the answer m3 “I have paid”", "not in the answer m9"])
+
+
+def test_the_steps_of_a_line_lead_to_the_conversation(look, page, cited):
+    """With the answer about each; and a check that cites a call leads there as a judge does."""
+    [run] = page.request.get(f"{cited}api/runs").json()
+    look(f"{cited}#/run/{run['id']}/row/1")
+    steps = page.locator(".line", has_text="short").locator(".votes")
+    expect(steps).to_have_attribute("open", "")
+    expect(steps.locator("summary")).to_have_text("2 steps")
+    expect(steps.get_by_role("listitem")).to_have_text(["✗UNMETm3903 words, 5 allowed", "✓METm5"])
+    steps.get_by_role("button", name="m5", exact=True).click()
+    expect(page.locator(".said .pointed")).to_contain_text("It is on its way.")
+    page.locator(".line", has_text="guesses").get_by_role("button", name="m3.call1", exact=True).click()
+    expect(page.locator(".said .pointed")).to_contain_text("search_orders")
 
 
 def test_votes_are_open_where_judges_disagree(look, run):

@@ -142,7 +142,7 @@ def _line(line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequ
     return {
         **picked(line, "name requirement weight value reason error counted passed disagreement tags"),
         "verdict": line.said,
-        "evidence": _evidence(line, text, parts) if line.requirement is not None else [],
+        "evidence": _evidence(line, text, parts) if line.requirement is not None else list(line.citations),
         "nested": line.requirement is None and bool(line.lines) and not line.steps,
         "steps": bool(line.steps),
         "votes": [_line(vote, text, (), parts) for vote in line.lines],

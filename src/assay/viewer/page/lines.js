@@ -24,7 +24,7 @@
       line.reason ? reasonOf(line, place, how) : null,
       missingOf(line),
       citedOf(line, place, how),
-      votesOf(line),
+      votesOf(line, place, how),
       labelsOf(line));
   }
 
@@ -73,14 +73,19 @@
       : foreign(quoted(one)))));
   }
 
-  function votesOf(line) {
+  /** The lines inside a line: of a rubric, of each judge, or of each step, whose address leads to it. */
+  function votesOf(line, place, { find }) {
     if (!line.votes?.length) return null;
     const apart = line.disagreement > 0 ? `, ${percent(line.disagreement)} apart` : ", all agree";
-    const words = line.steps ? `${line.votes.length} steps` : line.nested ? `${line.votes.length} lines of its rubric` : `${line.votes.length} votes${apart}`;
-    return element("details.votes", { open: line.disagreement > 0 }, element("summary", {}, words),
+    const number = line.votes.length;
+    const words = line.steps ? `${number} step${number === 1 ? "" : "s"}` : line.nested ? `${number} lines of its rubric` : `${number} votes${apart}`;
+    const isOpen = line.disagreement > 0 || (line.steps && line.passed === false);
+    const nameOf = ({ name }) => line.steps && find
+      ? button(foreign(name), () => find(place, name), { class: "cited", title: "Show it in the conversation" }) : element("b", {}, foreign(name));
+    return element("details.votes", { open: isOpen }, element("summary", {}, words),
       element("ul", {}, line.votes.map((vote) => element("li", {},
         assay.verdicts.chip(vote.verdict, { ...line, ...vote, choices: vote.choices || line.choices }),
-        element("b", {}, foreign(vote.name)),
+        nameOf(vote),
         vote.error ? element("p.error-text", {}, foreign(vote.error)) : null,
         vote.reason ? element("div.reason", {}, assay.messages.textBody(vote.reason, [], false)) : null,
         missingOf(vote)))));
