@@ -53,7 +53,7 @@ $(TRAINERS): pyproject.toml constraints.txt
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-trl/constraints.txt \
 		-e ".[trl,server]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0 \
-		tensordict==0.9.0 ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp
+		tensordict==0.9.0 tensorboard wandb ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp
 	@# Without what they need on a GPU: the tests call what takes the rewards.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1 openrlhf==0.11.2
 	@# The oldest that is supported, beside the newest: all but TRL itself is the same.

@@ -199,8 +199,8 @@ async def test_trainers_get_the_outcome_beside_the_reward():
 async def test_groups_are_shaped_by_themselves():
     """Two prompts in one batch: each length is compared with those of its own prompt."""
     rubric = Rubric([right], shaping=[{"group_length": {"alpha": 0.2}}])
-    paid = await as_trl_reward(rubric)(["a", "a", "b"], ["4", "4 4 4", "4 " * 99])
-    assert paid[2] == pytest.approx(0.9)
+    paid = await as_trl_reward(rubric)(["a", "a", "b", "b"], ["4", "4 4 4", "4 " * 99, "4 " * 99])
+    assert paid[2:] == pytest.approx([0.9, 0.9])
 
 
 async def test_a_run_keeps_both(tmp_path):

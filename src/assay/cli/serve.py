@@ -26,6 +26,7 @@ class ServeOptions(ViewOptions, RubricArgument):
         "--unscored", "What trainers that take only numbers get for an unscored rollout: an error, 0, the mean of its "
         "group, or null.", POLICIES, "raise",
     )  # fmt: skip
+    monitor: str | None = value_of("--monitor FILE", "A file for the signs of reward hacking, as lines of JSON.")
     at_once: int = value_of("--at-once N", "Requests under way in a worker; more get 429.", positive, 1024)
     max_bytes: int = value_of("--max-bytes N", "The size of a request.", positive, 16 << 20)
     max_batch: int = value_of("--max-batch N", "The number of rollouts in a request.", positive, 1024)
@@ -53,7 +54,7 @@ def command(options: ServeOptions) -> None:
     from assay.server.reload import Published, RubricLoader
     from assay.server.settings import key_from
 
-    given = {name: getattr(options, name) for name in ("host", "port", "workers", "unscored", "allow_hosts")}
+    given = {name: getattr(options, name) for name in ("host", "port", "workers", "unscored", "allow_hosts", "monitor")}
     bounds = Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)})
     settings = Settings(**given, key=key_from(options.key_file), bounds=bounds)
     cache = None if options.no_cache else options.cache or str(default_place())

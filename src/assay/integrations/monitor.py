@@ -1,23 +1,38 @@
 """A RewardMonitor looks for signs of reward hacking: numbers to plot, and warnings where chance is a poor excuse."""
 
 import math
+import random
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import correlation
+from itertools import islice
+from statistics import correlation, fmean, linear_regression
 from typing import Any, Final, NamedTuple
 
 from assay.errors import RubricError
 from assay.graders.judge_input import degenerate
+from assay.integrations.sinks import Sink, write
+from assay.messages import completion_text
 from assay.redaction import logger_of
+from assay.shaping import repeated_share
+from assay.wording import described
 
 logger = logger_of("assay")
 
 Z: Final = 1.96  # standard errors either side of an estimate that hold 95 % of it
 
-SIGNS: Final = ("degenerate", "repeated", "zero_variance", "saturated", "length_correlation", "length_correlation_low")
+SIGNS: Final = (
+    "degenerate", "repeated", "zero_variance", "saturated", "length_correlation", "length_correlation_low",
+    "dominance", "slope_break", "length_drift", "repetition_drift", "drift",
+)  # fmt: skip
 """What a monitor tells besides the share of unscored rollouts; not all of them can be told at every step."""
+
+
+FEW: Final = 5  # steps at the beginning, and at the end, whose means a drift is the difference of
+
+Columns = Mapping[str, Sequence[float | None]]  # the values of each criterion, one a rollout
+SecondJudge = Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]]  # from rows to rewards on the scale of ours
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,14 @@ class Alarms:
     """Share of completions that are word for word another one of the step."""
     drift: float = 0.1
     """How far the reward has risen over a second judge's since the beginning."""
+    dominance: float = 0.95
+    """Share of the spread of rewards that one criterion of several explains alone, by the lower end of its interval."""
+    slope_break: float = 5.0
+    """By how many standard errors the slope of a mean in the newer half of the window differs from that in the older half."""
+    length_drift: float = 0.5
+    """Relative change of the mean length since the first steps."""
+    repetition_drift: float = 0.1
+    """Change of the share of runs of three words that a text repeats, since the first steps."""
 
 
 class _Step(NamedTuple):
@@ -45,11 +68,18 @@ class _Step(NamedTuple):
     rollouts: int
     degenerate: int
     repeated: int
+    length: float  # the mean, and so the next
+    repetition: float
+    pairs: dict[str, list[tuple[float, float]]]  # of each criterion, its value and the reward of each rollout
+
+    def mean(self, name: str) -> float | None:
+        values = [reward for _, reward in self.scored] if name == "reward" else [v for v, _ in self.pairs.get(name, ())]
+        return fmean(values) if values else None
 
 
 @dataclass
 class RewardMonitor:
-    """Watches the rewards of the last `window` steps.
+    """Watches the rewards of the last `window` steps, in any loop: `observe` takes a step, `watch` gathers rollouts into steps.
 
     >>> monitor = RewardMonitor()
     >>> round(monitor.observe(["yes", "yes", "well, yes"], [1.0, 1.0, None])["unscored"], 2)
@@ -60,35 +90,92 @@ class RewardMonitor:
     alarms: Alarms = field(default_factory=Alarms)
     warn: Callable[[str], None] = logger.warning
     """Told once when a sign passes its limit, and again when it does after having come back."""
+    sinks: Sequence[Sink] = ()
+    """Where the signs of every step are written: functions or objects of `assay.integrations.sinks`."""
+    second: SecondJudge | None = None
+    """Another judge, asked by `watch` about a sample of each step."""
+    sample: int = 16  # how many rollouts of a step the second judge is asked about
+    step_size: int = 256  # how many rollouts `watch` gathers into a step
     steps: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         if self.window < 1:
             raise RubricError(f"window is {self.window!r}: give the number of steps to look back")
         self._seen: deque[_Step] = deque(maxlen=self.window)
+        self._first: list[_Step] = []
         self._gaps: list[float] = []
         self._raised: set[str] = set()
+        self._waiting: list[tuple[Mapping[str, Any], float | None, Hashable, Mapping[str, float | None]]] = []
+        self._named: dict[str, str] = {}  # which criterion a sign is about
 
     def observe(
-        self, texts: Sequence[str], rewards: Sequence[float | None], *, groups: Sequence[Hashable] | None = None
+        self,
+        texts: Sequence[str],
+        rewards: Sequence[float | None],
+        *,
+        groups: Sequence[Hashable] | None = None,
+        parts: Columns | None = None,
     ) -> dict[str, float]:
         """Take in one training step and return the signs over the window, by name, as far as they can be told."""
-        if len(texts) != len(rewards):
-            raise RubricError(f"{len(texts)} texts and {len(rewards)} rewards: give one each")
+        for name, column in {"rewards": rewards, "groups": groups, **(parts or {})}.items():
+            if column is not None and len(texts) != len(column):
+                raise RubricError(f"{len(texts)} texts and {len(column)} {name}: give one each")
         self.steps += 1
-        self._seen.append(_step(texts, rewards, groups or [None] * len(texts)))
+        self._seen.append(_step(texts, rewards, groups or [None] * len(texts), parts or {}))
+        if len(self._first) < FEW:
+            self._first.append(self._seen[-1])
         signs = dict(self._signs())
         self._warn(signs)
+        write(self.sinks, self.steps, signs)
+        return signs
+
+    async def watch(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        rewards: Sequence[float | None],
+        parts: Sequence[Mapping[str, float | None]],
+        groups: Sequence[Hashable] | None = None,
+        *,
+        is_step: bool = False,
+    ) -> dict[str, float]:
+        """Gather rollouts and observe them as a step, with the second judge: when there are `step_size`, or at once.
+
+        Returns the signs of that step; none while it waits for more.
+        """
+        self._waiting += zip(rows, rewards, groups or [row.get("prompt", "") for row in rows], parts, strict=True)
+        if not self._waiting or (len(self._waiting) < self.step_size and not is_step):
+            return {}
+        taken, self._waiting = self._waiting, []
+        step, paid, members, values = (list(column) for column in zip(*taken, strict=True))
+        names = dict.fromkeys(name for one in values for name in one)
+        columns = {name: [one.get(name) for one in values] for name in names}
+        texts = [completion_text(row.get("completion", "")) for row in step]
+        signs = self.observe(texts, paid, groups=[repr(group) for group in members], parts=columns)
+        if self.second is not None:
+            try:
+                drift = await self.compare(step, paid)
+            except Exception as error:  # noqa: BLE001 - a second judge may fail in any way, and training goes on
+                logger.warning("the second judge could not be asked: %s", described(error))
+                drift = None
+            if drift is not None:
+                signs["drift"] = drift
+                write(self.sinks, self.steps, {"drift": drift})
         return signs
 
     async def compare(
-        self,
-        rows: Sequence[Any],
-        rewards: Sequence[float | None],
-        second: Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]],
+        self, rows: Sequence[Any], rewards: Sequence[float | None], second: SecondJudge | None = None
     ) -> float | None:
-        """Return how far our rewards rose over a second judge's, on one scale, since the first comparison."""
-        pairs = zip(rewards, await second(rows), strict=True)
+        """Return how far our rewards rose over a second judge's, on one scale, since the first comparison.
+
+        It is asked about `sample` of the rows that have a reward, drawn by the number of the step.
+        """
+        asked = second or self.second
+        if asked is None:
+            raise RubricError("there is no second judge to compare with: give RewardMonitor(second=...)")
+        scored = [place for place, reward in enumerate(rewards) if reward is not None]
+        if len(scored) > self.sample:
+            scored = sorted(random.Random(self.steps).sample(scored, self.sample))
+        pairs = zip([rewards[place] for place in scored], await asked([rows[place] for place in scored]), strict=True)
         gaps = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
         if not gaps:
             return None
@@ -113,6 +200,21 @@ class RewardMonitor:
         if (found := rank_correlation(lengths, rewards)) is not None:
             yield "length_correlation", found
             yield "length_correlation_low", _low(found, len(rewards))
+        columns = {name: [pair for step in seen for pair in step.pairs.get(name, ())] for name in seen[-1].pairs}
+        shares = {name: _explained(pairs) for name, pairs in columns.items() if len(columns) > 1}
+        if shares:
+            self._named["dominance"] = max(shares, key=lambda name: shares[name])
+            yield "dominance", max(shares.values())
+        means = {name: [step.mean(name) for step in seen] for name in ("reward", *columns)}
+        breaks = {name: found for name, own in means.items() if (found := slope_break(own)) is not None}
+        if breaks:
+            self._named["slope_break"] = name = max(breaks, key=lambda name: abs(breaks[name]))
+            yield "slope_break", breaks[name]
+        if self.steps > FEW:
+            last = list(islice(reversed(seen), FEW))
+            then, now = fmean(step.length for step in self._first), fmean(step.length for step in last)
+            yield "length_drift", now / then - 1 if then else 0.0
+            yield "repetition_drift", fmean(s.repetition for s in last) - fmean(s.repetition for s in self._first)
 
     def _warn(self, signs: dict[str, float]) -> None:
         for name, limit in vars(self.alarms).items():
@@ -120,11 +222,13 @@ class RewardMonitor:
                 continue
             # A correlation over few rollouts is chance, so its interval has to clear the limit.
             number = signs.get(f"{name}_low", signs[name])
+            number = abs(number) if name in ("slope_break", "length_drift") else number
             if number <= limit:
                 self._raised.discard(name)
             elif name not in self._raised:
                 self._raised.add(name)
-                self.warn(f"step {self.steps}: {name} is {signs[name]:.2f}, past {limit:g}: {_MEANING[name]}")
+                about = f" ({self._named[name]})" if name in self._named else ""
+                self.warn(f"step {self.steps}: {name}{about} is {signs[name]:.2f}, past {limit:g}: {_MEANING[name]}")
 
 
 _MEANING: Final = {
@@ -135,10 +239,14 @@ _MEANING: Final = {
     "degenerate": "completions without an answer in them",
     "repeated": "completions are copies of each other",
     "drift": "the reward rises away from the second judge",
+    "dominance": "one criterion decides the reward alone; see whether the others still tell answers apart",
+    "slope_break": "a mean suddenly rises or falls at another pace; read what changed in the answers",
+    "length_drift": "answers are longer or shorter than in the first steps",
+    "repetition_drift": "answers repeat themselves more than in the first steps",
 }
 
 
-def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable]) -> _Step:
+def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable], parts: Columns) -> _Step:
     members: dict[Hashable, list[float]] = {}
     scored: list[tuple[int, float]] = []
     for text, reward, group in zip(texts, rewards, groups, strict=True):
@@ -153,7 +261,43 @@ def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequenc
         rollouts=len(texts),
         degenerate=sum(degenerate(text) is not None for text in texts),
         repeated=sum(count - 1 for count in Counter(texts).values()),
+        length=fmean(map(len, texts)) if texts else 0.0,
+        repetition=fmean(map(repeated_share, texts)) if texts else 0.0,
+        pairs={
+            name: [(v, r) for v, r in zip(column, rewards, strict=True) if v is not None and r is not None]
+            for name, column in parts.items()
+        },
     )
+
+
+def _explained(pairs: Sequence[tuple[float, float]]) -> float:
+    """The share of the spread of rewards that goes with one criterion, by the lower end of its 95 % interval."""
+    values, rewards = zip(*pairs, strict=True) if len(pairs) > 3 else ((), ())
+    if not values or min(values) == max(values) or min(rewards) == max(rewards):
+        return 0.0
+    return max(0.0, _low(abs(correlation(values, rewards)), len(pairs))) ** 2
+
+
+def slope_break(means: Sequence[float | None]) -> float | None:
+    """By how many standard errors the slope in the newer half differs from that in the older; None below 8 steps.
+
+    At most 100 either way, as where both halves are straight lines.
+    """
+    if len(means) < 8 or None in means:
+        return None
+    slopes: list[float] = []
+    variance = 0.0
+    for half in (means[: len(means) // 2], means[len(means) // 2 :]):
+        own = [mean for mean in half if mean is not None]
+        places = range(len(own))
+        slope, start = linear_regression(places, own)
+        rest = math.fsum((mean - start - slope * place) ** 2 for place, mean in zip(places, own, strict=True))
+        variance += rest / (len(own) - 2) / math.fsum((place - fmean(places)) ** 2 for place in places)
+        slopes.append(slope)
+    apart = slopes[1] - slopes[0]
+    if abs(apart) < 1e-9:  # rounding
+        return 0.0
+    return math.copysign(min(100.0, abs(apart) / math.sqrt(variance) if variance else 100.0), apart)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:

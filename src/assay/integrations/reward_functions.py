@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
+from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 from assay.redaction import logger_of
 from assay.runs.row import COLUMN
@@ -41,6 +42,7 @@ def reward_func_of(
     value: Value = "reward",
     tokenizer: Any = None,
     end_tokens: Sequence[str] = END_TOKENS,
+    monitor: RewardMonitor | None = None,
 ) -> RewardFunc:
     """A `reward_func(queries, prompts, labels)` for this rubric; a label is the rollout's `answer`.
 
@@ -48,7 +50,7 @@ def reward_func_of(
     """
     fallback = fallback_of(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
     special = cast("Sequence[str]", () if tokenizer is None else tokenizer.all_special_tokens)
-    return partial(_reward_func, Step(rubric, value), fallback, (*special, *end_tokens))
+    return partial(_reward_func, Step(rubric, value, monitor=monitor), fallback, (*special, *end_tokens))
 
 
 def _reward_func(
@@ -136,13 +138,15 @@ def _tensor(values: Sequence[float | None]) -> Any:
     return list(values) if torch is None else torch.tensor(values)
 
 
-def custom_rm_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> CustomRm:
+def custom_rm_of(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+) -> CustomRm:
     """Return a `custom_rm(args, sample)` for this rubric: a float, or a list of them for a group of samples.
 
     Checks can name what a sample's `metadata` holds; values are left there under `assay`. `group_mean` and `drop` need
     `--group-rm`; `drop` marks `remove_sample`, and pays the group's mean so that the baseline does not shift.
     """
-    return partial(_custom_rm, Step(rubric, value), Fallback(unscored))
+    return partial(_custom_rm, Step(rubric, value, monitor=monitor), Fallback(unscored))
 
 
 async def _custom_rm(step: Step, fallback: Fallback, args: Any, sample: Any, **_: Any) -> float | list[float]:

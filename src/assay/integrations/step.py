@@ -12,6 +12,7 @@ from assay.aggregation import Fallback
 from assay.concurrency import LoopThread, side_by_side
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
+from assay.integrations.monitor import RewardMonitor
 from assay.report import EvaluationReport
 from assay.rubric import BaseRubric, Rubric
 from assay.runs.row import own_rubric
@@ -69,6 +70,7 @@ class Step:
     value: Value = "reward"
     timeout: float | None = None
     hands_over_one: str = ""  # the trainer that calls with one rollout at a time, so that there is no group
+    monitor: RewardMonitor | None = None
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
@@ -136,6 +138,8 @@ class Step:
         for places, reports in answered:
             for place, report in zip(places, reports, strict=True):
                 found[place] = Scored.of(report, self.names, self.value)
+        if self.monitor is not None:
+            await watched(self.monitor, rows, found, groups)
         return found
 
     def _plan(self, row: Mapping[str, Any]) -> tuple[bool, bool]:
@@ -153,6 +157,16 @@ class Step:
         # A server reads the rubrics of rows itself: it has the judge.
         scorer = self.rubric if getattr(self.rubric, "reads_row_rubrics", False) else self._rows
         return await scorer.score([dict(row) for row in rows])
+
+
+async def watched(
+    monitor: RewardMonitor, rows: Sequence[Mapping[str, Any]], found: Sequence[Scored],
+    groups: Sequence[Hashable] | None = None, *, is_step: bool = False,
+) -> dict[str, float]:  # fmt: skip
+    """The signs that a monitor sees in what was found."""
+    # Without shaping the outcome is the reward itself, and would explain all of it.
+    parts = [{n: v for n, v in one.parts.items() if n != OUTCOME} for one in found]
+    return await monitor.watch(rows, [one.reward for one in found], parts, groups, is_step=is_step)
 
 
 def paid(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> list[float | None]:

@@ -7,18 +7,21 @@ from typing import Any, TypeAlias, cast
 
 from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
+from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Step, Value, paid
 
 Scoring: TypeAlias = Callable[[Any, Any], Awaitable[float]]
 
 
-def as_skyrl_env(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> type[Any]:
+def as_skyrl_env(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+) -> type[Any]:
     """Return an environment class for skyrl_gym: one answer, scored by the rubric; `unscored` is `raise` or `zero`.
 
     The row's `reward_spec` gives the `ground_truth` as `answer`; its other columns can be named by checks.
     """
     base: Any = import_module("skyrl_gym.envs.base_text_env")
-    scoring = Step(rubric, value, hands_over_one="SkyRL")
+    scoring = Step(rubric, value, hands_over_one="SkyRL", monitor=monitor)
     fallback = fallback_of(unscored, ("raise", "zero"), "SkyRL")
 
     class RubricEnv(base.BaseTextEnv):
@@ -50,12 +53,14 @@ def as_skyrl_env(rubric: RubricSource, *, unscored: Policy = "raise", value: Val
     return RubricEnv
 
 
-def as_verifiers_reward(rubric: RubricSource, *, value: Value = "reward") -> Scoring:
+def as_verifiers_reward(
+    rubric: RubricSource, *, value: Value = "reward", monitor: RewardMonitor | None = None
+) -> Scoring:
     """Return an async function of a task's data and its trace, to await inside a `@vf.reward` method.
 
     Checks can name the fields of the task's data. What is unscored raises: verifiers then keeps it out of the baseline.
     """
-    return partial(_verifiers_reward, Step(rubric, value, hands_over_one="verifiers"))
+    return partial(_verifiers_reward, Step(rubric, value, hands_over_one="verifiers", monitor=monitor))
 
 
 async def _verifiers_reward(step: Step, task: Any, trace: Any) -> float:

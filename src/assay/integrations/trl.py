@@ -17,8 +17,7 @@ from typing import Any, Final, cast
 from assay.aggregation import Fallback, Policy
 from assay.errors import RubricError
 from assay.integrations.monitor import SIGNS, RewardMonitor
-from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of
-from assay.messages import completion_text
+from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of, watched
 from assay.redaction import logger_of
 from assay.rubric import Rubric
 
@@ -95,8 +94,7 @@ class TrlReward:
         found = await step.score(rows, groups)
         _publish(title, step.names, found, log_extra, log_metric)
         if self.monitor is not None:
-            texts = [completion_text(completion) for completion in completions]
-            signs = self.monitor.observe(texts, [one.reward for one in found], groups=groups)
+            signs = await watched(self.monitor, rows, found, groups, is_step=True)
             if log_metric is not None:
                 for sign in SIGNS:
                     log_metric(f"{title}/{sign}", signs.get(sign, math.nan))

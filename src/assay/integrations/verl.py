@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, cast
 from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.errors import RubricError
+from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 
 ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
@@ -43,10 +44,12 @@ def compute_score_sync(*sample: Any, **options: Any) -> dict[str, float]:
     return run_sync(compute_score(*sample, **options))
 
 
-def compute_score_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> ComputeScore:
+def compute_score_of(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+) -> ComputeScore:
     """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
     fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
-    return partial(_compute_score, _step(rubric, value, "verl's compute_score"), fallback)
+    return partial(_compute_score, _step(rubric, value, monitor, "verl's compute_score"), fallback)
 
 
 async def _compute_score(
@@ -63,14 +66,14 @@ async def _compute_score(
 
 
 def compute_scores_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
 ) -> Callable[..., list[dict[str, float]]]:
     """The same for the `batch` manager of older versions, which calls once with lists; samples of one question are a group.
 
     What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
     """
     fallback = fallback_of(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
-    return partial(_compute_scores, _step(rubric, value), fallback)
+    return partial(_compute_scores, _step(rubric, value, monitor), fallback)
 
 
 def _compute_scores(
@@ -101,8 +104,8 @@ def _from_file(path: str, unscored: Policy, value: Value) -> ComputeScore:
     return compute_score_of(path, unscored=unscored, value=value)
 
 
-def _step(rubric: RubricSource, value: Value, hands_over_one: str = "") -> Step:
-    step = Step(rubric, value, hands_over_one=hands_over_one)
+def _step(rubric: RubricSource, value: Value, monitor: RewardMonitor | None, hands_over_one: str = "") -> Step:
+    step = Step(rubric, value, hands_over_one=hands_over_one, monitor=monitor)
     taken = [name for name in step.names if name in OWN]
     if taken:
         raise RubricError(f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise")

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import os
 import time
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -17,7 +18,9 @@ from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from assay.concurrency import at_once
-from assay.integrations.step import ALONE
+from assay.integrations.monitor import RewardMonitor
+from assay.integrations.sinks import JsonlSink
+from assay.integrations.step import ALONE, Scored, watched
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -59,9 +62,14 @@ class RewardApp(Starlette):
         status: Callable[[], ServerStatus] = ServerStatus,
         metrics: Metrics | None = None,
         lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+        monitor: RewardMonitor | None = None,
     ) -> None:
         self.settings = settings = settings if settings is not None else Settings()
         self.metrics = metrics if metrics is not None else Metrics(status)
+        if monitor is None and settings.monitor:
+            monitor = RewardMonitor(sinks=[JsonlSink(settings.monitor, str(os.getpid())), self.metrics.set_signs])
+        self.monitor = monitor
+        self._watching: set[asyncio.Task[Any]] = set()
         self.requests = self.bytes = 0  # scoring requests under way, and their bytes
         self.is_draining = False  # whether requests that come in now are refused, since the server is about to stop
         self.reload_error = ""  # why this process could not take over a changed rubric
@@ -98,6 +106,17 @@ class RewardApp(Starlette):
             now = time.monotonic()
         for limit in self._limits:
             limit.reschedule(asyncio.get_running_loop().time())
+        if self.monitor is not None:  # what would wait for the rest of its step
+            await self.monitor.watch([], [], [], is_step=True)
+
+    def watch(self, monitor: RewardMonitor, rollouts: Sequence[Rollout], reports: Sequence[EvaluationReport]) -> None:
+        """Hand what was scored to the monitor, while the reply goes out: its second judge may take a while."""
+        rows = [{"prompt": rollout.prompt, "completion": rollout.completion} for rollout in rollouts]
+        task = asyncio.create_task(
+            watched(monitor, rows, [Scored.of(report, self.service.names) for report in reports])
+        )
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
 
     async def reports(self, service: RubricService, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
         """The reports on the rollouts of a request, unless the server stops before they are there."""
@@ -267,6 +286,8 @@ class _Scoring:
             is_alone = protocol.numbers_only and len(rollouts) == 1 and service.compares
             reports = service.failed(ALONE) if is_alone else await app.reports(service, rollouts)
             self._count(reports)
+            if app.monitor is not None:
+                app.watch(app.monitor, rollouts, reports)
             if protocol.numbers_only and not protocol.marks and app.settings.unscored == "raise":
                 _refuse_unscored(reports)
             scored = ScoredRequest(rollouts, detail, reports, service, app.settings.unscored)

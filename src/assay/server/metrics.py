@@ -2,7 +2,7 @@
 
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -62,6 +62,8 @@ class Metrics(Collector):
             tokens.labels("completion"),
             count("judge_dollars", "What the judge cost, as far as prices are known."),
         )
+        seen = "Signs of reward hacking, as the worker that wrote last sees them."
+        self._signs = Gauge("assay_reward_sign", seen, ["sign"], registry=own, multiprocess_mode="livemostrecent")
         self._judged: tuple[float, ...] = (0.0,) * len(self._judge)
         self._shown = own
         if folder is not None:
@@ -76,6 +78,11 @@ class Metrics(Collector):
                 return generate_latest(self._shown)
             time.sleep(0.005)
         return generate_latest(self._shown)
+
+    def set_signs(self, step: int, signs: Mapping[str, float]) -> None:
+        """Take what a monitor sees: this is a sink."""
+        for name, value in signs.items():
+            self._signs.labels(name).set(value)
 
     def count_judge(self, spent: Ledger) -> None:
         """Add what the judge was asked and has cost since the last time."""

@@ -26,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from assay.errors import AssayError
+from assay.integrations.monitor import RewardMonitor
 from assay.models import Ledger, budget
 from assay.redaction import logger_of, redacted
 from assay.rubric import Rubric
@@ -210,12 +211,12 @@ class RewardServer:
     {'check_1': 1.0, 'reward': 1.0}
     """
 
-    def __init__(self, rubric: Rubric, settings: Settings | None = None) -> None:
+    def __init__(self, rubric: Rubric, settings: Settings | None = None, monitor: RewardMonitor | None = None) -> None:
         """Without settings, it listens on any port that is free."""
         given = settings if settings is not None else Settings(port=0)
         self._listening = bound(given)
         self.settings = replace(given, port=self._listening.getsockname()[1])
-        self.app = RewardApp(rubric, self.settings)
+        self.app = RewardApp(rubric, self.settings, monitor=monitor)
         self.url = self.settings.url  # the address of the server
 
     def __enter__(self) -> Self:

@@ -101,6 +101,8 @@ class Settings:
     """Names that requests may give the server, besides its address and those of this machine. Looked at where any are
     given, and where there is no key, since then a page in a browser could ask under a name of its own."""
     bounds: Bounds = Bounds()
+    monitor: str | None = None
+    """A file that gets the signs of reward hacking, a line of JSON for every 256 rollouts of a worker; None watches nothing."""
 
     def __post_init__(self) -> None:
         if not self.workers >= 1:
