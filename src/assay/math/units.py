@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
 from functools import lru_cache
-from math import gcd
 from typing import Final, NamedTuple
 
 from assay.math.words import GENERIC, UNIT_ROWS, is_label, words_of
@@ -27,27 +28,23 @@ class Unit(NamedTuple):
     """Powers of dimensions, sorted, and the factor to the base unit of each."""
 
     dimensions: tuple[tuple[str, int], ...]
-    factor: tuple[int, int]  # top and bottom
+    factor: Fraction
 
 
-def _read_table() -> dict[str, tuple[str, int, int]]:
-    table: dict[str, tuple[str, int, int]] = {}
+def _read_table() -> Iterator[tuple[str, tuple[str, Fraction]]]:
     for line in UNIT_ROWS:
         dimension, _, entries = line.partition(" ")
         for entry in entries.split("|"):
             name, factor, *others = entry.split()
-            top, _, bottom = factor.partition("/")
-            for word in (name, *others):
-                # A factor of 0 marks a unit that is never converted.
-                kind = dimension if top != "0" else name
-                table[word] = (kind, int(top) or 1, int(bottom or 1))
-    return table
+            # A factor of 0 marks a unit that is never converted.
+            unit = (name, Fraction(1)) if factor == "0" else (dimension, Fraction(factor))
+            yield from ((word, unit) for word in (name, *others))
 
 
-UNITS: Final = _read_table()
+UNITS: Final = dict(_read_table())
 
 
-def _named(word: str) -> tuple[str, int, int] | None:
+def _named(word: str) -> tuple[str, Fraction] | None:
     """The unit of this name; one of two letters in capitals alone (`CM`) is the one in small letters."""
     return UNITS.get(word) or (UNITS.get(word.lower()) if len(word) > 2 or word.isupper() else None)
 
@@ -71,14 +68,13 @@ def says_what(text: str) -> bool:
 def unit_of(text: str) -> Unit | None:
     """The unit a text names, or None for words that are no known unit."""
     powers: Counter[str] = Counter()
-    top, bottom, sign, pending = 1, 1, 1, 1
-    last: tuple[str, int, int] | None = None
+    factor, sign, pending = Fraction(1), 1, 1
+    last: tuple[str, Fraction] | None = None
 
-    def count(unit: tuple[str, int, int], power: int) -> None:
-        nonlocal top, bottom
+    def count(unit: tuple[str, Fraction], power: int) -> None:
+        nonlocal factor
         powers[unit[0]] += sign * power
-        above, below = (unit[1], unit[2]) if sign * power > 0 else (unit[2], unit[1])
-        top, bottom = top * above ** abs(power), bottom * below ** abs(power)
+        factor *= unit[1] ** (sign * power)
 
     text = text.replace(" per ", "/").replace(".", "").replace("mph", "mi/h").replace("kph", "km/h")
     if _PIECE.sub("", text).strip(" {}()-"):
@@ -100,7 +96,5 @@ def unit_of(text: str) -> Unit | None:
                 return None
             count(last, pending)
             pending = 1
-    if last is None:
-        return None
-    shared = gcd(top, bottom)
-    return Unit(tuple(sorted((n, power) for n, power in powers.items() if power)), (top // shared, bottom // shared))
+    dimensions = tuple(sorted((name, power) for name, power in powers.items() if power))
+    return None if last is None else Unit(dimensions, factor)

@@ -249,10 +249,9 @@ def _compare_converted(one: tuple[tree.Node, str], two: tuple[tree.Node, str], o
     if first.dimensions != second.dimensions:
         return different(f"different units: {unit} and {other}")
     if first.factor != second.factor:
-        left, right = (
-            tree.Product((left, tree.Number(fmpq(*first.factor)))),
-            tree.Product((right, tree.Number(fmpq(*second.factor)))),
-        )
+        one_factor, two_factor = (fmpq(unit.factor.numerator, unit.factor.denominator) for unit in (first, second))
+        left = tree.Product((left, tree.Number(one_factor)))
+        right = tree.Product((right, tree.Number(two_factor)))
     return compare_values(left, right, options)
 
 

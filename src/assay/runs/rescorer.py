@@ -17,23 +17,10 @@ from assay.models import Model
 from assay.models.budgets import budget
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.rubric import RubricGroup
+from assay.runs import pipeline
 from assay.runs.folder import RunRefused
 from assay.runs.journal import Run
 from assay.runs.metadata import CriterionAbout, RunAbout, data_about, judge_of
-from assay.runs.pipeline import (
-    MOST_AT_ONCE,
-    Feed,
-    OnProgress,
-    OnRow,
-    Pending,
-    Pipeline,
-    RowRubrics,
-    Stopping,
-    Watch,
-    opened_sink,
-    refuse_too_few,
-    undone,
-)
 from assay.runs.row import COLUMN, Row
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary
@@ -47,10 +34,10 @@ async def rescore(
     *,
     grader: Autograder | None = None,
     resume: bool = False,
-    on_row: OnRow | None = None,
-    on_progress: OnProgress | None = None,
-    stopping: Stopping | None = None,
-    max_concurrent: int = MOST_AT_ONCE,
+    on_row: pipeline.OnRow | None = None,
+    on_progress: pipeline.OnProgress | None = None,
+    stopping: pipeline.Stopping | None = None,
+    max_concurrent: int = pipeline.MOST_AT_ONCE,
     judge_log: bool = False,
 ) -> Summary:
     """Score a saved run by a rubric, into another folder. Nothing is generated.
@@ -59,7 +46,7 @@ async def rescore(
     and the judge is: those answers are kept. Checks are run again, since a function has no hash. A judge
     of the whole is asked again. Rows where generation failed stay as they are.
     """
-    refuse_too_few(max_concurrent)
+    pipeline.refuse_too_few(max_concurrent)
     if folder is not None and Path(folder).resolve() == run.path.resolve():  # noqa: ASYNC240 - before anything is awaited
         raise RunRefused(f"{run.path} would be written over: name another folder")
     judge = judge_of(rubric, grader)
@@ -67,30 +54,32 @@ async def rescore(
     before: dict[str, Any] = {"model": run.about.model, "config": run.about.config}
     data = data_about(run.path / "rollouts.jsonl")
     about = RunAbout.of("rescore", rubric=rubric, judge=judge, data=data, **before)
-    rubrics = RowRubrics(rubric)
+    rubrics = pipeline.RowRubrics(rubric)
     if keeps and isinstance(rubric, RubricGroup) and grader is None:
-        rubrics = RowRubrics(_with_saved_answers(rubric, None))
+        rubrics = pipeline.RowRubrics(_with_saved_answers(rubric, None))
     elif keeps:
         grader = _reusing(grader or getattr(rubric, "autograder", None))
     with budget() as spent, logging_once():
-        watch = Watch(on_progress, len(run), spent)
-        with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
-            units = _units(run, Feed((), rubrics, sink.has), rubrics, keeps=keeps)
-            stopped = await Pipeline(sink, grader, max_concurrent, judge_log=judge_log).run(units, stopping)
+        watch = pipeline.Watch(on_progress, len(run), spent)
+        with pipeline.opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
+            units = _units(run, pipeline.Feed((), rubrics, sink.has), rubrics, keeps=keeps)
+            stopped = await pipeline.Pipeline(sink, grader, max_concurrent, judge_log=judge_log).run(units, stopping)
             return sink.finish(complete=not stopped)
 
 
-def _units(run: Run, feed: Feed, rubrics: RowRubrics, *, keeps: bool) -> Iterator[list[Pending]]:
+def _units(
+    run: Run, feed: pipeline.Feed, rubrics: pipeline.RowRubrics, *, keeps: bool
+) -> Iterator[list[pipeline.Pending]]:
     """The rows of a run, with what was answered about each; together where the rollouts of an example are compared."""
     compares = rubrics.rubric is not None and Traits.of(rubrics.rubric).compares
     for rows in run.by_example() if compares else ([row] for row in run.rows()):
-        to_score: list[Pending] = []
+        to_score: list[pipeline.Pending] = []
         for row in rows:
             generation = {part: seconds for part, seconds in row.timing.items() if part != "scoring"}
             unscored = replace(row, report=EvaluationReport(), spent=NOTHING, timing=generation, judge_log=())
             pending = feed.pending(unscored)
             if pending.scorer is None:
-                yield from undone([pending])
+                yield from pipeline.undone([pending])
                 continue
             if keeps:
                 criteria: Sequence[CriterionAbout] = () if run.about.rubric is None else run.about.rubric.criteria
@@ -98,7 +87,7 @@ def _units(run: Run, feed: Feed, rubrics: RowRubrics, *, keeps: bool) -> Iterato
                     criteria = list(map(CriterionAbout.of, pending.scorer.criteria))
                 pending.state = _Recalled(row, dict(_answers(row.report.lines, criteria)))
             to_score.append(pending)
-        yield from undone(to_score)
+        yield from pipeline.undone(to_score)
 
 
 class _Recalled(dict[str, Any]):
