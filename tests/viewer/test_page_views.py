@@ -1,14 +1,16 @@
 """Every view of the page, opened in a real browser over a real server."""
 
 import asyncio
+import json
 
 import pytest
 from playwright.sync_api import expect
 
-from assay import PerCriterionGrader, Rubric
+from assay import PerCriterionGrader, Rubric, ToolJudge
 from assay.checks import Called, MaxWords
 from assay.runs import score_rows
-from assay.testing import FakeModel
+from assay.testing import FakeModel, ModelServer, tool_call
+from assay.tools import Workspace
 
 
 @pytest.fixture
@@ -234,6 +236,37 @@ def test_what_a_judge_was_asked_and_said_is_there_word_for_word(look, page, kept
     call.locator("summary").click()
     expect(call).to_contain_text("please <i>come</i>")
     expect(call).to_contain_text("<b>it is</b>")
+
+
+@pytest.fixture
+def looked(serve, tmp_path):
+    """A site of one run whose judge has read a file."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("x = 1")
+    said = json.dumps({"explanation": 'It sets "x = 1".', "criterion_status": "MET"})
+
+    def judge(messages):
+        return said if messages[-1]["role"] == "tool" else tool_call("read_file", path="a.py")
+
+    rubric = Rubric.from_dict([{"requirement": "Sets x", "name": "sets_x"}])
+    with ModelServer(judge) as server:
+        grader = ToolJudge([Workspace(tmp_path / "work")], model=server.model)
+        asyncio.run(
+            score_rows(rubric, [{"completion": "Done."}], folder=tmp_path / "run", grader=grader, judge_log=True)
+        )
+    return serve(tmp_path / "run")
+
+
+def test_a_look_of_the_judge_is_shown_and_led_to(look, page, looked):
+    """What it quotes of a file stands in the log of the judge, which opens there."""
+    [run] = page.request.get(f"{looked}api/runs").json()
+    look(f"{looked}#/run/{run['id']}/row/1")
+    expect(page.locator(".line .reason")).to_contain_text("(looked at: read_file(path: a.py))")
+    expect(page.locator(".evidence .missing")).to_have_count(0)
+    page.get_by_role("button", name="look1 “x = 1”").click()
+    shown = page.locator("section", has_text="Judge log").locator(".role-tool.pointed")
+    expect(shown).to_be_visible()
+    expect(shown).to_contain_text("x = 1")
 
 
 def test_raw_text_is_one_click_away(look, run):

@@ -106,6 +106,7 @@
 
     /** Bring the first words that a line quotes into sight; of a `part`, the words in it, or all of it where none are marked. */
     find(line, part = "") {
+      if (part.startsWith("look")) return this.findLook(this.row.lines[line].name, Number(part.slice(4)));
       const said = this.main.querySelector(".said");
       const at = (address) => address && said.querySelector(`[data-address="${address}"]`);
       const whole = (part && (at(part) || at(part.split(".")[0]))) || said;
@@ -121,10 +122,21 @@
       found[0]?.scrollIntoView({ block: "center" });
     }
 
+    /** Bring what a tool showed the judge of a criterion into sight, where the log of the judge was kept. */
+    findLook(criterion, number) {
+      const calls = [...this.main.querySelectorAll("details[data-criterion]")].filter((call) => call.dataset.criterion === criterion);
+      const look = calls.flatMap((call) => [...call.querySelectorAll(".role-tool")])[number - 1];
+      for (const one of this.main.querySelectorAll(".pointed")) one.classList.remove("pointed");
+      if (!look) return;
+      look.classList.add("pointed");
+      look.closest("details").open = true;
+      look.scrollIntoView({ block: "center" });
+    }
+
     judgeLog() {
       const log = this.row.judge_log;
       if (!log?.length) return null;
-      return section("Judge log", {}, log.map((one) => element("details", {},
+      return section("Judge log", {}, log.map((one) => element("details", { "data-criterion": one.criterion || null },
         element("summary", {}, foreign([one.criterion, one.judge, one.source].filter(Boolean).join(" · "))),
         assay.messages.messages(one.messages || [], { raw: true }),
         one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }))));
