@@ -118,7 +118,7 @@ class CriterionReport(BaseModel):
         return {line.name: line.value for line in self.lines if line.step}
 
     @property
-    def score(self) -> Score:
+    def as_score(self) -> Score:
         """The answer without its question."""
         return Score(self.value, self.reason, self.verdict, self.error, self.lines, self.disagreement, self.citations)
 
@@ -236,7 +236,7 @@ def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
     bad = next((place for place, line in enumerate(lines) if not line.passed), None)
     if criterion.combine in ("all", "any"):
         place = values.index((min if criterion.combine == "all" else max)(values))
-        return lines[place].score._replace(reason=f"[{lines[place].name}] {lines[place].reason}".rstrip(), lines=())
+        return lines[place].as_score._replace(reason=f"[{lines[place].name}] {lines[place].reason}".rstrip(), lines=())
     reason = "" if bad is None else f"[{lines[bad].name}] {lines[bad].reason}".rstrip()
     if criterion.combine == "mean":
         return Score(total(values) / len(values), reason)

@@ -197,9 +197,7 @@ class JudgingOptions(CommandOptions):
         tuple(sorted(MEDIA)), multiple=True,
     )  # fmt: skip
     window: int | None = value_of(
-        "--window TOKENS",
-        "What the judge takes in one call, where its name does not tell; more is read in pieces.",
-        positive,
+        "--window TOKENS", "What the judge takes in one call; more is read in pieces.", positive
     )
     dry_run: bool = value_of("--dry-run", "Call no model: print how many calls, tokens and dollars it would take.")
     budget: float | None = value_of("--budget DOLLARS", "The most to spend.", dollars)

@@ -106,9 +106,9 @@ def excerpts(pieces: Sequence[Sequence[Span]], answers: Sequence[Score], room: i
     left = room - size_of(spans[-1].read.text)
     kept: list[Span] = []
     for span in spans[:-1]:
-        size = size_of(span.read.text) + _TAGS
-        kept += [span] if size <= left else []
-        left -= size if size <= left else 0
+        if (size := size_of(span.read.text) + _TAGS) <= left:
+            kept.append(span)
+            left -= size
     shown = [_shown(list(same)) for _, same in groupby([*kept, spans[-1]], key=lambda one: one.part.address)]
     return shown, len(spans) - 1 - len(kept)
 
@@ -123,5 +123,4 @@ def _around(part: Part, start: int, end: int) -> Span:
 def _shown(spans: Sequence[Span]) -> Part:
     """Passages of one part as one, with a sign where something is left out."""
     part, text = spans[0].part, "\n[…]\n".join(span.read.text for span in spans)
-    text = f"{'[…] ' * (spans[0].start > 0)}{text}{' […]' * (spans[-1].end < len(part.text))}"
-    return part._replace(text=text)
+    return part._replace(text=f"{'[…] ' * (spans[0].start > 0)}{text}{' […]' * (spans[-1].end < len(part.text))}")

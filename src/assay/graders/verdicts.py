@@ -182,7 +182,7 @@ def score_of(criterion: Criterion, answer: object) -> Score:
         case CriterionReport(value=None, error=None, verdict=str(verdict)):
             return verdict_score(criterion, verdict, answer.reason)
         case CriterionReport():
-            return finite(criterion, answer.score)
+            return finite(criterion, answer.as_score)
         case bool():
             return verdict_score(criterion, criterion.choices[-1 if answer else 0])
         case int() | float():

@@ -109,8 +109,8 @@ def _answers(lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout
             yield from _answers(line.lines, criterion.inside)
         elif line.requirement == criterion.requirement and (line.applies or not criterion.when):
             # Where a condition did not hold, no judge was asked.
-            yield criterion.question, line.score
-            yield from ((f"{criterion.question}@{step.name}", step.score) for step in line.lines if step.step)
+            yield criterion.question, line.as_score
+            yield from ((f"{criterion.question}@{step.name}", step.as_score) for step in line.lines if step.step)
 
 
 class ReuseAnswers(Grader):

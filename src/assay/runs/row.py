@@ -286,8 +286,8 @@ class RowForm:
         return True
 
     def _answer(self, place: int, line: CriterionReport) -> Any:
-        if place < len(self._criteria) and line_of(self._criteria[place], line.score) == line:
-            return _short(line.score)
+        if place < len(self._criteria) and line_of(self._criteria[place], line.as_score) == line:
+            return _short(line.as_score)
         return _dumped(line)
 
     def report(self, data: Mapping[str, Any]) -> EvaluationReport:
