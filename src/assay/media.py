@@ -20,7 +20,8 @@ from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from assay.errors import MediaError
-from assay.messages import MEDIA_PLACES, Kind, MediaPlaces, Part, chat_of, media_source, role_of
+from assay.messages import MEDIA, MEDIA_PLACES, Kind, MediaPlaces, Part, chat_of, media_source, parts_of, role_of
+from assay.types import Message
 from assay.wording import short_repr
 
 MOST_BYTES: Final = 20 << 20  # of one image, audio clip or file, and of all in one prompt: what providers take
@@ -109,14 +110,11 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
-    place = 2
-    for _ in range(10_000):  # segments, of which a photograph has a few dozen
-        marker, length = data[place + 1], unpack(">H", data[place + 2 : place + 4])[0]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = unpack(">HH", data[place + 5 : place + 9])
-            return width, height
-        place += 1 if marker == 0xFF else 2 + length  # a marker may have padding before it
-    return 0, 0
+    # The largest of those that frames say: a small picture may be inside, for a quick look at a photograph.
+    frames = re.findall(
+        rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]\x00[\x0b\x0e\x11\x14]\x08(..)(..)", data, re.DOTALL
+    )
+    return max(((int.from_bytes(wide), int.from_bytes(high)) for high, wide in frames), default=(0, 0))
 
 
 def _tiles(width: int, height: int) -> int:
@@ -216,6 +214,18 @@ def _file(part: Part, place: str) -> bytes:
     raise MediaError(f"{named}, which is not in {', '.join(map(str, folders))}")
 
 
+_OWN: Final = frozenset({"path", "url", "data"})
+
+
+async def with_media(message: Message) -> Message:
+    """A message of a user with the media read that `with_columns` put into it; any other as it is, for its endpoint."""
+    if role_of(message) != "user" or not isinstance(message.get("content"), list):
+        return message
+    own = [p for p in parts_of([message]) if p.kind in MEDIA and _OWN.intersection(getattr(p.given, "keys", tuple)())]
+    read = {id(part.given): await Attachment(part).read() for part in own}
+    return {**message, "content": tuple(read.get(id(each), each) for each in message["content"])} if read else message
+
+
 COLUMNS: Final[Mapping[str, Kind]] = {
     "image": "image", "images": "image", "audio": "audio", "audios": "audio", "pdf": "file", "pdfs": "file"
 }  # fmt: skip
@@ -228,8 +238,6 @@ def with_columns(row: dict[str, Any]) -> dict[str, Any]:
     >>> with_columns({"question": "What is this?", "image": "cat.png"})["prompt"][0]["content"]
     [{'type': 'image', 'path': 'cat.png'}, {'type': 'text', 'text': 'What is this?'}]
     """
-    if COLUMNS.keys().isdisjoint(row):  # as nearly always
-        return row
     found = [part for name, kind in COLUMNS.items() for part in _column(row.get(name), kind)]
     if not found:
         return row

@@ -199,3 +199,37 @@ async def test_a_run_keeps_the_paths_and_not_the_pictures(folder: Path) -> None:
 def test_every_column_has_a_kind() -> None:
     """And its plural."""
     assert {name for name in COLUMNS if not name.endswith("s")} == {"image", "audio", "pdf"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_model_under_test_sees_the_pictures_of_a_table(folder: Path, kind: str, capfd: Any) -> None:
+    """As its endpoint takes them; one that cannot be read is an error of its rollout."""
+    path = table(folder, kind)
+    with ModelServer(lambda system, user: "MET" if "<criterion>" in user else "Red.") as server:
+        options = [
+            "-r",
+            str(folder / "rubric.yaml"),
+            "-m",
+            server.model,
+            "--judge",
+            server.model,
+            "--judge-media",
+            "image",
+            "--no-cache",
+        ]
+        assert main(["eval", str(path), *options, "-o", str(folder / "run"), "-q"]) == 0
+        asked = [asked.body["messages"] for asked in server.asked if "<criterion>" not in asked.user]
+        if kind == "csv":
+            (folder / "cats" / "blue.png").unlink()
+            assert main(["eval", str(path), *options, "-o", str(folder / "again")]) == 1
+    assert len(server.asked) in (4, 6)
+    pictures = [f"data:image/png;base64,{base64.b64encode(picture(color)).decode()}" for color in ("red", "blue")]
+    expected = [
+        [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Which colour?"}]
+        for url in pictures
+    ]
+    assert sorted(map(str, (messages[0]["content"] for messages in asked[:2]))) == sorted(map(str, expected))
+    if kind == "csv":
+        errors = [row.error for row in Run.open(folder / "again").rows() if row.error]
+        assert len(errors) == 1
+        assert "m1.image1 names the file 'cats/blue.png', which is not in" in errors[0]

@@ -13,12 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from assay.media import with_columns
 from assay.runs.folder import RunRefused
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
-from assay.tables.table_readers import objects_in, parquet_file, refuse_repeated
+from assay.tables.table_readers import objects_in, parquet_file, refuse_repeated, with_media_columns
 
 ROWS = 10_000  # rows of a shard, unless said otherwise
 LINES = (".jsonl", ".ndjson")
@@ -55,7 +54,7 @@ class Shard:
         else:
             raw = self._groups()
         where = f"{self.path}, shard {self.number}"
-        return rows_of(raw, mapping=mapping, where=where) if mapping else map(with_columns, raw)
+        return rows_of(raw, mapping=mapping, where=where) if mapping else map(with_media_columns, raw)
 
     def _lines(self) -> Iterator[bytes]:
         with Path(self.path).open("rb") as file:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from assay.errors import Refused
+from assay.media import with_media
 from assay.models import Model, Reply, Request, model_of
 from assay.models.endpoint_model import EndpointModel
 from assay.models.model import Tool
@@ -79,6 +80,7 @@ class ModelUnderTest:
 
     async def __call__(self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0) -> Reply:
         """What the model says to these messages. Raises a `ModelError` when that is nothing."""
+        messages = [await with_media(message) for message in messages]
         request = Request(tuple(messages), tools=tools, sample=sample, verbatim=True, **self._settings)
         return await self.model(request)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from assay.errors import AssayError, MissingExtraError
-from assay.media import with_columns
+from assay.media import COLUMNS, with_columns
 from assay.wording import short_repr
 
 
@@ -54,13 +54,18 @@ def rows_of(
     name = where or name
     numbered = _numbered(source, name)
     if not mapping and not fields:
-        return (with_columns(row) for _, row in numbered)
+        return (with_media_columns(row) for _, row in numbered)
     by_line = is_path and not str(source).endswith((".json", ".parquet"))
 
     def place(number: int) -> str:
         return f"{name}:{number}" if by_line else f"row {number} of {name}"
 
-    return map(with_columns, _renamed(numbered, mapping or {}, fields, place))
+    return map(with_media_columns, _renamed(numbered, mapping or {}, fields, place))
+
+
+def with_media_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its columns of media in its prompt; as nearly all have none, itself."""
+    return row if COLUMNS.keys().isdisjoint(row) else with_columns(row)
 
 
 def _numbered(source: object, name: str) -> Numbered:
