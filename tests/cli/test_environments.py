@@ -1,12 +1,12 @@
 """`assay eval ENV` asks a model through an environment, also one written for verifiers, and `assay serve ENV` takes its rubric."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from assay.cli import main
 from assay.runs import Run
 from assay.testing import ModelServer
 
@@ -19,31 +19,34 @@ def answer(messages):
 
 
 @pytest.fixture
-def assay(tmp_path):
-    """Runs a command beside a folder with an environment, in a process of its own."""
+def assay(tmp_path, monkeypatch, capsys):
+    """Runs a command beside a folder with an environment."""
     folder = tmp_path / "environments" / "sell-it"
     folder.mkdir(parents=True)
     (folder / "sell_it.py").write_text(SOURCE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
 
-    def run(*arguments, as_verifiers="1", **more):
-        environment = {**os.environ, "ASSAY_AS_VERIFIERS": as_verifiers, "ASSAY_CACHE": str(tmp_path / "cache"), **more}
-        command = [sys.executable, "-m", "assay", *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    def run(*arguments, as_verifiers="1"):
+        monkeypatch.setenv("ASSAY_AS_VERIFIERS", as_verifiers)
+        code = main(list(arguments))
+        return SimpleNamespace(code=code, err=capsys.readouterr().err)
 
-    return run
+    yield run
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in ("verifiers", "sell_it", "environments"):
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(("name", "path"), [("environments/sell-it", ""), ("owner/sell-it", "environments/sell-it")])
 def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name, path):
     """From a folder or an installed package, with its arguments."""
-    paths = (
-        os.pathsep.join([str(tmp_path / path), os.environ.get("PYTHONPATH", "")])
-        if path
-        else os.environ.get("PYTHONPATH", "")
-    )
+    sys.path.insert(0, str(tmp_path / path))
     with ModelServer(answer) as server:
-        ended = assay("eval", name, "-m", server.model, "-o", "run", "--env-args", '{"max_turns": 2}', PYTHONPATH=paths)
-    assert ended.returncode == 0, ended.stderr
+        ended = assay("eval", name, "-m", server.model, "-o", "run", "--env-args", '{"max_turns": 2}')
+    assert ended.code == 0, ended.err
     rows = list(Run.open(tmp_path / "run").rows())
     assert [row.reward for row in rows] == [1.5, 1.0]
     assert [row.fields["stop_condition"] for row in rows] == ["sold", "max_turns_reached"]
@@ -58,7 +61,7 @@ def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name,
         (["environments/sell-it", "--env-args", "{"], "'{' is no JSON"),
         (["environments/sell-it", "-r", "rubric.yaml"], "--rubric is for a data set"),
         (["no-such-env"], "there is no environment 'no-such-env': no module no_such_env is there"),
-        (["environments"], "environments has no function load_environment()"),
+        (["environments"], "there is no environment 'environments': no module environments is there"),
         (["questions.jsonl"], "Missing option '-r'"),
         (["questions.jsonl", "-r", "rubric.yaml", "--env-args", '{"a": 1}'], "--env-args is for an environment"),
     ],
@@ -66,19 +69,19 @@ def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name,
 def test_what_is_wrong_is_said(assay, arguments, told):
     """In a sentence, as bad usage."""
     ended = assay("eval", *arguments, "-m", "openai/none")
-    assert ended.returncode == 2
-    assert told in ended.stderr
+    assert ended.code == 2
+    assert told in ended.err
 
 
 def test_an_environment_for_verifiers_says_what_it_needs(assay):
     """Where the variable is not set."""
     ended = assay("eval", "environments/sell-it", "-m", "openai/none", as_verifiers="0")
-    assert ended.returncode == 2
-    assert "it imports verifiers, which is not installed: to run it on assay, set ASSAY_AS_VERIFIERS=1" in ended.stderr
+    assert ended.code == 2
+    assert "it imports verifiers, which is not installed: to run it on assay, set ASSAY_AS_VERIFIERS=1" in ended.err
 
 
 def test_the_rubric_of_an_environment_is_served(assay):
     """As that of a file."""
     ended = assay("serve", "environments/sell-it", "--dry-run")
-    assert ended.returncode == 0, ended.stderr
-    assert "[turns_left +0.5, num_turns +0]> would be served" in ended.stderr
+    assert ended.code == 0, ended.err
+    assert "[turns_left +0.5, num_turns +0]> would be served" in ended.err

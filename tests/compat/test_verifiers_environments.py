@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay import compat
+from assay.compat.verifiers import install
 
 HERE = Path(__file__).parent / "environments"
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate.md"
@@ -47,7 +48,7 @@ def installed(monkeypatch):
     before = set(sys.modules)
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "")
-    compat.verifiers.install()
+    install()
     yield
     for name in set(sys.modules) - before:
         if name.partition(".")[0] == "verifiers":

@@ -1,6 +1,11 @@
 """Programs that use the environments of `verifiers` run with the import line changed."""
 
 import asyncio
+import copy
+import json
+import pickle
+import sys
+import types
 
 import datasets
 import openai
@@ -11,6 +16,7 @@ from assay.compat.verifiers.utils import data_utils
 
 import assay.compat.verifiers as vf
 from assay import envs
+from assay.runs import Run
 from assay.testing import ModelServer, tool_call
 
 ROWS = [{"question": "2 + 2?", "answer": "4"}, {"question": "3 + 3?", "answer": "6"}]
@@ -164,3 +170,110 @@ def test_example_data_comes_with_questions_and_answers(monkeypatch):
     assert all(row["question"] == f"{row['answer']}?" for row in dataset)
     with pytest.raises(ValueError, match=r"'nothing' is no example that we know: use gsm8k"):
         vf.load_example_dataset("nothing")
+
+
+async def said_by_tools(env, *calls):
+    """What the tools say to these calls, one a turn."""
+    turns = [*calls, "done"]
+    with ModelServer(lambda messages: turns[sum(m["role"] == "assistant" for m in messages)]) as server:
+        [completion] = (await env.evaluate(model=server.model))["completion"]
+    return [message.content for message in completion if message.role == "tool"]
+
+
+async def test_code_runs_in_the_engine_of_the_interpreter():
+    """And a cell finds what the cells before it defined."""
+    codes = ["x = 6\nprint('set')", "x * 7", "x / 0"]
+    env = vf.PythonEnv(dataset=[{"question": "?"}])
+    shown = await said_by_tools(env, *(tool_call("python", code=code) for code in codes))
+    assert shown[:2] == ["set", "Out[2]: 42"]
+    assert shown[2].endswith("ZeroDivisionError: division by zero")
+    assert [tool.name for tool in env.tool_defs] == ["python"]
+    assert env.tool_defs[0].parameters["properties"].keys() == {"code"}
+
+
+async def test_commands_run_in_a_sandbox_of_the_rollout():
+    """Files stay from command to command; one that is never done is told, and forgotten."""
+    env = vf.SandboxEnv(dataset=[{"question": "?"}], timeout_per_command_seconds=3)
+    commands = ["echo hi > file", "sleep 60", "cat file; ls nothing"]
+    shown = await said_by_tools(env, *(tool_call("bash", command=command) for command in commands))
+    assert shown[:2] == ["(no output)", "Error: Command timed out after 3s"]
+    assert shown[2].startswith("hi\nstderr:\nls: ")
+    assert not env.active_sandboxes
+
+
+async def test_a_rollout_whose_infrastructure_fails_is_tried_again(monkeypatch):
+    """So often as is allowed; then its error stays."""
+
+    class Shaky(vf.SingleTurnEnv):
+        tries = 0
+
+        async def setup_state(self, state):
+            self.tries += 1
+            if self.tries < 3:
+                raise vf.InfraError("no room")
+
+    async def at_once(seconds):
+        return None
+
+    monkeypatch.setattr("assay.compat.verifiers.environments.asyncio.sleep", at_once)
+    with ModelServer("4") as server:
+        for retries, kind in ((2, None), (1, "InfraError")):
+            env = Shaky(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[exact]))
+            [output] = (await env.evaluate(model=server.model, max_retries=retries))["outputs"]
+            assert (output["error"] or {}).get("error") == kind
+            assert output["reward"] == (kind is None)
+
+
+def test_results_are_saved_as_there(tmp_path, monkeypatch):
+    """A line a rollout and the metadata, in the folder of an ordinary run."""
+    monkeypatch.chdir(tmp_path)
+    with ModelServer("4") as server:
+        make_env(env_id="sums").evaluate(model=server.model, save_results=True)
+    [folder] = tmp_path.glob("outputs/evals/sums--*/*")
+    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["reward"], row["completion"][-1]["content"]) for row in rows] == [(1.0, "4"), (0.0, "4")]
+    assert json.loads((folder / "metadata.json").read_text(encoding="utf-8"))["avg_reward"] == 0.5
+    assert len(list(Run.open(folder).rows())) == 2
+
+
+def test_a_data_set_is_one_of_hugging_face():
+    """With prompts, and shuffled as there."""
+    env = make_env()
+    dataset = env.get_dataset(seed=1)
+    assert isinstance(dataset, datasets.Dataset)
+    assert env.get_eval_dataset(n=1)[0]["prompt"] == [
+        {"role": "system", "content": "Add."},
+        {"role": "user", "content": "2 + 2?"},
+    ]
+    assert sorted(dataset["example_id"]) == [0, 1]
+
+
+def test_messages_have_their_fields_by_key_and_by_attribute():
+    """Also copied, saved and compared with plain ones."""
+    call = vf.ToolCall(id="a", name="add", arguments="{}")
+    message = vf.AssistantMessage(content="4", tool_calls=[call])
+    assert (message.content, message["content"], message.get("role")) == ("4", "4", "assistant")
+    assert (message.tool_calls[0].name, message.tool_calls[0].function.name, message.tool_calls[0]["name"]) == (
+        "add",
+    ) * 3
+    assert vf.AssistantMessage(content="x").tool_calls is None
+    assert not hasattr(vf.UserMessage(content="x"), "tool_calls")
+    assert vf.UserMessage(content="x") == {"role": "user", "content": "x"}
+    assert copy.deepcopy(message) == pickle.loads(pickle.dumps(message)) == message
+    message.content = "5"
+    assert json.loads(json.dumps(message))["content"] == message.model_dump()["content"] == "5"
+    assert vf.UserMessage.model_validate({"content": "x"}).model_copy(update={"content": "y"}).content == "y"
+
+
+def test_it_steps_in_for_the_package_only_when_that_is_not_there(monkeypatch):
+    """Two packages of one name in a process would not know each other's classes."""
+    monkeypatch.setitem(sys.modules, "verifiers", types.ModuleType("verifiers"))
+    with pytest.raises(ImportError, match="verifiers itself is imported already"):
+        vf.install()
+
+
+def test_variables_that_an_environment_needs_are_named(monkeypatch):
+    """All that are missing."""
+    monkeypatch.setenv("HERE", "1")
+    with pytest.raises(vf.MissingKeyError, match="environment variables are not set: NOT_HERE, NOR_HERE"):
+        vf.ensure_keys(["HERE", "NOT_HERE", "NOR_HERE"])

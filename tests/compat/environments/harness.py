@@ -76,7 +76,8 @@ def row_of(output: dict[str, Any], columns: Any) -> dict[str, Any]:
         "prompt": [message_of(message) for message in output["prompt"]],
         "completion": [message_of(message) for message in output["completion"] or ()],
         "reward": output["reward"],
-        "metrics": {name: float(value) for name, value in sorted((output["metrics"] or {}).items())},
+        # A time is another one in every run.
+        "metrics": {n: 0.0 if n.endswith("_time") else float(v) for n, v in sorted((output["metrics"] or {}).items())},
         "stop_condition": output["stop_condition"],
         "is_truncated": output["is_truncated"],
         "error": None if error is None else error["error"],
