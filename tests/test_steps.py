@@ -351,9 +351,20 @@ def test_a_function_that_compares_rollouts_has_no_steps():
         Rubric([Criterion(check=ranks, scope="step")])
 
 
-def test_many_steps_take_linear_time_in_the_caller():
-    """A thousand turns of a thousand rollouts' length are no trouble."""
-    said = [{"role": role, "content": "word"} for _ in range(1000) for role in ("assistant", "user")][:-1]
-    rubric = Rubric([Criterion(check=is_short, scope="step", combine="mean")])
+def test_a_rollout_of_many_steps_is_scored():
+    """In pieces, since each step comes with all that was said before it."""
+    said = [{"role": role, "content": "word"} for _ in range(1500) for role in ("assistant", "user")][:-1]
+    rubric = Rubric([Criterion(check=is_short, scope="step", combine="mean"), Criterion(check=is_short, scope="call")])
     [report] = asyncio.run(rubric.score([{"prompt": PROMPT, "completion": said}]))
-    assert len(report.step_rewards) == 1000
+    assert [*report.step_rewards.values()] == [1.0] * 1500
+
+
+async def test_a_formula_of_the_caller_pays_turns_too():
+    """One that fails on a turn leaves the rollout its reward."""
+
+    def fragile(lines):
+        return 1 / sum(line.value for line in lines)
+
+    rubric = Rubric([Criterion(check=is_quiet, scope="step", combine="mean")], aggregation=fragile)
+    [report] = await rubric.score([state()])
+    assert (report.raw_score, report.step_rewards) == (2.0, {"m2": 2.0, "m5": 1.0, "m7": None})

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from inspect import getattr_static
+from itertools import islice
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
@@ -30,7 +31,7 @@ from assay.report import (
     Lines,
     Score,
     aggregate,
-    at_turn,
+    by_turn,
     full_report,
     join_steps,
     line_of,
@@ -615,12 +616,16 @@ class Engine(BatchResult):
         """Ask code about every step, with the rollout as it stood then, and join the answers about each rollout."""
         assert one.each is not None
         steps = [steps_of(row, one.criterion.scope) for row in batch.rows]
-        pairs = list(zip(batch.rows, batch.states, steps, strict=True))
-        rows = [as_it_stood(row, step) for row, _, own in pairs for step in own]
-        each = Engine(one.each, self._objects, self._grader, self._on_error, self._read)
-        await each.ask(Batch(rows, [state for _, state, own in pairs for _ in own]))
-        answers = iter(each._rows)
-        return [join_steps(one.criterion, [s.address for s in own], [next(answers)[0] for _ in own]) for own in steps]
+        stood = zip(batch.rows, batch.states, steps, strict=True)
+        every = ((each, state) for row, state, own in stood for each in as_it_stood(row, own))
+        answers: list[Any] = []
+        while some := list(islice(every, CHUNK)):  # a rollout of many steps is long, and each of its openings too
+            rows, states = zip(*some, strict=True)
+            each = Engine(one.each, self._objects, self._grader, self._on_error, self._read)
+            await each.ask(Batch(rows, states))
+            answers += [answer for [answer] in each._rows]
+        found = iter(answers)
+        return [join_steps(one.criterion, [s.address for s in own], [next(found) for _ in own]) for own in steps]
 
     async def _nested(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
         """A whole rubric as one line, worth its normalised score."""
@@ -697,16 +702,16 @@ class Engine(BatchResult):
         made, shown = self._summed(place), self._shown.get(place)
         update: dict[str, Any] = {} if shown is None else {"shown": shown}
         if place in self._turns:
-            update["step_rewards"] = {turn: self._reward_at(turn, place, made) for turn in self._turns[place]}
+            update["step_rewards"] = self._step_rewards(place, made)
         return made.model_copy(update=update) if update else made
 
-    def _reward_at(self, turn: str, place: int, made: EvaluationReport) -> float | None:
-        """The reward that the rubric would pay if the rollout had done throughout what it did in this turn."""
+    def _step_rewards(self, place: int, made: EvaluationReport) -> dict[str, float | None]:
+        """What the rubric would pay if the rollout had done throughout what it did in each turn."""
+        turns, criteria = self._turns[place], self._plan.criteria
         if not made.scored or place in self._whole:
-            return made.raw_score
-        plan, turns = self._plan, self._turns[place]
-        lines = [at_turn(c, line, turn, turns) for c, line in zip(plan.criteria, made.lines, strict=True)]
-        return aggregate(lines, plan.criteria, aggregation=plan.aggregation, scale=self._scale).raw_score
+            return dict.fromkeys(turns, made.raw_score)
+        lines = [(line.as_score, by_turn(c, line, turns)) for c, line in zip(criteria, made.lines, strict=True)]
+        return {t: self._aggregated(criteria, [own.get(t, score) for score, own in lines]).raw_score for t in turns}
 
     def _summed(self, place: int) -> EvaluationReport:
         plan, row, whole = self._plan, self._rows[place], self._whole.get(place)
@@ -743,6 +748,7 @@ def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) ->
     if criterion.scope == "rollout":
         return {"": criterion}
     asked: dict[str, Criterion] = {}
+    known = criterion.question_hash
     there = {name for part in text.parts for name in (part.address, part.message)}
     for step in steps_of(row, criterion.scope):
         address, question = step.address, criterion.requirement
@@ -754,7 +760,7 @@ def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) ->
         made = criterion.with_fields(
             requirement=question, name=f"{criterion.name}@{address}", scope="rollout", combine="all"
         )
-        made.memo["question_hash"] = f"{criterion.question_hash}@{address}"
+        made.memo["question_hash"] = f"{known}@{address}"
         asked[address] = made
     return asked
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, cast
@@ -244,18 +245,18 @@ def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
     return Score(share if criterion.weight >= 0 else 1 - share, reason)
 
 
-def at_turn(criterion: Criterion, line: CriterionReport, turn: str, turns: Collection[str]) -> CriterionReport:
-    """A line as it counts in the reward of one turn: by what the turn did, or by its share of a failure that cites it."""
-    own = [step for step in line.lines if step.step and step.name.partition(".")[0] == turn and step.applies]
-    if own:
-        return line_of(criterion, _joined(criterion, own))
+def by_turn(criterion: Criterion, line: CriterionReport, turns: Collection[str]) -> dict[str, float | Score]:
+    """A line's answer as it counts in the reward of a turn: by what the turn did, or by its share of a failure."""
+    steps: defaultdict[str, list[CriterionReport]] = defaultdict(list)
+    for step in line.lines:
+        if step.step and step.applies:
+            steps[step.name.partition(".")[0]].append(step)
     if criterion.credit == "rollout" or line.passed is not False or line.value is None:
-        return line
+        return {turn: _joined(criterion, own) for turn, own in steps.items()}
     parts = [cited.get("part", "") for cited in line.citations if "found" not in cited]
     blamed = {part.partition(".")[0] for part in parts}.intersection(turns)
     best = float(criterion.weight >= 0)
-    share = (line.value - best) / len(blamed) if turn in blamed else 0.0
-    return line_of(criterion, best + share) if blamed else line
+    return {turn: best + (turn in blamed) * (line.value - best) / len(blamed) for turn in turns} if blamed else {}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assay.messages import Part, parts_of, turns_of
@@ -49,13 +49,13 @@ def steps_of(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
     return [TrajectoryStep(address, " ".join(texts)) for address, texts in turns.items()]
 
 
-def as_it_stood(row: Mapping[str, Any], step: TrajectoryStep) -> dict[str, Any]:
-    """A rollout up to the message of a step and no further, with the step as the field `step`."""
-    prompt, completion = row.get("prompt"), row.get("completion")
-    if not isinstance(completion, str):
-        number = int(step.address.partition(".")[0][1:]) - len(turns_of(prompt, "user"))
-        completion = turns_of(completion, "assistant")[:number]
-    return {**row, "completion": completion, "step": step}
+def as_it_stood(row: Mapping[str, Any], steps: Iterable[TrajectoryStep]) -> Iterator[dict[str, Any]]:
+    """A rollout up to the message of each step and no further, with the step as the field `step`; one at a time."""
+    completion, asked = row.get("completion"), len(turns_of(row.get("prompt"), "user"))
+    said = turns_of(completion, "assistant")
+    for step in steps:
+        number = int(step.address.partition(".")[0][1:]) - asked
+        yield {**row, "completion": completion if isinstance(completion, str) else said[:number], "step": step}
 
 
 def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
