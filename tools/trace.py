@@ -1,7 +1,8 @@
 """Count how far one call travels through our own code, and how the modules hang together.
 
-    python tools/trace.py [--json | --page]
+    python tools/trace.py [--json | --page | --modules]
 
+`--modules` lists every module, with the sentence that it begins with.
 `--page` writes the tables of docs/concepts/architecture.md anew: the modules of each path in the order in which they are reached.
 
 A path is what the second call of its kind crosses: modules and functions of `assay` that ran, comprehensions among them, imports left out,
@@ -226,6 +227,10 @@ def _first_line(module: str) -> str:
 
 
 def main() -> None:
+    if "--modules" in sys.argv:
+        for module in filter(None, map(_name, sorted(SOURCE.rglob("*.py")))):
+            print(f"{module:36} {_first_line(module)}")
+        return
     shape, crossed = tree(), paths(Trace())
     if "--page" in sys.argv:
         PAGE.write_text(page(PAGE.read_text(), crossed))

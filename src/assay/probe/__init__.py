@@ -1,13 +1,5 @@
-"""Attack a judge on responses that deserve to fail, and count how often they pass.
+"""Attack a judge on responses that deserve to fail, and count how often they pass. It needs the extra `trust`."""
 
-trials      baits, what a judge says of them under attack, and how often attacks succeeded; Bare, an unhardened judge
-attacks     the shipped attacks, and attacks of your own
+from assay.lazy import attach
 
-It needs the extra `trust`.
-"""
-
-from assay.probe.attacks import Attack as Attack
-from assay.probe.attacks import attacks_of as attacks_of
-from assay.probe.trials import Bare as Bare
-from assay.probe.trials import ProbeReport as ProbeReport
-from assay.probe.trials import probe as probe
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -1,10 +1,5 @@
-"""Draft criteria by a model, and judge them before they are relied on.
+"""Draft criteria by a model, and judge them before they are relied on. It needs the extra `trust`."""
 
-It needs the extra `trust`.
-"""
+from assay.lazy import attach
 
-from assay.suggest.suggestion import Pair as Pair
-from assay.suggest.suggestion import Suggestion as Suggestion
-from assay.suggest.suggestion import read_pairs as read_pairs
-from assay.suggest.suggestion import suggest_from_pairs as suggest_from_pairs
-from assay.suggest.suggestion import suggest_from_references as suggest_from_references
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -1,10 +1,4 @@
-"""Offer tools that a model can call. Each takes text and gives text, and a failure begins with `Error:`.
-
-arithmetic   calculator: an expression, worked out and never run as code
-interpreter  python: code, run in a process of its own
-warden       the process that watches it and puts up fences
-workspace    Workspace: the files below a folder, to list, read and search
-"""
+"""Offer tools that a model can call. Each takes text and gives text, and a failure begins with `Error:`."""
 
 from assay.lazy import attach
 
