@@ -63,10 +63,11 @@ def citations_of(reason: str, parts: Sequence[Part], text: str = "", *, quotes: 
             found.append(_resolved(at, (item["quote"] or "").replace("&lt;", "<"), parts))
         end = place
     response = [part for part in parts if not part.in_prompt]
-    for quoted in evidence_of(loose + reason[end:], text) if quotes else ():
-        places = (_resolved(part.address, quoted.get("quote", ""), [part]) for part in response)
-        found.append(quoted if "start" in quoted else next((each for each in places if "start" in each), quoted))
-    return found[:MOST]
+    quoted = evidence_of(loose + reason[end:], text) if quotes else []
+    for part in response:  # one after the other, so that the words of each are told apart once
+        tried = [_resolved(part.address, each.get("quote", ""), [part]) if "found" in each else each for each in quoted]
+        quoted = [new if "start" in new else old for old, new in zip(quoted, tried, strict=True)]
+    return [*found, *quoted][:MOST]
 
 
 def _resolved(at: str, quote: str, parts: Sequence[Part]) -> Citation:
