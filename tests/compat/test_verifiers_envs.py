@@ -277,3 +277,51 @@ def test_variables_that_an_environment_needs_are_named(monkeypatch):
     monkeypatch.setenv("HERE", "1")
     with pytest.raises(vf.MissingKeyError, match="environment variables are not set: NOT_HERE, NOR_HERE"):
         vf.ensure_keys(["HERE", "NOT_HERE", "NOR_HERE"])
+
+
+async def test_a_text_is_answered_in_text_where_the_type_is_completion():
+    """As before 0.1.11; elsewhere it is a chat."""
+    rows = [{"prompt": "2 + 2 =", "answer": "4"}]
+    with ModelServer("4") as server:
+        for kind, completion in (("completion", "4"), ("chat", [{"role": "assistant", "content": "4"}])):
+            env = vf.SingleTurnEnv(dataset=rows, message_type=kind)
+            assert (await env.evaluate(model=server.model))["completion"] == [completion]
+
+
+async def test_a_group_may_hold_a_group():
+    """Each example finds its environment, and that one's rubric."""
+
+    def named(name):
+        def check(completion):
+            return 1.0
+
+        check.__name__ = name
+        return vf.SingleTurnEnv(dataset=[{"question": name}], rubric=vf.Rubric(funcs=[check]))
+
+    inner = vf.EnvGroup([named("a"), named("b")])
+    group = vf.EnvGroup([inner, named("c")], env_names=["inner", "c"])
+    with ModelServer("x") as server:
+        outputs = (await group.evaluate(model=server.model))["outputs"]
+    assert [sorted(output["metrics"]) for output in outputs] == [[name, "num_turns"] for name in "abc"]
+    assert [output["info"]["env_id"] for output in outputs] == [["inner", "env_0"], ["inner", "env_1"], "c"]
+
+
+async def test_another_model_may_be_asked_in_a_rollout():
+    """With settings of its own, and by the rollout's client."""
+
+    class Two(vf.SingleTurnEnv):
+        async def setup_state(self, state):
+            asked = await self.get_model_response(
+                state, state["prompt"], model="other", sampling_args={"max_tokens": 7}
+            )
+            raw = await state["client"].chat.completions.create(
+                model="raw", messages=[{"role": "user", "content": "?"}]
+            )
+            state["said"] = [asked.choices[0].message.content, raw.choices[0].message.content]
+
+    with ModelServer("4") as server:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="k") as client:
+            results = await Two(dataset=ROWS[:1]).evaluate(client, "test", state_columns=["said"])
+    assert results["said"] == [["4", "4"]]
+    assert [asked.body["model"] for asked in server.asked] == ["other", "raw", "test"]
+    assert 7 in (server.asked[0].body.get("max_completion_tokens"), server.asked[0].body.get("max_tokens"))

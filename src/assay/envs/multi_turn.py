@@ -147,20 +147,27 @@ class MultiTurnEnv(Environment):
         return [*messages, *self.as_messages(response or [], "env_response")]
 
     async def add_model_response(self, state: State, messages: list[Message], reply: Reply) -> None:
-        is_truncated = reply.finish_reason == "length"
+        await self._add_step(state, messages, assistant_message(reply, state["turn"]), reply, reply.finish_reason)
+
+    async def _add_step(self, state: State, messages: Any, said: Message, response: Any, finish_reason: str) -> None:
         step: dict[str, Any] = {
             "prompt": messages,
-            "completion": [assistant_message(reply, state["turn"])],
-            "response": reply,
+            "completion": [said],
+            "response": response,
+            "tokens": None,
             "reward": None,
             "advantage": None,
-            "is_truncated": is_truncated,
+            "is_truncated": finish_reason == "length",
             "trajectory_id": state["trajectory_id"],
             "extras": {},
         }
-        state["trajectory"].append(step)
+        await awaited(self.add_trajectory_step(state, step))
         state["turn"] += 1
-        state["is_truncated"] = state["is_truncated"] or is_truncated
+        state["is_truncated"] = state["is_truncated"] or step["is_truncated"]
+
+    async def add_trajectory_step(self, state: State, trajectory_step: dict[str, Any]) -> None:
+        """Add a turn to the trajectory. A subclass may give it a reward of its own before."""
+        state["trajectory"].append(trajectory_step)
 
     async def render_completion(self, state: State) -> None:
         """Set the state's `completion`: all that was said after the prompt."""

@@ -38,8 +38,8 @@ from assay.compat.verifiers.records import ToolCallError as ToolCallError
 from assay.compat.verifiers.records import ToolError as ToolError
 from assay.compat.verifiers.records import ToolParseError as ToolParseError
 from assay.compat.verifiers.records import TrajectoryStep as TrajectoryStep
-from assay.compat.verifiers.sandbox_environments import PythonEnv as PythonEnv
-from assay.compat.verifiers.sandbox_environments import SandboxEnv as SandboxEnv
+from assay.compat.verifiers.tool_environments import PythonEnv as PythonEnv
+from assay.compat.verifiers.tool_environments import SandboxEnv as SandboxEnv
 from assay.compat.verifiers.tool_environments import StatefulToolEnv as StatefulToolEnv
 from assay.compat.verifiers.tool_environments import ToolEnv as ToolEnv
 from assay.compat.verifiers.typed_messages import AssistantMessage as AssistantMessage

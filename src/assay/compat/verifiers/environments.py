@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
+from inspect import signature
 from logging import Logger
 from pathlib import Path
 from statistics import fmean
@@ -19,10 +20,9 @@ from assay.compat.verifiers.records import (
     InvalidModelResponseError,
     ModelError,
     OverlongPromptError,
-    TrajectoryStep,
 )
 from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
-from assay.envs.base_env import Given, awaited
+from assay.envs.base_env import Given
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
@@ -133,6 +133,9 @@ class Environment(envs.Environment):
             if options.pop(name, None):
                 raise ValueError(f"{name} is not there: push results.to_dataset() yourself")
         given: Any = {name: v for name, v in options.items() if name not in UNNEEDED_IN_A_CALL and v is not None}
+        told = given.get("on_progress")
+        if isinstance(told, list) or (told is not None and len(signature(told).parameters) > 1):
+            del given["on_progress"]  # theirs is told of outputs, which are made when all is done
         saves: bool = given.pop("save_results", False)
         path: Any = given.pop("results_path", None)
         if saves and path is None:
@@ -216,26 +219,9 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
     async def add_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state: State, prompt_messages: Any, response: Any
     ) -> None:
-        cut = bool(response.message.get("is_truncated"))
-        said = {k: v for k, v in response.message.items() if k not in ("is_truncated", "finish_reason", "tokens")}
-        step = TrajectoryStep(
-            prompt=prompt_messages,
-            completion=[AssistantMessage(said)],
-            response=response,
-            tokens=None,
-            reward=None,
-            advantage=None,
-            is_truncated=cut,
-            trajectory_id=state["trajectory_id"],
-            extras={},
-        )
-        await awaited(self.add_trajectory_step(state, step))
-        state["turn"] += 1
-        state["is_truncated"] = state["is_truncated"] or cut
-
-    async def add_trajectory_step(self, state: State, trajectory_step: TrajectoryStep) -> None:
-        """Add a step to the trajectory. A subclass may give it a reward of its own before."""
-        state["trajectory"].append(trajectory_step)
+        kept = {k: v for k, v in response.message.items() if k not in ("is_truncated", "finish_reason", "tokens")}
+        cut = "length" if response.message.get("is_truncated") else "stop"
+        await self._add_step(state, prompt_messages, AssistantMessage(kept), response, cut)
 
 
 class SingleTurnEnv(MultiTurnEnv):

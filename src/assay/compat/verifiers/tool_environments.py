@@ -1,17 +1,21 @@
-"""ToolEnv and StatefulToolEnv call plain functions for a model, by the methods that a subclass may replace."""
+"""ToolEnv and StatefulToolEnv call plain functions for a model; SandboxEnv and PythonEnv run its commands and code."""
 
 import json
+import shlex
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
+from uuid import uuid4
 
 from assay.compat.verifiers.environments import MultiTurnEnv
 from assay.compat.verifiers.numeric_rubrics import Rubric
-from assay.compat.verifiers.records import ToolCallError, ToolParseError
-from assay.compat.verifiers.typed_messages import Tool, ToolMessage
-from assay.envs.base_env import awaited, stop
+from assay.compat.verifiers.records import SandboxError, ToolCallError, ToolParseError
+from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage
+from assay.envs.base_env import awaited, cleanup, stop
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.models.callable_tool import CallableTool
+from assay.tools import Interpreter, is_failure
 from assay.types import State
 
 
@@ -126,3 +130,189 @@ class StatefulToolEnv(ToolEnv):
 
 def _name(tool: Any) -> str:
     return getattr(tool, "__name__", type(tool).__name__)
+
+
+# Sandboxes.
+
+_COMMANDS = """
+import json, subprocess
+*earlier, last = json.loads({given!r})
+for command in earlier:
+    subprocess.run(command, shell=True, stdin=subprocess.DEVNULL, capture_output=True)
+done = subprocess.run(last, shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+print(json.dumps([done.stdout, done.stderr, done.returncode]))
+"""
+_CELLS = """
+import ast, contextlib, io, json, traceback
+space = {{"__name__": "__main__"}}
+for number, cell in enumerate(json.loads({given!r}), 1):
+    printed, shown = io.StringIO(), ""
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            body = ast.parse(cell).body
+            last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+            exec(compile(ast.Module(body, []), "<cell>", "exec"), space)
+            value = None if last is None else eval(compile(ast.Expression(last.value), "<cell>", "eval"), space)
+            shown = "" if value is None else f"Out[{{number}}]: {{value!r}}"
+        except Exception:
+            shown = traceback.format_exc().rstrip()
+print("\\n".join(filter(None, [printed.getvalue().rstrip(), shown])) or "(no output)")
+"""
+
+
+class CodeEngine(Protocol):
+    """Runs Python code in a fresh place of its own, and returns what it prints: `assay.tools.Interpreter` is one."""
+
+    async def python_async(self, code: str) -> str: ...
+
+
+class SandboxClient:
+    """A sandbox is the commands that were run in it: each runs in a fresh place of the engine, after those before it."""
+
+    def __init__(self, engine: CodeEngine) -> None:
+        self.engine = engine
+        self._commands: dict[str, list[str]] = {}
+
+    async def create(self, request: Any = None) -> AttributeRecord:
+        made = uuid4().hex
+        self._commands[made] = []
+        return AttributeRecord(id=made)
+
+    async def wait_for_creation(self, sandbox_id: str) -> None: ...
+
+    async def execute_command(
+        self, sandbox_id: str, command: str, working_dir: str | None = None, **limits: Any
+    ) -> AttributeRecord:
+        """What a command printed, and its exit code. The engine has its own limits, of time too."""
+        whole = command if working_dir is None else f"cd {shlex.quote(working_dir)} && {command}"
+        commands = [*self._commands[sandbox_id], whole]
+        printed = await self.engine.python_async(_COMMANDS.format(given=json.dumps(commands)))
+        try:
+            stdout, stderr, code = json.loads(printed)
+        except ValueError:
+            raise TimeoutError(printed) from None
+        self._commands[sandbox_id] = commands  # one that is never done would hold up all that follow
+        return AttributeRecord(stdout=stdout, stderr=stderr, exit_code=code)
+
+    async def delete(self, sandbox_id: str) -> None:
+        self._commands.pop(sandbox_id, None)
+
+
+class SandboxCreationError(SandboxError):
+    """A sandbox could not be made."""
+
+
+def sandbox_ready_wait_time(state: State) -> float:
+    return state["sandbox_state"]["ready_wait_time"]
+
+
+def sandbox_command_execution_time(state: State) -> float:
+    times = state["sandbox_state"]["command_execution_times"]
+    return sum(times) / len(times) if times else 0.0
+
+
+class SandboxEnv(StatefulToolEnv):
+    """The model may run commands by the tool `bash`, in a sandbox of the rollout's own that `sandbox_client` makes.
+
+    Without a client of yours (`create`, `wait_for_creation`, `execute_command`, `delete`) it is a `SandboxClient` over
+    the `engine`, the fenced interpreter of `assay.tools`. What asks for a container becomes the `sandbox_request`.
+    """
+
+    def __init__(
+        self,
+        sandbox_name: str = "sandbox-env",
+        timeout_per_command_seconds: int = 30,
+        stop_errors: Any = None,
+        engine: CodeEngine | None = None,
+        **given: Any,
+    ) -> None:
+        asked = (
+            "docker_image",
+            "start_command",
+            "cpu_cores",
+            "memory_gb",
+            "disk_size_gb",
+            "environment_vars",
+            "labels",
+        )
+        self.sandbox_request = AttributeRecord({n: given[n] for n in asked if n in given}, name=sandbox_name)
+        super().__init__(stop_errors=[SandboxError] if stop_errors is None else stop_errors, **given)
+        self.timeout_per_command_seconds = timeout_per_command_seconds
+        limits = Interpreter(wall_seconds=float(timeout_per_command_seconds), output=2**20)
+        self.sandbox_client: Any = SandboxClient(limits if engine is None else engine)
+        self.active_sandboxes: set[str] = set()
+        self.add_rubric(Rubric([sandbox_ready_wait_time, sandbox_command_execution_time], weights=[0.0, 0.0]))
+        self.add_tool(self.bash, args_to_skip=["sandbox_id", "working_dir", "sandbox_state"])
+
+    def get_sandbox_request(self, state: State) -> Any:
+        return self.sandbox_request.model_copy()
+
+    async def setup_state(self, state: State, **kwargs: Any) -> Any:
+        try:
+            sandbox = await self.sandbox_client.create(self.get_sandbox_request(state))
+        except Exception as error:
+            raise SandboxCreationError(str(error)) from error
+        self.active_sandboxes.add(sandbox.id)
+        state["sandbox_id"] = sandbox.id
+        state["sandbox_state"] = {"ready": False, "ready_wait_time": 0.0, "command_execution_times": []}
+        return await super().setup_state(state)
+
+    def update_tool_args(self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any) -> Any:
+        if tool_name != "bash":
+            return tool_args
+        own = {name: state[name] for name in ("sandbox_id", "sandbox_state")}
+        return {**tool_args, **own, "working_dir": state.get("working_dir")}
+
+    async def bash(self, command: str, sandbox_id: str, sandbox_state: Any, working_dir: str | None = None) -> str:
+        """Execute `command` inside persistent sandbox container."""
+        started = time.monotonic()
+        if not sandbox_state["ready"]:
+            await self.sandbox_client.wait_for_creation(sandbox_id)
+            sandbox_state |= {"ready": True, "ready_wait_time": time.monotonic() - started}
+        limit = self.timeout_per_command_seconds
+        try:
+            done = await self.sandbox_client.execute_command(
+                sandbox_id, command, working_dir=working_dir, timeout=limit
+            )
+        except TimeoutError:
+            return f"Error: Command timed out after {limit}s"
+        except Exception as error:
+            raise SandboxError(str(error)) from error
+        finally:
+            sandbox_state["command_execution_times"].append(time.monotonic() - started)
+        stdout, stderr = done.stdout.strip(), (done.stderr or "").strip()
+        return "\n".join(filter(None, [stdout, stderr and f"stderr:\n{stderr}"])) or "(no output)"
+
+    async def post_rollout(self, state: State) -> None:
+        """Look into the sandbox before it is gone. A subclass leaves what it finds in the state."""
+
+    @cleanup
+    async def destroy_sandbox(self, state: State) -> None:
+        await self.post_rollout(state)
+        if state.get("sandbox_id") is not None:
+            await self.sandbox_client.delete(state["sandbox_id"])
+            self.active_sandboxes.discard(state["sandbox_id"])
+
+
+class PythonEnv(SandboxEnv):
+    """The model may run code by the tool `python`; what a call defines is there in the next."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.add_tool(self.python, args_to_skip=["python_state"])
+        self.remove_tool(self.bash)
+
+    async def setup_state(self, state: State, **kwargs: Any) -> Any:
+        state["python_state"] = {"cells": []}
+        return await super().setup_state(state, **kwargs)
+
+    def update_tool_args(self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any) -> Any:
+        own = {"python_state": state["python_state"]} if tool_name == "python" else {}
+        return {**super().update_tool_args(tool_name, tool_args, messages, state, **kwargs), **own}
+
+    async def python(self, code: str, python_state: Any) -> str:
+        """Execute `code` inside persistent Python REPL."""
+        cells = [*python_state["cells"], code]
+        printed = await self.sandbox_client.engine.python_async(_CELLS.format(given=json.dumps(cells)))
+        python_state["cells"] = python_state["cells"] if is_failure(printed) else cells
+        return printed
