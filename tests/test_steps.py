@@ -20,6 +20,7 @@ from assay.checks import Called, MaxWords
 from assay.errors import JudgeError
 from assay.graders import RubricAsJudgeGrader
 from assay.integrations.step import Step
+from assay.probe.trials import targets_of
 from assay.report import EvaluationReport, Score
 from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, make_state
@@ -339,6 +340,12 @@ def test_a_file_says_what_is_asked_about_steps():
     ]:
         with pytest.raises(RubricFileError, match=re.escape(said)):
             Rubric.from_yaml(f"- requirement: Is kind\n  {wrong}\n")
+
+
+def test_a_probe_takes_a_bait_for_one_step():
+    """The judge of a criterion about steps is attacked as any other."""
+    [target] = targets_of(Rubric([JUDGED]))
+    assert (target.criterion.scope, target.criterion.requirement) == ("rollout", JUDGED.requirement)
 
 
 def test_a_function_that_compares_rollouts_has_no_steps():

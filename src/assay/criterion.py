@@ -221,11 +221,6 @@ class Criterion(BaseModel):
         return self.requirement is not None
 
     @property
-    def about_steps(self) -> bool:
-        """Whether its answer gives steps of a rollout different rewards."""
-        return self.scope != "rollout" or self.credit != "rollout"
-
-    @property
     def counts(self) -> bool:
         """Whether an answer changes the score: it has weight, or a veto."""
         return (self.weight != 0 or self.required) and not self.report_only

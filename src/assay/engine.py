@@ -158,8 +158,8 @@ class Plan:
         self.stakes = stakes(self.weights)  # what the weights could gain and lose, all answered
         self.counted = sum(criterion.counts for criterion in criteria)
         self.judged = any(criterion.judged for criterion in criteria)
-        self.about_steps = any(criterion.about_steps for criterion in criteria)
-        plain = not any(c.required or c.report_only or c.when or c.about_steps for c in criteria)
+        self.about_steps = any(c.scope != "rollout" or c.credit != "rollout" for c in criteria)
+        plain = not (self.about_steps or any(c.required or c.report_only or c.when for c in criteria))
         self.adds_up = aggregation.sums and plain
         """Whether the reward is the weighted sum of the answers: no veto, condition or line left out."""
         lowest = min(criteria, key=lambda criterion: criterion.weight, default=None)

@@ -340,7 +340,7 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
     found = [
         Target(
             f"{inside}{criterion.name}",
-            criterion,
+            criterion.with_fields(scope="rollout", combine="all"),  # a bait is one step
             tuple(_golden_baits(criterion, each.golden)) or others,
             each.shows or rubric.shows,
         )
