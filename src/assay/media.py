@@ -20,7 +20,18 @@ from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from assay.errors import MediaError
-from assay.messages import MEDIA, MEDIA_PLACES, Kind, MediaPlaces, Part, chat_of, media_source, parts_of, role_of
+from assay.messages import (
+    MEDIA,
+    MEDIA_COLUMNS,
+    MEDIA_PLACES,
+    Kind,
+    MediaPlaces,
+    Part,
+    chat_of,
+    media_source,
+    parts_of,
+    role_of,
+)
 from assay.types import Message
 from assay.wording import short_repr
 
@@ -226,19 +237,13 @@ async def with_media(message: Message) -> Message:
     return {**message, "content": tuple(read.get(id(each), each) for each in message["content"])} if read else message
 
 
-COLUMNS: Final[Mapping[str, Kind]] = {
-    "image": "image", "images": "image", "audio": "audio", "audios": "audio", "pdf": "file", "pdfs": "file"
-}  # fmt: skip
-"""The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them."""
-
-
 def with_columns(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the media of its `COLUMNS` in its prompt: where it keeps a place for them, else before its last text.
+    """A row with the media of its `MEDIA_COLUMNS` in its prompt: where it keeps a place for them, else before its last text.
 
     >>> with_columns({"question": "What is this?", "image": "cat.png"})["prompt"][0]["content"]
     [{'type': 'image', 'path': 'cat.png'}, {'type': 'text', 'text': 'What is this?'}]
     """
-    found = [part for name, kind in COLUMNS.items() for part in _column(row.get(name), kind)]
+    found = [part for name, kind in MEDIA_COLUMNS.items() for part in _column(row.get(name), kind)]
     if not found:
         return row
 

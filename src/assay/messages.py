@@ -203,6 +203,10 @@ def _tool_call(entry: object) -> ToolCall | None:
 
 Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio", "file"]
 MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not made of text
+MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {
+    "image": "image", "images": "image", "audio": "audio", "audios": "audio", "pdf": "file", "pdfs": "file"
+}  # fmt: skip
+"""The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them."""
 
 
 class Part(NamedTuple):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from assay.errors import AssayError, MissingExtraError
-from assay.media import COLUMNS, with_columns
+from assay.messages import MEDIA_COLUMNS
 from assay.wording import short_repr
 
 
@@ -65,7 +65,11 @@ def rows_of(
 
 def with_media_columns(row: dict[str, Any]) -> dict[str, Any]:
     """A row with its columns of media in its prompt; as nearly all have none, itself."""
-    return row if COLUMNS.keys().isdisjoint(row) else with_columns(row)
+    if MEDIA_COLUMNS.keys().isdisjoint(row):
+        return row
+    from assay.media import with_columns  # which is much to load for tables without any
+
+    return with_columns(row)
 
 
 def _numbered(source: object, name: str) -> Numbered:
