@@ -335,14 +335,9 @@ def saved_format(folder: str, about: RunAbout, display: DisplayOptions, rows: Ro
         parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
     parts += [f"model {about.model}"] if about.model else []
     parts += [f"judge {about.judge}"] if about.judge else []
-    return FORMATS[display.format](
-        str(Path(folder)),
-        about="; ".join(parts),
-        criteria=[] if about.rubric is None else [criterion.name for criterion in about.rubric.criteria],
-        judge=about.judge,
-        thresholds=display.thresholds,
-        rows=rows,
-    )
+    criteria = [] if about.rubric is None else [criterion.name for criterion in about.rubric.criteria]
+    title, kind = (str(Path(folder)), "; ".join(parts)), FORMATS[display.format]
+    return kind(*title, criteria, about.judge, display.thresholds, rows)
 
 
 def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:

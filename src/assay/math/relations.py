@@ -263,14 +263,11 @@ def _solutions(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
     if not bars:
         return _where(*fraction_of(residual), _HOLDS[operator])
     inside = tree.children(bars[0])[0]
-    cases = [
-        tree.SetOperation(
-            "intersection",
-            _solutions(case, limit, tree.Number(fmpq(0))),
-            _solutions(tree.replaced(left, bars[0], case), operator, tree.replaced(right, bars[0], case)),
-        )
-        for case, limit in ((inside, ">="), (tree.negated(inside), ">"))
-    ]
+    cases: list[tree.Node] = []
+    for case, limit in ((inside, ">="), (tree.negated(inside), ">")):
+        within = _solutions(case, limit, tree.Number(fmpq(0)))
+        sides = (tree.replaced(side, bars[0], case) for side in (left, right))
+        cases.append(tree.SetOperation("intersection", within, _solutions(next(sides), operator, next(sides))))
     return tree.SetOperation("union", *cases)
 
 

@@ -166,15 +166,11 @@ class Program:
         orders = {"command": command, "report": report, **around, **asdict(self._limits)}
         with os.fdopen(listening, "rb", buffering=0) as news:
             try:
+                warden = [sys.executable, "-I", "-S", "-c", _START, json.dumps(orders)]
+                streams: Any = {"stdin": subprocess.PIPE, "stdout": output, "stderr": subprocess.STDOUT}
                 # In a session of its own, so that all of it can be killed.
-                process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-c", _START, json.dumps(orders)],
-                    env=needed,
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[report],
-                    start_new_session=True,
+                process = subprocess.Popen[bytes](
+                    warden, env=needed, pass_fds=[report], start_new_session=True, **streams
                 )
             finally:
                 os.close(report)

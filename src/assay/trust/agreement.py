@@ -162,14 +162,10 @@ class _Measuring:
         people = [list(item.people.values()) for item in items]
         units = [AnswerUnit(i.example, said) for i, said in zip(items, people, strict=True) if len(said) > 1]
         split = [said for said in people if self.reference == "majority" and consensus(said) is None]
-        return CriterionAgreement(
-            name,
-            judge=self.measured(self.pairs(items, lambda item: item.judge)),
-            people=self.measured(self._between_people(items), units),
-            labelled=len(items),
-            unanswered=sum(item.judge is None for item in items),
-            ties=len(split),
-        )
+        judge = self.measured(self.pairs(items, lambda item: item.judge))
+        ceiling = self.measured(self._between_people(items), units)
+        unanswered = sum(item.judge is None for item in items)
+        return CriterionAgreement(name, judge, ceiling, len(items), unanswered, len(split))
 
     def rater(self, name: str, items: Sequence[LabelledItem]) -> RaterAgreement:
         own = [item for item in items if name in item.people]

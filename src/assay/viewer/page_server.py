@@ -124,13 +124,9 @@ def _rows(run: ViewedRun, request: Request) -> dict[str, Any]:
         text = asked.get(name) or ""
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else usual
 
-    return run.page(
-        asked.get("q", ""),
-        sort=asked.get("sort", "number"),
-        descending=asked.get("descending") in ("1", "true"),
-        offset=number("offset", 0),
-        limit=min(MOST_ROWS, number("limit", 100)),
-    )
+    order = {"sort": asked.get("sort", "number"), "descending": asked.get("descending") in ("1", "true")}
+    some = {"offset": number("offset", 0), "limit": min(MOST_ROWS, number("limit", 100))}
+    return run.page(asked.get("q", ""), **order, **some)
 
 
 def _changes(run: ViewedRun, _: Request) -> dict[str, Any]:
