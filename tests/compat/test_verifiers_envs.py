@@ -2,10 +2,12 @@
 
 import asyncio
 import copy
+import importlib
 import json
 import pickle
 import sys
 import types
+from pathlib import Path
 
 import datasets
 import openai
@@ -325,3 +327,30 @@ async def test_another_model_may_be_asked_in_a_rollout():
     assert results["said"] == [["4", "4"]]
     assert [asked.body["model"] for asked in server.asked] == ["other", "raw", "test"]
     assert 7 in (server.asked[0].body.get("max_completion_tokens"), server.asked[0].body.get("max_tokens"))
+
+
+@pytest.mark.parametrize("where", ["environment", "info", "state"])
+async def test_tools_may_be_in_the_form_of_older_versions(where):
+    """Which is OpenAI's."""
+    told = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
+    tools = [{"type": "function", "function": told}]
+
+    class Looking(vf.SingleTurnEnv):
+        async def setup_state(self, state):
+            if where == "state":
+                state["oai_tools"] = tools
+
+    row = {"question": "?", "info": {"oai_tools": tools} if where == "info" else {}}
+    env = Looking(dataset=[row], **({"oai_tools": tools} if where == "environment" else {}))
+    with ModelServer("4") as server:
+        await env.evaluate(model=server.model)
+    assert server.asked[0].body["tools"] == tools
+
+
+def test_every_name_of_the_table_is_there():
+    """Under its path, and in the stub of it if it has one."""
+    table = json.loads((Path(vf.__file__).parent / "names.json").read_text(encoding="utf-8"))
+    for path in table:
+        module = importlib.import_module(f"assay.compat.verifiers.{path}")
+        assert all(getattr(module, name) is not None for name in module.__all__)
+    assert all(getattr(vf, name) is not None for name in vf.__all__)

@@ -57,7 +57,7 @@ class Environment(envs.Environment):
         self.asks = {"numbered": True, "shots_in_prompts": compat.strict}
         self.scores_failures = not compat.strict
         self.env_args: dict[str, Any] = given.pop("env_args", None) or {}
-        self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None))
+        self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None) or given.pop("oai_tools", None))
         ours = {name: value for name, value in given.items() if name in OURS and value is not None}
         super().__init__(dataset, **ours)
         for name, value in given.items():
@@ -86,12 +86,12 @@ class Environment(envs.Environment):
         if not (self.keeps_text and isinstance(state["prompt"], str)):
             state["prompt"] = typed(state["prompt"], "the prompt")
         info: dict[str, Any] = state.get("info") or {}
-        own = info.get("tool_defs")
+        own = info.get("tool_defs", info.get("oai_tools"))
         state["tool_defs"] = _tools(self.tool_defs if own is None else own) or []
         return state
 
     def tools_of(self, state: State) -> tuple[DeclaredTool, ...]:
-        return _declared(state.get("tool_defs") or ())
+        return _declared(_tools(state.get("oai_tools")) or state.get("tool_defs") or ())
 
     async def get_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -203,7 +203,8 @@ def _as_dataset(rows: list[dict[str, Any]], n: int, seed: int | None) -> Any:
 
 
 def _tools(given: Sequence[Mapping[str, Any]] | None) -> list[Tool] | None:
-    return None if given is None else [tool if isinstance(tool, Tool) else Tool(tool) for tool in given]
+    """Tools in the form of theirs; before 0.1.11 that was OpenAI's, with all in a `function`."""
+    return None if given is None else [t if isinstance(t, Tool) else Tool(t.get("function", t)) for t in given]
 
 
 def _declared(tools: Sequence[Tool]) -> tuple[DeclaredTool, ...]:

@@ -10,6 +10,7 @@ from assay.errors import AssayError, Refused
 GenerateOutputs: TypeAlias = Results
 DatasetBuilder: TypeAlias = Callable[[], Any]
 
+MessageType: TypeAlias = str
 # What theirs has a type of dict for, each; called, it makes a dict.
 SamplingArgs: TypeAlias = dict[str, Any]
 RolloutInput: TypeAlias = dict[str, Any]
