@@ -15,8 +15,8 @@ from PIL import Image
 
 from assay import PerCriterionGrader, Rubric, media_access
 from assay.cli import main
-from assay.media import COLUMNS, medium_of
-from assay.messages import parts_of
+from assay.media import medium_of
+from assay.messages import MEDIA_COLUMNS, parts_of
 from assay.models import model_of
 from assay.runs import Run, score_rows
 from assay.tables import rows_of
@@ -198,7 +198,7 @@ async def test_a_run_keeps_the_paths_and_not_the_pictures(folder: Path) -> None:
 
 def test_every_column_has_a_kind() -> None:
     """And its plural."""
-    assert {name for name in COLUMNS if not name.endswith("s")} == {"image", "audio", "pdf"}
+    assert {name for name in MEDIA_COLUMNS if not name.endswith("s")} == {"image", "audio", "pdf"}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
