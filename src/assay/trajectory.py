@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -70,21 +69,15 @@ def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
 
 
 def _calls(parts: Sequence[Part]) -> list[TrajectoryStep]:
-    found: dict[str, TrajectoryStep] = {}
-    waiting: deque[str] = deque()
-    for part in parts:
-        if part.in_prompt:
-            continue
-        if part.kind == "call":
-            read = _CALL.fullmatch(part.text)
-            name, arguments = read.groups() if read else ("", part.text)
-            found[part.address] = TrajectoryStep(part.address, part.text, name, arguments)
-            waiting.append(part.address)
-        elif part.kind == "result":
-            while waiting and found[waiting[0]].result is not None:
-                waiting.popleft()
-            # By the id of the call, and in order where a result has none.
-            address = part.call or (waiting[0] if waiting else "")
-            if address in found:
-                found[address] = found[address]._replace(result=part.text)
-    return list(found.values())
+    """By the id of the call, and in order where a result has none."""
+    own = [part for part in parts if not part.in_prompt]
+    calls = {part.address: part.text for part in own if part.kind == "call"}
+    results = {part.call: part.text for part in own if part.kind == "result" and part.call in calls}
+    others = (part.text for part in own if part.kind == "result" and part.call not in calls)
+    found: list[TrajectoryStep] = []
+    for address, text in calls.items():
+        read = _CALL.fullmatch(text)
+        name, arguments = read.groups() if read else ("", text)
+        result = results[address] if address in results else next(others, None)
+        found.append(TrajectoryStep(address, text, name, arguments, result))
+    return found

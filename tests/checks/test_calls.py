@@ -142,7 +142,7 @@ def test_some_calls_and_arguments_are_not_compared():
 @pytest.mark.parametrize(
     ("answer", "why"),
     [("", "no answer to compare with"), ("search", "the expected calls are 'search'"), ([3], "expected call 1 is 3"),
-     ("[search", "Expecting value")],
+     ("[search", "the expected calls are '[search': give a list")],
 )  # fmt: skip
 async def test_expected_calls_that_cannot_be_read_are_an_error(answer, why):
     """Of the row, and so never a no."""
@@ -208,6 +208,7 @@ STATE = {"orders": {"17": {"status": "open", "items": [{"id": 1}, {"id": 2}]}}, 
         (FinalState("orders.17.status", expected_in="info.status"), "orders.17.status is 'open' where 'paid' is expected"),
         (FinalState("orders.17", {}), "orders.17.status is there, and is not expected"),
         (FinalState("orders.17.status"), None),
+        (FinalState("completion", "[Done.]"), "completion is 'Done.' where '[Done.]' is expected"),
     ],
 )  # fmt: skip
 def test_the_final_state_is_the_expected_one(check, why):

@@ -269,9 +269,9 @@ class FinalState(BuiltinCheck):
         found, missing = value_at(state, names)
         if missing == 0:
             raise ValueError(f"the state has no {names[0]!r}: it has {', '.join(map(str, state)) or 'nothing'}")
-        where = (
-            difference(found, expected, self.at) if missing is None else f"there is no {'.'.join(names[: missing + 1])}"
-        )
+        if missing is not None:
+            return Score(False, f"there is no {'.'.join(names[: missing + 1])}")
+        where = difference(found, expected, self.at)
         return not where or Score(False, where)
 
 
@@ -285,7 +285,10 @@ def from_row(path: str, answer: Any, info: Info) -> Any:
 
 
 def _loaded(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) and value.lstrip().startswith(("{", "[")) else value
+    try:
+        return json.loads(value) if isinstance(value, str) and value.lstrip().startswith(("{", "[")) else value
+    except ValueError:
+        return value
 
 
 def value_at(root: Any, names: Sequence[str]) -> tuple[Any, int | None]:
@@ -313,8 +316,5 @@ def difference(found: Any, expected: Any, path: str = "") -> str:
         same = json_key(found) == json_key(expected)
     except TypeError:  # what JSON cannot hold
         same = bool(found == expected)
-    return (
-        ""
-        if same
-        else f"{path or 'it'} is {short_repr(cast('object', found))} where {short_repr(expected)} is expected"
-    )
+    told = f"{path or 'it'} is {short_repr(cast('object', found))} where {short_repr(expected)} is expected"
+    return "" if same else told

@@ -1,7 +1,6 @@
 """Score rollouts with tools: whether the answer is right, whether tools were called well, and which ones."""
 
 import json
-from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -15,6 +14,7 @@ from assay.parsers.xml import every_span
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.tools import is_failure
+from assay.trajectory import calls_of
 from assay.types import Messages
 from assay.wording import short_repr
 
@@ -200,26 +200,14 @@ def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
             turns.append((message, []))
         elif turns and role_of(message) in ("tool", "user"):
             turns[-1][1].append(message)
-    return [
-        use
-        for said, replies in turns
-        for use in (_native(said, replies) if tool_calls(said) else _tagged(said, replies, env_parser))
-    ]
-
-
-def _native(said: object, replies: Sequence[object]) -> Iterator[ToolUse]:
-    """Calls with the replies to them: by their id, and in order where there is none that fits."""
-    calls = tool_calls(said)
-    left = dict(enumerate(reply for reply in replies if role_of(reply) == "tool"))
-    by_id: dict[str, deque[int]] = defaultdict(deque)
-    for number, reply in left.items():
-        by_id[str(field_of(reply, "tool_call_id"))].append(number)
-    # Each is looked up, since a model can write thousands of calls.
-    answers = [left.pop(by_id[call.id].popleft()) if call.id and by_id.get(call.id) else None for call in calls]
-    others = iter(left.values())
-    for call, answer in zip(calls, answers, strict=True):
-        reply = next(others, None) if answer is None else answer
-        yield ToolUse(call.name, call.arguments, None if reply is None else not is_failure(message_text(reply)))
+    uses: list[ToolUse] = []
+    for said, replies in turns:
+        if tool_calls(said):
+            calls = calls_of("", [said, *replies])
+            uses += [ToolUse(c.name, c.arguments, None if c.result is None else not c.failed) for c in calls]
+        else:
+            uses += _tagged(said, replies, env_parser)
+    return uses
 
 
 def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Iterator[ToolUse]:
