@@ -113,5 +113,6 @@ from assay.types import Message as Message
 from assay.types import Messages as Messages
 from assay.types import RewardFunc as RewardFunc
 from assay.types import State as State
+from assay.versions import VersionedRubric as VersionedRubric
 
 __version__: str

@@ -275,8 +275,9 @@ class Outcomes(NamedTuple):
 class BatchResult(Sequence[EvaluationReport]):
     """The numbers of a batch, and its reports, made when they are looked at: a report costs more than scoring does."""
 
-    def __init__(self, reports: Sequence[EvaluationReport] = (), *, is_shaped: bool = False) -> None:
-        self._reports = reports
+    def __init__(self, reports: Sequence[EvaluationReport] = (), *, is_shaped: bool = False, version: str = "") -> None:
+        self._reports = [r.model_copy(update={"version": version}) for r in reports] if version else reports
+        self.version = version
         self.is_shaped = is_shaped or any(report.unshaped is not None for report in reports)
 
     def report(self, place: int) -> EvaluationReport:

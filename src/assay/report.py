@@ -298,6 +298,8 @@ class EvaluationReport:
     """What judges were shown of the rollout where it was not all of it, as `last; left out: 3 texts`; else empty."""
     unshaped: float | None = None
     """The reward before the rubric's shaping; None where nothing shaped it, or where there is no reward."""
+    version: str = ""
+    """The hash of the rubric that it comes from, where that may change meanwhile: a `VersionedRubric`, or a server's."""
     step_rewards: Mapping[str, float | None] | None = None
     """The reward of each turn of the assistant, by address; None where no criterion is about steps."""
 
@@ -396,7 +398,7 @@ class EvaluationReport:
         """Plain data, lines and all, ready for JSON."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         fields["vetoed_by"] = list(self.vetoed_by)
-        for name in ("shown", "unshaped", "step_rewards"):  # what most reports do not have
+        for name in ("shown", "unshaped", "version", "step_rewards"):  # what most reports do not have
             if not fields[name] and fields[name] != 0:
                 del fields[name]
         if self.report is not None:

@@ -143,6 +143,15 @@ class BaseRubric(ABC):
             return await self._ask_own(states, autograder)
         return await self.score_group(states, autograder=autograder)
 
+    @property
+    def version(self) -> str:
+        """The hash of a rubric that may change between calls; empty for any other."""
+        return ""
+
+    async def pinned(self) -> "BaseRubric":
+        """This rubric as it is now, for several calls that belong together; one that does not change is itself."""
+        return self
+
     async def _prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """What has to be awaited before a single rollout can be refused."""
 
@@ -253,6 +262,8 @@ class BaseRubric(ABC):
         elapsed_ms = (time.perf_counter() - started) * 1000
         call = _under_way(self)
         _write_states(states, self._paid(outcomes), worth, elapsed_ms, alone=call is None or not call.quietly)
+        for state in states if result.version else ():
+            state["rubric_version"] = result.version
         if call is not None:
             call.found.update(zip(map(id, states), result, strict=True))
         return result

@@ -1,9 +1,13 @@
 """The rubric file may change while it is served; a half-written one never counts."""
 
+import asyncio
 import os
 import signal
 
 import pytest
+
+from assay import Rollout
+from assay.server import RemoteRubric
 
 pytestmark = pytest.mark.slow
 
@@ -109,3 +113,48 @@ def test_a_file_that_is_gone_for_a_moment_is_no_news(start, until):
     assert reward(server) == 1.0
     server.rubric.write_text(TWO)
     until(lambda: reward(server) == 5.0)
+
+
+async def test_a_pinned_group_is_finished_by_the_version_it_began_with(start, until):
+    """Two rollouts before the file changes, and two after: the same hash and reward, until the trainer moves on."""
+    server = start(ONE, workers=2)
+    pinned = RemoteRubric(server.url, pinned=True)
+    before = await pinned.score([Rollout(completion="4")] * 2)
+    replace(server.rubric, TWO)
+    until(lambda: {server.score("4").data["items"][0]["reward"] for _ in range(8)} == {5.0})
+    after = [(await pinned.score([Rollout(completion="4")]))[0] for _ in range(8)]
+    assert {report.raw_score for report in before + after} == {1.0}
+    assert {report.version for report in before + after} == {before[0].version}
+    assert await pinned.update() != before[0].version
+    moved = await pinned.score([Rollout(completion="4")] * 2)
+    assert [report.raw_score for report in moved] == [5.0, 5.0]
+    assert {report.version for report in moved} == {pinned.version}
+
+
+async def test_one_call_has_one_version_whatever_is_reloaded_in_the_middle(start, until, tmp_path):
+    """Four requests one after the other; the file changes after the first: all four are of the new version in the end."""
+    gate = tmp_path / "gate"
+    old = '- {check: "steered:when_told", weight: 1}\n'
+    server = start(old)
+    remote = RemoteRubric(server.url, batch_size=1, at_once=1)
+    first = (await remote.score([Rollout(completion="4")]))[0].version
+    group = [Rollout(completion=text) for text in ("4", str(gate), "4", "4")]
+    scoring = asyncio.create_task(remote.score(group))
+    await asyncio.to_thread(until, lambda: list(tmp_path.glob("gate.began-*")))  # the second is under way
+    replace(server.rubric, old.replace("weight: 1", "weight: 3"))
+    await asyncio.to_thread(until, lambda: reward(server) == 3.0)
+    gate.touch()
+    reports = await scoring
+    assert {(report.raw_score, report.version) for report in reports} == {(3.0, await remote.update())}
+    assert remote.version != first
+
+
+def test_a_version_that_is_not_there_is_said_so(start):
+    """Any route takes `rubric=HASH`: one that is served is scored by, and another is 409."""
+    server = start(ONE)
+    served = server.ready()["rubric"]
+    body = {"rollouts": [{"completion": "4"}]}
+    assert server.ask(f"/v1/score?rubric={served}", body).data["rubric"] == served
+    refused = server.ask("/slime?rubric=abc", {"response": "4"})
+    assert refused.status == 409
+    assert "and not the version 'abc'" in refused.error

@@ -63,7 +63,8 @@ class TestTheSame:
         here = rubric()
         rollouts = [make_rollout("4"), make_rollout("a long, wrong answer"), make_rollout("5")]
         there = await serving(here).score(rollouts)
-        assert [r.to_dict() for r in there] == [r.to_dict() for r in await here.score(rollouts)]
+        version = {"version": here.content_hash}
+        assert [r.to_dict() for r in there] == [r.to_dict() | version for r in await here.score(rollouts)]
         assert [report.scored for report in there] == [True, True, False]
 
     async def test_states_and_columns_arrive(self, serving):

@@ -167,6 +167,8 @@ async def _scored_samples(step: Step, samples: Sequence[Any], fallback: Fallback
         if isinstance(getattr(sample, "metadata", None), dict):
             steps = {} if one.steps is None else {"steps": one.steps}
             sample.metadata["assay"] = {"unscored": one.reward is None, **one.parts, **steps}
+            if one.version:
+                sample.metadata["assay"]["rubric"] = one.version
     rewards = paid(found, fallback)
     if fallback.policy == "drop":
         for sample, reward in zip(samples, rewards, strict=True):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
@@ -40,6 +39,7 @@ class Scored:
     parts: Mapping[str, float | None]
     """The `outcome` before shaping, and the value of every criterion, always under the same names; None without an answer."""
     error: str = ""  # why it is unscored
+    version: str = ""  # the hash of the rubric, where that may change while training runs
     steps: Sequence[float | None] | None = None  # the reward of each turn, where the rubric has criteria about steps
 
     @classmethod
@@ -51,6 +51,7 @@ class Scored:
             score=score,
             parts={n: metrics.get(n, report.outcome if n == OUTCOME else None) for n in (OUTCOME, *names)},
             error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
+            version=report.version,
             steps=None if report.step_rewards is None else [*report.step_rewards.values()],
         )
 
@@ -88,11 +89,11 @@ class Step:
             raise RubricError("the shaping of the rubric changes the reward and not the score: pay value='reward'")
         self._rows = RowRubrics(self.rubric, autograder=getattr(self.rubric, "autograder", None))
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((OUTCOME, *self.rubric.get_reward_func_names())))
 
-    @cached_property
+    @property
     def compares(self) -> bool:
         return self.rubric.compares
 
@@ -100,14 +101,15 @@ class Step:
         """Return what is found about each rollout; late ones are unscored. Checks that compare see whole groups."""
         if not rows:
             return []
-        late = Scored(
-            None, None, dict.fromkeys(self.names), f"DeadlineExceeded: not scored within {self.timeout} seconds"
-        )
+        names, rubric = self.names, self.rubric if self.timeout is None else await self.rubric.pinned()
+        usual = bool(rubric.compares), Traits.of(rubric).waits
+        said = f"DeadlineExceeded: not scored within {self.timeout} seconds"
+        late = Scored(None, None, dict.fromkeys(names), said, rubric.version)
         found = [late] * len(rows)
         parts: dict[tuple[str, Hashable] | None, list[int]] = {}  # the places of the rows that are scored by one call
         waits = False
         for place, row in enumerate(rows):
-            compares, row_waits = self._plan(row)
+            compares, row_waits = usual if own_rubric(row) is None else self._plan(row)
             waits = waits or row_waits
             apart = None if self.timeout is None else ("alone", place)
             part = ("group", place if groups is None else groups[place]) if compares else apart
@@ -116,17 +118,17 @@ class Step:
         for part, places in parts.items():
             if part is not None and part[0] == "group" and len(places) == 1:
                 # Compared with nothing it would get whatever the best of a group gets.
-                found[places[0]] = Scored(None, None, dict.fromkeys(self.names), ALONE)
+                found[places[0]] = Scored(None, None, dict.fromkeys(names), ALONE, rubric.version)
             else:
                 asked.append(places)
         if self.timeout is None:
-            results = await side_by_side(lambda places: self._ask([rows[place] for place in places]), asked)
+            results = await side_by_side(lambda places: self._ask(rubric, [rows[place] for place in places]), asked)
             answered = list(zip(asked, results, strict=True))
         else:
             # Not in this loop, which a check that blocks would stop, and the deadline with it.
             threads = [LoopThread() for _ in range(1 if waits else min(MOST_THREADS, len(asked)))]
             tasks = {
-                threads[number % len(threads)].start(self._ask([rows[place] for place in places])): places
+                threads[number % len(threads)].start(self._ask(rubric, [rows[place] for place in places])): places
                 for number, places in enumerate(asked)
             }
             try:
@@ -137,25 +139,23 @@ class Step:
                     thread.stop()
         for places, reports in answered:
             for place, report in zip(places, reports, strict=True):
-                found[place] = Scored.of(report, self.names, self.value)
+                found[place] = Scored.of(report, names, self.value)
         if self.monitor is not None:
             await watched(self.monitor, rows, found, groups)
         return found
 
     def _plan(self, row: Mapping[str, Any]) -> tuple[bool, bool]:
-        """Whether the rubric of a row compares rollouts, and whether it waits for anything."""
-        if own_rubric(row) is None:
-            return self.compares, Traits.of(self.rubric).waits
+        """Whether the own rubric of a row compares rollouts, and whether it waits for anything."""
         try:
             traits = self._rows.of(row)[1]
         except AssayError:  # an error of this row, which its report tells
             return False, False
         return bool(traits.compares), traits.waits
 
-    async def _ask(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[EvaluationReport]:
+    async def _ask(self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]]) -> Sequence[EvaluationReport]:
         # Checks may write into a state, and the trainer's columns are not theirs to write into.
         # A server reads the rubrics of rows itself: it has the judge.
-        scorer = self.rubric if getattr(self.rubric, "reads_row_rubrics", False) else self._rows
+        scorer = rubric if getattr(rubric, "reads_row_rubrics", False) else self._rows.around(rubric)
         return await scorer.score([dict(row) for row in rows])
 
 

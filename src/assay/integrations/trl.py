@@ -92,7 +92,7 @@ class TrlReward:
         if step.compares and groups:
             self._look_for_split_groups(groups)
         found = await step.score(rows, groups)
-        _publish(title, step.names, found, log_extra, log_metric)
+        _publish(title, [*found[0].parts] if found else step.names, found, log_extra, log_metric)
         if self.monitor is not None:
             signs = await watched(self.monitor, rows, found, groups, is_step=True)
             if log_metric is not None:
@@ -202,3 +202,5 @@ def _publish(
         for name, column in columns.items():
             log_extra(f"{title}/{name}", column)
         log_extra(f"{title}/error", [one.error for one in found])
+        if any(one.version for one in found):
+            log_extra(f"{title}/rubric", [one.version for one in found])

@@ -156,7 +156,7 @@ class Row:
 
 _REST = (
     "gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth", "shown", "unshaped",
-    "step_rewards",
+    "step_rewards", "version",
 )  # fmt: skip
 """The fields of a report that are nearly always what its criteria say they are."""
 _rest_of = attrgetter(*_REST)
@@ -211,7 +211,7 @@ class RowForm:
         size = len(counted)
         self._judged = any(criterion.judged for criterion in criteria)
         gain, loss = stakes([criterion.weight for criterion in counted])
-        self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None)
+        self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None, "")
 
     def written(self, row: Row, fields: tuple[str, tuple[str, ...]]) -> bytes:
         """One line. The `fields` are the row's, made `holdable`, before a check could touch them."""

@@ -1,6 +1,7 @@
 """RowRubrics scores each row by the rubric that the row brings, and builds each such rubric once."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, cast
 
 from assay.concurrency import side_by_side
@@ -45,6 +46,12 @@ class RowRubrics:
         self.autograder = autograder
         self._plan = Traits() if rubric is None else Traits.of(rubric)
         self._ready: dict[str, tuple[Rubric, Traits]] = {}
+
+    def around(self, rubric: Any) -> "RowRubrics":
+        """The same, with another rubric for the rows that have none."""
+        other = copy(self)
+        other.rubric, other._plan = rubric, Traits.of(rubric)
+        return other
 
     @property
     def criteria(self) -> Sequence[Any]:

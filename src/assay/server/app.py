@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
 from typing import Any, Final, cast
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -37,6 +38,7 @@ logger = logger_of("assay.server")
 JSON: Final = (b"content-type", b"application/json")
 RETRY: Final[Headers] = ((b"retry-after", b"1"),)
 CLOSE: Final[Headers] = ((b"connection", b"close"),)
+MOST_VERSIONS: Final = 8  # of a rubric that changes: a group under way is finished by the one that it began with
 LINGER: Final = 0.3
 """Seconds without a request after which a server that was told to stop does: clients that are about to ask on an
 open connection are told so, and not cut off."""
@@ -69,6 +71,7 @@ class RewardApp(Starlette):
         if monitor is None and settings.monitor:
             monitor = RewardMonitor(sinks=[JsonlSink(settings.monitor, str(os.getpid())), self.metrics.set_signs])
         self.monitor = monitor
+        self._versions: dict[str, RubricService] = {}  # the last that were served, the newest last
         self._watching: set[asyncio.Task[Any]] = set()
         self.requests = self.bytes = 0  # scoring requests under way, and their bytes
         self.is_draining = False  # whether requests that come in now are refused, since the server is about to stop
@@ -92,8 +95,20 @@ class RewardApp(Starlette):
         await (super().__call__ if scoring is None else scoring)(scope, receive, send)
 
     def serve(self, rubric: Rubric) -> None:
-        """Score with this rubric from the next request on."""
-        self.service = RubricService(rubric, self.settings.bounds.item_seconds, self._context)
+        """Score with this rubric from the next request on, but for requests that ask for one of the last versions."""
+        self.service = service = RubricService(rubric, self.settings.bounds.item_seconds, self._context)
+        self._versions.pop(service.hash, None)
+        self._versions[service.hash] = service
+        for old in list(self._versions)[:-MOST_VERSIONS]:
+            del self._versions[old]
+
+    def service_for(self, query: bytes) -> RubricService:
+        """What scores a request: the rubric that is served, or the version that the query `rubric=HASH` asks for."""
+        asked = parse_qs(query.decode("latin-1")).get("rubric") if query else None
+        if asked and asked[0] not in self._versions:
+            had = f"this worker has the rubric {self.service.hash} and not the version {short_repr(asked[0])}"
+            raise HttpRefusal(409, f"{had}: ask again if it has just changed, else for the one that is served", RETRY)
+        return self._versions[asked[0]] if asked else self.service
 
     async def drain(self, linger: float = LINGER) -> None:
         """Refuse what comes in, finish what is under way, and refuse what takes too long to finish."""
@@ -281,7 +296,7 @@ class _Scoring:
             if len(rollouts) > bounds.max_batch:
                 few = f"{bounds.max_batch} are allowed: send fewer at a time"
                 raise HttpRefusal(413, f"there are {len(rollouts)} rollouts, and {few}")
-            service = app.service
+            service = app.service_for(scope["query_string"])
             # A trainer's request of one rollout is no group, and what is compared with nothing has no reward.
             is_alone = protocol.numbers_only and len(rollouts) == 1 and service.compares
             reports = service.failed(ALONE) if is_alone else await app.reports(service, rollouts)

@@ -5,6 +5,7 @@ import json
 import random
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -23,8 +24,8 @@ from assay.rubric import BaseRubric
 from assay.types import OnError
 from assay.wording import described, short_repr
 
-TEMPORARY: Final = frozenset({None, 408, 429, 502, 503, 504})
-"""Statuses that another try may change; None is a server that was never reached."""
+TEMPORARY: Final = frozenset({None, 408, 409, 429, 502, 503, 504})
+"""Statuses that another try may change; None is a server that was never reached, 409 a worker without that version."""
 ANSWER_SECONDS: Final = 900.0
 """How long one answer may take. The server limits how long scoring takes; this is for one that is gone."""
 AROUND: Final = 64  # bytes of a request around its rollouts
@@ -106,8 +107,12 @@ class RemoteRubric(BaseRubric):
         at_once: int = 8,
         patience: float = 60.0,
         on_error: OnError = "record",
+        pinned: bool = False,
     ) -> None:
-        """`batch_size` rollouts go into one request, and `at_once` requests are under way together."""
+        """`batch_size` rollouts go into one request, and `at_once` requests are under way together.
+
+        With `pinned` the version of the rubric that is found first stays, whatever the server takes over, until `update`.
+        """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         for name, value, least in (("batch_size", batch_size, 1), ("at_once", at_once, 1), ("patience", patience, 0)):
@@ -116,7 +121,7 @@ class RemoteRubric(BaseRubric):
         self.url = url.rstrip("/")  # the address of the server
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._describing = HttpAddress(f"{self.url}/v1/rubric", headers, method="GET")
-        self._scoring = HttpAddress(f"{self.url}/v1/score", headers)
+        self._headers, self._is_pinned = headers, pinned
         self._batch_size, self._at_once = batch_size, at_once
         self._patience, self._on_error = patience, on_error
         self._known: Description | None = None
@@ -129,6 +134,25 @@ class RemoteRubric(BaseRubric):
             except ValidationError as error:
                 raise ServerRefused(f"that is no reward server of ours: {error}") from None
         return self._known
+
+    async def update(self) -> str:
+        """Take over the rubric that the server has now, as between two steps of training; returns its hash."""
+        self._known = None
+        return (await self.describe()).hash
+
+    async def pinned(self) -> "RemoteRubric":
+        """This rubric at the version that the server has now; as it is where it is pinned already."""
+        if self._is_pinned:
+            return self
+        await self.update()
+        pinned = copy(self)
+        pinned._is_pinned = True
+        return pinned
+
+    @property
+    def version(self) -> str:
+        """The hash that was last heard of; empty before."""
+        return "" if self._known is None else self._known.hash
 
     @property
     def content_hash(self) -> str:
@@ -157,13 +181,14 @@ class RemoteRubric(BaseRubric):
             raise TypeError(next(iter(unreadable.values())).removeprefix("TypeError: "))
         # A completion that is no text is an error of its own rollout, and is not sent.
         sent = [place for place in range(len(batch)) if place not in unreadable]
-        reports = iter(await self._score(_rows(batch.select(sent) if unreadable else batch), known))
-        return BatchResult(
-            [known.failed(unreadable[place]) if place in unreadable else next(reports) for place in range(len(batch))]
-        )
+        scored, version = await self._score(_rows(batch.select(sent) if unreadable else batch), known)
+        reports = iter(scored)
+        found = [known.failed(unreadable[p]) if p in unreadable else next(reports) for p in range(len(batch))]
+        return BatchResult(found, version=version)
 
-    async def _score(self, rows: Sequence[bytes], known: Description) -> list[EvaluationReport]:
-        """A report a row; all are asked for again when the rubric changed in between."""
+    async def _score(self, rows: Sequence[bytes], known: Description) -> tuple[list[EvaluationReport], str]:
+        """A report a row, and the version of all; all are asked for again when the rubric changed in between."""
+        scoring = HttpAddress(f"{self.url}/v1/score{f'?rubric={known.hash}' if self._is_pinned else ''}", self._headers)
         pieces = list(pairwise(known.cuts(rows, self._batch_size))) if rows else []
         for _ in range(3):
             hashes: set[str] = set()
@@ -171,7 +196,7 @@ class RemoteRubric(BaseRubric):
             async def ask(piece: tuple[int, int], seen: set[str] = hashes) -> list[EvaluationReport]:
                 some = rows[slice(*piece)]
                 try:
-                    answer = await self._ask(self._scoring, b'{"rollouts":[' + b",".join(some) + b'],"report":true}')
+                    answer = await self._ask(scoring, b'{"rollouts":[' + b",".join(some) + b'],"report":true}')
                 except ServerRefused as error:
                     if self._on_error == "raise" or error.status not in TEMPORARY:
                         raise
@@ -186,7 +211,7 @@ class RemoteRubric(BaseRubric):
             if hashes - {known.hash}:
                 self._known = None
             if len(hashes) <= 1:
-                return [report for piece in found for report in piece]
+                return [report for piece in found for report in piece], next(iter(hashes), known.hash)
         raise ServerRefused("the server's rubric keeps changing: its scores would not compare")
 
     async def _ask(self, address: HttpAddress, body: bytes) -> Any:
