@@ -67,6 +67,17 @@ class TestTheSame:
         assert [r.to_dict() for r in there] == [r.to_dict() | version for r in await here.score(rollouts)]
         assert [report.scored for report in there] == [True, True, False]
 
+    async def test_the_rewards_of_turns_arrive(self, serving):
+        """In the report, and in the steps of a state."""
+        close = Criterion(check=lambda step: len(step.text) / 4, name="close", scope="step", combine="mean")
+        said = [
+            {"role": role, "content": text} for role, text in (("assistant", "1"), ("user", "?"), ("assistant", "22"))
+        ]
+        state = make_state(said, trajectory=[{"reward": None}, {"reward": None}])
+        report = await serving(Rubric([close])).score_rollout(state)
+        assert (report.step_rewards, report.report[0].steps) == ({"m2": 0.25, "m4": 0.5}, {"m2": 0.25, "m4": 0.5})
+        assert [step["reward"] for step in state["trajectory"]] == [0.25, 0.5]
+
     async def test_states_and_columns_arrive(self, serving):
         """A check that names a column, and one that reads the state."""
         here = Rubric([turns, difficulty])
