@@ -36,33 +36,30 @@ from assay.types import Message
 from assay.wording import short_repr
 
 MOST_BYTES: Final = 20 << 20  # of one image, audio clip or file, and of all in one prompt: what providers take
+_SIGNATURES: Final = {
+    "image/png": rb"\x89PNG\r\n\x1a\n", "image/jpeg": rb"\xff\xd8\xff", "image/webp": rb"RIFF....WEBP", "image/gif": rb"GIF8[79]a",
+    "audio/wav": rb"RIFF....WAVE", "audio/mpeg": rb"ID3|\xff[\xe2-\xfb]", "audio/flac": rb"fLaC", "audio/ogg": rb"OggS",
+    "application/pdf": rb"%PDF-",
+}  # fmt: skip
 KINDS: Final[Mapping[str, Kind]] = {
-    "image/png": "image", "image/jpeg": "image", "image/webp": "image", "image/gif": "image",
-    "audio/wav": "audio", "audio/mpeg": "audio", "audio/flac": "audio", "audio/ogg": "audio", "application/pdf": "file",
-}  # fmt: skip
+    name: cast("Kind", name[:5]) if name[:5] in MEDIA else "file" for name in _SIGNATURES
+}
 _ALIASES: Final = {
-    "image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/x-wav": "audio/wav", "audio/wave": "audio/wav",
-    "audio/vnd.wave": "audio/wav", "audio/x-flac": "audio/flac", "application/octet-stream": "",
-}  # fmt: skip
-_SIGNATURES: Final = (
-    (rb"\x89PNG\r\n\x1a\n", "image/png"), (rb"\xff\xd8\xff", "image/jpeg"), (rb"GIF8[79]a", "image/gif"),
-    (rb"RIFF....WEBP", "image/webp"), (rb"RIFF....WAVE", "audio/wav"), (rb"ID3|\xff[\xe2-\xfb]", "audio/mpeg"),
-    (rb"fLaC", "audio/flac"), (rb"OggS", "audio/ogg"), (rb"%PDF-", "application/pdf"),
-)  # fmt: skip
+    "image/jpg": "image/jpeg",
+    "audio/mp3": "audio/mpeg",
+    "audio/wave": "audio/wav",
+    "application/octet-stream": "",
+}
 
 
 def type_of(data: bytes) -> str:
     """The media type that the bytes themselves show; empty for one that judges are not shown."""
-    return next((name for pattern, name in _SIGNATURES if re.match(pattern, data, re.DOTALL)), "")
+    return next((name for name, pattern in _SIGNATURES.items() if re.match(pattern, data, re.DOTALL)), "")
 
 
 @dataclass(frozen=True)
 class Medium:
-    """An image, an audio clip or a PDF whose bytes are what its type says.
-
-    >>> Medium("m1.file1", "application/pdf", b"%PDF-1.7").kind
-    'file'
-    """
+    """An image, an audio clip or a PDF whose bytes are what its type says."""
 
     address: str
     media_type: str
@@ -122,10 +119,9 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
     # The largest of those that frames say: a small picture may be inside, for a quick look at a photograph.
-    frames = re.findall(
-        rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]\x00[\x0b\x0e\x11\x14]\x08(..)(..)", data, re.DOTALL
-    )
-    return max(((int.from_bytes(wide), int.from_bytes(high)) for high, wide in frames), default=(0, 0))
+    frames = re.findall(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]\x00[\x0b\x0e\x11\x14]\x08(....)", data, re.DOTALL)
+    height, width = max((unpack(">HH", size) for size in frames), default=(0, 0))
+    return width, height
 
 
 def _tiles(width: int, height: int) -> int:
@@ -170,7 +166,8 @@ def medium_of(part: Part, data: bytes | None = None) -> Medium:
     if len(data) > MOST_BYTES:
         held = f"{part.address} has {len(data):,} bytes"
         raise MediaError(f"{held}, and at most {MOST_BYTES >> 20} MiB are sent: give a smaller one")
-    declared, found = _ALIASES.get(declared.lower(), declared.lower()), type_of(data)
+    declared, found = re.sub(r"/(x-|vnd\.)", "/", declared.lower()), type_of(data)
+    declared = _ALIASES.get(declared, declared)
     if not found or (declared and declared != found) or (not declared and part.kind not in ("file", KINDS[found])):
         shows = f"its bytes are those of {found}" if found else f"its bytes begin with {data[:12]!r}"
         says = f"{part.address} says that it is {declared or part.kind}"
@@ -225,14 +222,12 @@ def _file(part: Part, place: str) -> bytes:
     raise MediaError(f"{named}, which is not in {', '.join(map(str, folders))}")
 
 
-_OWN: Final = frozenset({"path", "url", "data"})
-
-
 async def with_media(message: Message) -> Message:
     """A message of a user with the media read that `with_columns` put into it; any other as it is, for its endpoint."""
     if role_of(message) != "user" or not isinstance(message.get("content"), list):
         return message
-    own = [p for p in parts_of([message]) if p.kind in MEDIA and _OWN.intersection(getattr(p.given, "keys", tuple)())]
+    media = [part for part in parts_of([message]) if part.kind in MEDIA]
+    own = [part for part in media if {"path", "url", "data"} & {*getattr(part.given, "keys", tuple)()}]
     read = {id(part.given): await Attachment(part).read() for part in own}
     return {**message, "content": tuple(read.get(id(each), each) for each in message["content"])} if read else message
 

@@ -14,7 +14,7 @@ import click
 from assay import runs, trust
 from assay.cli.formats import FORMATS
 from assay.cli.root import SETTINGS, Command, config_of
-from assay.messages import MEDIA, SHOWS
+from assay.messages import MEDIA, SHOWS, media_access
 from assay.runs.stats import Thresholds, threshold_of
 from assay.wording import counted
 
@@ -133,7 +133,17 @@ def declare(
 
 
 quiet_option = option("-q --quiet", "Print only errors on standard error.")
-media_option = option("--media-folder FOLDER", "Where pictures and files are that rollouts name.", run_folder)
+
+
+def _allow_folder(ctx: click.Context, _: click.Parameter, folder: str | None) -> None:
+    if folder is not None:
+        ctx.with_resource(media_access(folder))
+
+
+media_option = option(
+    "--media-folder FOLDER", "Where pictures and files are that rollouts name.", run_folder, expose_value=False,
+    callback=_allow_folder,
+)  # fmt: skip
 page_option = option("-f --format", "The format to print.", ("table", "json", "markdown"), "table", name="layout")
 
 

@@ -1,13 +1,11 @@
 """`assay report RUN... -o page.html`: the page of runs as one file."""
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from assay.cli.options import media_option, option, quiet_option
 from assay.cli.root import Command
-from assay.messages import media_access
 
 
 @click.command("report", cls=Command, epilog="Exit code: 0; 2 bad usage.", example="assay report run -o page.html")
@@ -15,7 +13,7 @@ from assay.messages import media_access
 @option("-o --output FILE", "The file to write.", required=True)
 @media_option
 @quiet_option
-def command(runs: tuple[str, ...], output: str, quiet: bool, media_folder: str | None) -> None:
+def command(runs: tuple[str, ...], output: str, quiet: bool) -> None:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
 
     It holds every rollout, so give it only to those who may read them.
@@ -28,8 +26,7 @@ def command(runs: tuple[str, ...], output: str, quiet: bool, media_folder: str |
         raise click.UsageError(f"{output} is a folder: name a file")
     new = path.with_name(f".{path.name}.new")
     try:
-        allowed = nullcontext() if media_folder is None else media_access(media_folder)
-        with allowed, new.open("w", encoding="utf-8") as file, shown_progress("rollouts", quiet=quiet) as tell:
+        with new.open("w", encoding="utf-8") as file, shown_progress("rollouts", quiet=quiet) as tell:
             rows = write_report(runs, file, tell)
         new.replace(path)
     finally:

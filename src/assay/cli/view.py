@@ -1,12 +1,9 @@
 """`assay view RUN...`: look at runs in a browser."""
 
-from contextlib import nullcontext
-
 import click
 
 from assay.cli.options import count, media_option, option
 from assay.cli.root import Command
-from assay.messages import media_access
 
 
 @click.command("view", cls=Command, epilog="Exit code: 0 when it is stopped; 2 bad usage.", example="assay view run")
@@ -14,12 +11,11 @@ from assay.messages import media_access
 @option("--port PORT", "The port of the page; 0 takes one that is free.", count, 0, show_default=False)
 @media_option
 @option("--open", "Open the page in your browser.", name="browser")
-def command(runs: tuple[str, ...], port: int, browser: bool, media_folder: str | None) -> None:
+def command(runs: tuple[str, ...], port: int, browser: bool) -> None:
     """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.
 
     A run that is still being written is shown as it grows. Only this machine can open the page. Press Ctrl-C to stop.
     """
     from assay.viewer.page_server import serve_page
 
-    with nullcontext() if media_folder is None else media_access(media_folder):
-        serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))
+    serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))

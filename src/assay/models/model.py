@@ -294,20 +294,16 @@ def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
         yield calls
 
 
-def _logged(message: Message) -> Message:
-    """The message with a digest in place of what an image, audio or file holds."""
-    content = message["content"]
-    if not isinstance(content, tuple):
-        return message
-    return {**message, "content": [*map(_told, parts_in(content))]}
-
-
 async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
     """The model's reply, logged where there is a log, but for so many messages that were logged with the call before."""
     log = _LOG.get()
     if log is None:
         return await model(request)
-    asked = (redacted(model.id), request.question, tuple(map(_logged, request.messages[logged:])))
+    messages = (
+        {**each, "content": [*map(_told, parts_in(each["content"]))]} if type(each["content"]) is tuple else each
+        for each in request.messages[logged:]
+    )
+    asked = (redacted(model.id), request.question, tuple(messages))
     try:
         reply = await model(request)
     except Exception as error:

@@ -68,12 +68,7 @@ class OpenAIFormat:
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         """The request for the model of this name, without the parameters that it does not take."""
-        messages = messages_for(request, left_out)
-        body: dict[str, Any] = {
-            "model": name,
-            "messages": [self.written(each) for each in (messages if request.verbatim else joined(messages))],
-            **self.extra,
-        }
+        body: dict[str, Any] = {"model": name, "messages": self.turns(request, left_out), **self.extra}
         if request.tools:
             body["tools"] = [
                 {"type": "function", "function": tool._asdict() | {"parameters": json.loads(tool.parameters)}}
@@ -87,6 +82,11 @@ class OpenAIFormat:
         if request.max_tokens is not None and limit is not None:
             return Payload(body | fields | {limit: request.max_tokens}, {*used, limit})
         return Payload(body | fields, used)
+
+    def turns(self, request: Request, left_out: Set[str]) -> list[Message]:
+        """The messages of a request as they go out: neighbours of one role as one, but for a model under test."""
+        messages = messages_for(request, left_out)
+        return [self.written(message) for message in (messages if request.verbatim else joined(messages))]
 
     def written(self, message: Message) -> Message:
         """A message with its texts and media as this endpoint has them; one without media as it is."""

@@ -42,20 +42,12 @@ class Provider(NamedTuple):
     path: str = ""
 
 
-_GOOGLE, _BETA = "https://generativelanguage.googleapis.com", "/v1beta/openai"
-PROVIDERS = {
-    "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
-    "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "/v1"),
-    "gemini": Provider(_GOOGLE + _BETA, "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", _BETA),
-    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    "fireworks": Provider("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "xai": Provider("https://api.x.ai/v1", "XAI_API_KEY"),
-    "ollama": Provider("http://127.0.0.1:11434/v1"),
-}
+@cache
+def _data(table: str) -> Mapping[str, Any]:
+    return tomllib.loads(files("assay.models").joinpath(table).read_text(encoding="utf-8"))
+
+
+PROVIDERS = {name: Provider(**each) for name, each in _data("providers.toml").items()}
 _FORGETFUL = ("together", "mistral")
 _CLOUDS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # which sell the models of others
 _HERE = ("127.0.0.1", "localhost", "::1")
@@ -199,22 +191,17 @@ class _Address(NamedTuple):
     send: SendPayload
 
 
-@cache
-def _families(table: str) -> Mapping[str, Any]:
-    return tomllib.loads(files("assay.models").joinpath(table).read_text(encoding="utf-8"))
-
-
 def _by_family(table: str, name: str) -> Any:
     """What a table says of a model, by the longest beginning of its name that is in it; None when none is."""
     name = _ON_BEDROCK.sub("", name.rpartition("/")[2]).lower()
-    return _families(table).get(max((each for each in _families(table) if name.startswith(each)), key=len, default=""))
+    return _data(table).get(max((each for each in _data(table) if name.startswith(each)), key=len, default=""))
 
 
 def _media(at: _Address) -> frozenset[str]:
     """The kinds of media that a model takes."""
     # Google's endpoint for chat completions has no part for a PDF.
-    without = {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set[str]()
-    return frozenset(_by_family("media.toml", at.name) or ()) - without
+    lacks = {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set[str]()
+    return frozenset(_by_family("media.toml", at.name) or ()) - lacks
 
 
 def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]) -> Model:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from assay.errors import Refused
 from assay.media import Medium
 from assay.models.model import Reply, Request, Token, Usage, json_schema
-from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, RawReply, joined, messages_for, optional
+from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, RawReply, optional
 from assay.redaction import redacted, without
 from assay.types import Message
 from assay.wording import short_repr
@@ -162,10 +162,9 @@ class GeminiFormat(OpenAIFormat):
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         if request.tools:
             raise _unsupported("tools are not offered to a model through a client of google-genai", name)
-        said = messages_for(request, left_out)
         config, contents = dict(self.extra), list[dict[str, Any]]()
-        for message in said if request.verbatim else joined(said):
-            role, parts = message["role"], _parts(self.written(message), name)
+        for message in self.turns(request, left_out):
+            role, parts = message["role"], _parts(message, name)
             if role == "system":
                 config["system_instruction"] = [*config.get("system_instruction", ()), *parts]
             elif role in ("user", "assistant"):
