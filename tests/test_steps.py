@@ -375,3 +375,12 @@ async def test_a_formula_of_the_caller_pays_turns_too():
     rubric = Rubric([Criterion(check=is_quiet, scope="step", combine="mean")], aggregation=fragile)
     [report] = await rubric.score([state()])
     assert (report.raw_score, report.step_rewards) == (2.0, {"m2": 2.0, "m5": 1.0, "m7": None})
+
+
+async def test_a_rollout_of_very_many_steps_is_an_error_of_its_own():
+    """Each step is asked with what came before it, so a hundred thousand would hold up every other rollout."""
+    turns = [{"role": "assistant", "content": "ok"}] * 100_000
+    rubric = Rubric([Criterion(check=lambda step: step.text == "ok", name="says ok", scope="step")])
+    long, short = await rubric.score([{"completion": turns}, {"completion": turns[:2]}])
+    assert long.errors == {"says ok": "RubricError: the rollout has 100,000 steps, and at most 3,000 are asked about"}
+    assert short.score == 1.0

@@ -752,7 +752,7 @@ def doors(out: Recording) -> None:
     rewards = [0.5, None, 1.0, 0.25]
     out.lines(
         "doors/advantages",
-        [attempt(advantages, rewards), attempt(advantages, rewards, normalize="std"), attempt(advantages, [None])],
+        [attempt(advantages, rewards), attempt(advantages, rewards, "grpo"), attempt(advantages, [None])],
     )
     refused = [
         attempt(Rubric, [3]), attempt(Rubric, [float]), attempt(Rubric, [even], weights=[1, 2]),

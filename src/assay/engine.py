@@ -45,6 +45,7 @@ from assay.wording import described, short_repr
 logger = logger_of("assay")
 
 CHUNK = 512  # rollouts checked between two breaths of the event loop
+MOST_STEPS = 3000  # of one rollout that a check is asked about
 
 
 # The plan: what can fail at construction fails there.
@@ -616,7 +617,9 @@ class Engine(BatchResult):
     async def _by_step(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
         """Ask code about every step, with the rollout as it stood then, and join the answers about each rollout."""
         assert one.each is not None
-        steps = [steps_of(row, one.criterion.scope) for row in batch.rows]
+        # Each step gets the messages before it, so that very many would cost the square of their number.
+        found_steps = [steps_of(row, one.criterion.scope) for row in batch.rows]
+        steps = [own if len(own) <= MOST_STEPS else [] for own in found_steps]
         stood = zip(batch.rows, batch.states, steps, strict=True)
         every = ((each, state) for row, state, own in stood for each in as_it_stood(row, own))
         answers: list[Any] = []
@@ -626,7 +629,14 @@ class Engine(BatchResult):
             await each.ask(Batch(rows, states))
             answers += [answer for [answer] in each._rows]
         found = iter(answers)
-        return [join_steps(one.criterion, [s.address for s in own], [next(found) for _ in own]) for own in steps]
+        return [
+            Score.failed(
+                RubricError(f"the rollout has {len(all_of_them):,} steps, and at most {MOST_STEPS:,} are asked about")
+            )
+            if len(all_of_them) > MOST_STEPS
+            else join_steps(one.criterion, [s.address for s in own], [next(found) for _ in own])
+            for own, all_of_them in zip(steps, found_steps, strict=True)
+        ]
 
     async def _nested(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
         """A whole rubric as one line, worth its normalised score."""
