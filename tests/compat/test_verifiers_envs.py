@@ -166,8 +166,9 @@ def test_example_data_comes_with_questions_and_answers(monkeypatch):
         return datasets.Dataset.from_list(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert len(data_utils.load_example_dataset("gsm8k", split="train", n=-1)) == 5
     dataset = data_utils.load_example_dataset("gsm8k", split="train", n=2)
-    assert asked == [("openai/gsm8k", "main", "train")]
+    assert asked == [("openai/gsm8k", "main", "train")] * 2
     assert dataset.column_names == ["question", "answer"]
     assert all(row["question"] == f"{row['answer']}?" for row in dataset)
     with pytest.raises(ValueError, match=r"'nothing' is no example that we know: use gsm8k"):
@@ -354,3 +355,47 @@ def test_every_name_of_the_table_is_there():
         module = importlib.import_module(f"assay.compat.verifiers.{path}")
         assert all(getattr(module, name) is not None for name in module.__all__)
     assert all(getattr(vf, name) is not None for name in vf.__all__)
+
+
+async def test_a_subclass_may_set_its_parser_and_rubric():
+    """Before and after the class above it does, and put the rubric into a group."""
+
+    class Own(vf.MultiTurnEnv):
+        def __init__(self, **kwargs):
+            self.parser = vf.XMLParser(["answer"])
+            super().__init__(parser=self.parser, client=None, model=None, **kwargs)
+            self.rubric = vf.Rubric(funcs=[self.right], parser=self.parser)
+
+        def right(self, parser, completion, answer):
+            return float(parser.parse_answer(completion) == answer)
+
+        def is_completed(self, messages, state, **kwargs):
+            return len(state["responses"]) == 2
+
+        def env_response(self, messages, state, **kwargs):
+            return [{"role": "user", "content": "Are you sure?"}], state
+
+    env = Own(dataset=ROWS[:1])
+    env.rubric = vf.RubricGroup(rubrics=[vf.Rubric(funcs=[lambda completion: 0.5]), env.rubric])
+    with ModelServer("<answer>4</answer>") as server:
+        [output] = (await env.evaluate(model=server.model))["outputs"]
+    assert output["metrics"] == {"<lambda>": 0.5, "right": 1.0, "num_turns": 2.0}
+    assert [message["role"] for message in output["completion"]] == ["assistant", "user", "assistant"]
+
+
+@pytest.mark.parametrize("name", ["score_group", "score_rollout"])
+async def test_a_method_that_is_replaced_on_a_rubric_scores(name):
+    """As one of a subclass does, around the one it replaces."""
+    rubric = vf.Rubric(funcs=[exact])
+    before = getattr(rubric, name)
+
+    async def doubled(scored):
+        await before(scored)
+        for state in scored if name == "score_group" else [scored]:
+            state["reward"] *= 2
+
+    setattr(rubric, name, doubled)
+    with ModelServer("4") as server:
+        results = await vf.SingleTurnEnv(dataset=ROWS, rubric=rubric).evaluate(model=server.model)
+    assert results["reward"] == [2.0, 0.0]
+    assert results["exact"] == [1.0, 0.0]

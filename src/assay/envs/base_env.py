@@ -152,6 +152,10 @@ class Environment(ABC):
         """What answers are read with: the one that was given, else the rubric's own."""
         return self.rubric.parser if self._parser is None else self._parser
 
+    @parser.setter
+    def parser(self, parser: Parser) -> None:
+        self._parser = parser
+
     def add_rubric(self, rubric: Rubric) -> None:
         """Score by this rubric too: its reward is added, and its metrics are reported."""
         self._monitors.append(rubric)

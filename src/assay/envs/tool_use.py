@@ -99,13 +99,10 @@ class ToolEnv(MultiTurnEnv):
         except self.stop_errors:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
-            return self._wrong(state, call, "raised", self.said_of(error))
+            return self._wrong(state, call, "raised", described(error))
         if isinstance(content, str) and is_failure(content):
             self._wrong(state, call, "failed", content)
         return content
-
-    def said_of(self, error: Exception) -> str:
-        return described(error)
 
     def _wrong(self, state: State, call: ToolCall, kind: str, message: str) -> str:
         error = {"tool": call.name, "kind": kind, "message": message, "turn": state["turn"]}

@@ -36,7 +36,7 @@ def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int |
     dataset = datasets.load_dataset(source["path"], source.get("subset"), split=split or source["split"])
     if "level" in source:
         dataset = dataset.filter(partial(eq, source["level"]), input_columns=["level"])
-    if n is not None:
+    if n is not None and n > 0:
         dataset = dataset.shuffle(seed=seed).select(range(min(n, len(dataset))))
     return dataset.map(partial(_question, source), remove_columns=dataset.column_names)
 

@@ -23,6 +23,12 @@ class Rubric(assay.Rubric):
         """As ours. Whether checks run side by side is for the engine to decide, whatever `parallelize_scoring` says."""
         super().__init__(*args, **options)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("score_group", "score_rollout"):
+            # A method that is replaced on the rubric itself counts as one of a subclass.
+            super().__setattr__("_own", self._own | {name})
+
     @property
     def has_group_rewards(self) -> bool:
         return self.compares

@@ -92,11 +92,11 @@ class Tool(AttributeRecord):
 _KINDS = {"system": SystemMessage, "user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
 
 
-def typed(value: object, where: str) -> list[Any]:
+def typed(value: object, field_name: str = "messages") -> list[Any]:
     """A chat with messages of these classes; those that have one are kept as they are."""
     chat = cast("list[Any]", value)
     if type(value) is not list or not all(isinstance(message, AttributeRecord) for message in chat):
-        chat = messages_of(cast("object", value), where)
+        chat = messages_of(cast("object", value), field_name)
     return [m if isinstance(m, AttributeRecord) else _KINDS.get(m["role"], AttributeRecord)(m) for m in chat]
 
 
