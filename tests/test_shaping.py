@@ -109,6 +109,7 @@ def test_a_part_of_your_own_is_a_function_of_the_group():
 
     picky.independent = True
     assert rewards([ranked], ["4", "5", "down"]) == [1.0, 0.0, None]
+    assert rewards([lambda earned: [max(one.reward for one in earned)]], ["down"]) == [None]
     assert rewards([picky], ["4", "5"]) == [1.0, None]
     assert rewards([lambda earned: [math.nan] * len(earned)], ["4", "5"]) == [None, None]
     report = Rubric([right], shaping=[picky]).score_rollout_sync(completion="5")

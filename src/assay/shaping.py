@@ -186,7 +186,7 @@ def shaped(
             text = completion_text(row.get("completion", ""))
             earned[place] = Earned(reward, reward, report.score, text, row, report.metrics)
     for part in parts:
-        for places in [list(earned)] if part.compares else [[place] for place in earned]:
+        for places in [[place] for place in earned] if not part.compares else [list(earned)] if earned else []:
             try:
                 rewards = part([earned[place] for place in places])
             except FAILURES as error:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.integrations import MlflowSink, RewardMonitor, TensorBoardSink, WandbSink
+from assay.integrations import RewardMonitor, to_tracker
 
 pytestmark = pytest.mark.filterwarnings("default")  # trackers warn of much that is not ours
 
@@ -25,7 +25,7 @@ def test_tensorboard_has_a_curve_of_every_sign(tmp_path, signs):
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(tmp_path)) as writer:
-        seen = signs(TensorBoardSink(writer))
+        seen = signs(to_tracker(writer))
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     assert set(events.Tags()["scalars"]) == {f"assay/{name}" for name in seen}
@@ -37,7 +37,7 @@ def test_wandb_takes_them_offline(tmp_path, signs):
     """The summary of a run holds what was logged last."""
     wandb = pytest.importorskip("wandb")
     run = wandb.init(mode="offline", dir=str(tmp_path), project="assay")
-    seen = signs(WandbSink(run))
+    seen = signs(to_tracker(run))
     summary = dict(run.summary)
     run.finish()
     assert summary["assay/step"] == 2
@@ -48,6 +48,6 @@ def test_mlflow_keeps_the_history(tmp_path, signs):
     mlflow = pytest.importorskip("mlflow", exc_type=ImportError)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     with mlflow.start_run() as run:
-        seen = signs(MlflowSink(mlflow))
+        seen = signs(to_tracker(mlflow))
     history = mlflow.tracking.MlflowClient().get_metric_history(run.info.run_id, "assay/unscored")
     assert [(point.step, point.value) for point in history] == [(1, seen["unscored"]), (2, seen["unscored"])]

@@ -61,19 +61,6 @@ class Ranking(_GroupJudge):
     The score is the share of the others that it is graded above, a tie a half, as in a `Tournament`; with `pays="grade"` it is the
     grade from 0 to 1, as in RULER. The reason says the share of ties. Responses are shown in an order drawn by `seed`, equal ones
     once, and degenerate ones come last unasked. More than `most` are graded in several calls and ranked by their grades.
-
-    >>> from assay import PerCriterionOneShotGrader, Rubric
-    >>> from assay.testing import FakeModel, make_state
-    >>> def by_length(system, user):
-    ...     sizes = [part.count("x") for part in user.split("<candidate ")[1:]]
-    ...     said = [{"criterion_number": n, "explanation": "", "choice": str(size)} for n, size in enumerate(sizes, 1)]
-    ...     return {"criteria_evaluations": said}
-    >>> rubric = Rubric([Ranking(PerCriterionOneShotGrader(FakeModel(by_length)))])
-    >>> states = [make_state(text) for text in ("x", "xx xx", "xxx")]
-    >>> import asyncio
-    >>> reports = asyncio.run(rubric.score_group(states))
-    >>> [state["reward"] for state in states]
-    [0.0, 1.0, 0.5]
     """
 
     name = "ranking"

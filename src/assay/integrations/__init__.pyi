@@ -4,10 +4,8 @@ from assay.integrations.monitor import RewardMonitor as RewardMonitor
 from assay.integrations.reward_functions import areal_reward_of as areal_reward_of
 from assay.integrations.reward_functions import custom_rm_of as custom_rm_of
 from assay.integrations.reward_functions import reward_func_of as reward_func_of
-from assay.integrations.sinks import JsonlSink as JsonlSink
-from assay.integrations.sinks import MlflowSink as MlflowSink
-from assay.integrations.sinks import TensorBoardSink as TensorBoardSink
-from assay.integrations.sinks import WandbSink as WandbSink
+from assay.integrations.sinks import to_jsonl as to_jsonl
+from assay.integrations.sinks import to_tracker as to_tracker
 from assay.integrations.trainer_envs import as_skyrl_env as as_skyrl_env
 from assay.integrations.trainer_envs import as_verifiers_judge as as_verifiers_judge
 from assay.integrations.trainer_envs import as_verifiers_reward as as_verifiers_reward

@@ -1,78 +1,50 @@
-"""Sinks take what a monitor sees: a function of the step and its values, or an object with such a method `log`."""
+"""Sinks take what a monitor sees: functions of the number of a step and its values, or objects with such a method `log`."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from assay.redaction import logger_of
 from assay.wording import described
 
 logger = logger_of("assay")
 
-PREFIX = "assay"  # before the name of a value, where a tracker has values of others too
+Values: TypeAlias = Mapping[str, float]
+Sink: TypeAlias = Callable[[int, Values], Any] | Any  # a function, or an object with `log(step, values)`
 
 
-class ValueSink(Protocol):
-    """A place to write numbers to."""
-
-    def log(self, step: int, values: Mapping[str, float]) -> None: ...
-
-
-Sink: TypeAlias = ValueSink | Callable[[int, Mapping[str, float]], None]
-
-
-def write(sinks: Sequence[Sink], step: int, values: Mapping[str, float]) -> None:
+def write(sinks: Sequence[Sink], step: int, values: Values) -> None:
     """Write the values of a step everywhere. A sink that fails is logged, since training must not end with it."""
     for sink in sinks:
         try:
-            take: Any = getattr(sink, "log", sink)
-            take(step, values)
+            getattr(sink, "log", sink)(step, values)
         except Exception as error:  # noqa: BLE001 - a tracker may fail in any way
-            logger.warning("%s did not take the values of step %d: %s", type(sink).__name__, step, described(error))
+            logger.warning("%r did not take the values of step %d: %s", sink, step, described(error))
 
 
-@dataclass(frozen=True)
-class JsonlSink:
-    """One line of JSON a step in a file; several processes may write to one, and `source` tells them apart."""
-
-    path: str | Path
-    source: str = ""
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        line = {"step": step, **({"source": self.source} if self.source else {}), **values}
-        with Path(self.path).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+def to_jsonl(path: str | Path, source: str = "") -> Sink:
+    """One line of JSON a step at the end of a file; several processes may write to it, and `source` tells them apart."""
+    return partial(_line, Path(path), {"source": source} if source else {})
 
 
-@dataclass(frozen=True)
-class WandbSink:
-    """A run of W&B: `WandbSink(wandb.init(...))`."""
-
-    run: Any
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        # Without W&B's own `step`, which must never fall behind the trainer's.
-        self.run.log({f"{PREFIX}/step": step, **{f"{PREFIX}/{name}": value for name, value in values.items()}})
+def _line(path: Path, about: Mapping[str, str], step: int, values: Values) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"step": step, **about, **values}) + "\n")
 
 
-@dataclass(frozen=True)
-class TensorBoardSink:
-    """A writer of TensorBoard: `TensorBoardSink(SummaryWriter("runs"))`."""
-
-    writer: Any
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self.writer.add_scalar(f"{PREFIX}/{name}", value, step)
+def to_tracker(tracker: Any) -> Sink:
+    """A run of W&B (`wandb.init()`), a `SummaryWriter` of TensorBoard, or the module `mlflow`, whose active run is written to."""
+    return partial(_track, tracker)
 
 
-@dataclass(frozen=True)
-class MlflowSink:
-    """The active run of MLflow: `MlflowSink(mlflow)`; a client with a run's `log_metrics` does as well."""
-
-    mlflow: Any
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        self.mlflow.log_metrics({f"{PREFIX}/{name}": value for name, value in values.items()}, step=step)
+def _track(tracker: Any, step: int, values: Values) -> None:
+    named = {f"assay/{name}": value for name, value in values.items()}
+    if hasattr(tracker, "add_scalar"):
+        for name, value in named.items():
+            tracker.add_scalar(name, value, step)
+    elif hasattr(tracker, "log_metrics"):
+        tracker.log_metrics(named, step=step)
+    else:  # without W&B's own `step`, which must never fall behind the trainer's
+        tracker.log({"assay/step": step, **named})

@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.concurrency import at_once
 from assay.integrations.monitor import RewardMonitor
-from assay.integrations.sinks import JsonlSink
+from assay.integrations.sinks import to_jsonl
 from assay.integrations.step import ALONE, Scored, watched
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
@@ -69,7 +69,7 @@ class RewardApp(Starlette):
         self.settings = settings = settings if settings is not None else Settings()
         self.metrics = metrics if metrics is not None else Metrics(status)
         if monitor is None and settings.monitor:
-            monitor = RewardMonitor(sinks=[JsonlSink(settings.monitor, str(os.getpid())), self.metrics.set_signs])
+            monitor = RewardMonitor(sinks=[to_jsonl(settings.monitor, str(os.getpid())), self.metrics.set_signs])
         self.monitor = monitor
         self._versions: dict[str, RubricService] = {}  # the last that were served, the newest last
         self._watching: set[asyncio.Task[Any]] = set()
