@@ -262,6 +262,7 @@ def test_messages_have_their_fields_by_key_and_by_attribute():
     assert vf.AssistantMessage(content="x").tool_calls is None
     assert not hasattr(vf.UserMessage(content="x"), "tool_calls")
     assert vf.UserMessage(content="x") == {"role": "user", "content": "x"}
+    assert isinstance(message, vf.Message)
     assert copy.deepcopy(message) == pickle.loads(pickle.dumps(message)) == message
     message.content = "5"
     assert json.loads(json.dumps(message))["content"] == message.model_dump()["content"] == "5"
@@ -399,3 +400,21 @@ async def test_a_method_that_is_replaced_on_a_rubric_scores(name):
         results = await vf.SingleTurnEnv(dataset=ROWS, rubric=rubric).evaluate(model=server.model)
     assert results["reward"] == [2.0, 0.0]
     assert results["exact"] == [1.0, 0.0]
+
+
+async def test_a_hidden_argument_may_have_any_annotation():
+    """Also one that cannot be read, for the model is not told of it."""
+
+    def look(place: str, browser: "Browser") -> str:  # noqa: F821
+        """Looks at a place."""
+        return f"{browser} sees {place}"
+
+    class Looking(vf.StatefulToolEnv):
+        def update_tool_args(self, tool_name, tool_args, messages, state, **kwargs):
+            return {**tool_args, "browser": "b1"}
+
+    env = Looking(dataset=[{"question": "?"}])
+    env.add_tool(look, args_to_skip=["browser"])
+    assert await said_by_tools(env, tool_call("look", place="home")) == ["b1 sees home"]
+    env.remove_tool(look)
+    assert (env.tools, env.tool_map, env.tool_defs) == ([], {}, [])

@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, update_wrapper
 from importlib import import_module
 from typing import Any, NamedTuple, cast, get_type_hints
 
@@ -115,6 +115,11 @@ def _read(
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise ToolError(f"tool {name!r} has no signature to read ({error}): wrap it") from None
+    if hidden:
+        # What is hidden may have an annotation that cannot be read, as of a name that is imported for type checkers.
+        shown = update_wrapper(lambda: None, cast("Any", annotated))
+        shown.__annotations__ = {k: v for k, v in annotated.__annotations__.items() if k not in hidden}
+        annotated = shown
     try:
         hints = get_type_hints(annotated, include_extras=True)
     except (NameError, TypeError) as error:

@@ -62,6 +62,7 @@ from assay.compat.verifiers.types import ErrorInfo as ErrorInfo
 from assay.compat.verifiers.types import FinishReason as FinishReason
 from assay.compat.verifiers.types import GenerateMetadata as GenerateMetadata
 from assay.compat.verifiers.types import JsonPrimitive as JsonPrimitive
+from assay.compat.verifiers.types import Message as Message
 from assay.compat.verifiers.types import MessageType as MessageType
 from assay.compat.verifiers.types import ModelResponse as ModelResponse
 from assay.compat.verifiers.types import ResponseMessage as ResponseMessage
@@ -78,7 +79,6 @@ from assay.envs import teardown as teardown
 from assay.types import GroupRewardFunc as GroupRewardFunc
 from assay.types import IndividualRewardFunc as IndividualRewardFunc
 from assay.types import Info as Info
-from assay.types import Message as Message
 from assay.types import Messages as Messages
 from assay.types import RewardFunc as RewardFunc
 from assay.types import State as State

@@ -21,7 +21,6 @@ from assay.compat.verifiers.typed_messages import UserMessage as UserMessage
 from assay.types import GroupRewardFunc as GroupRewardFunc
 from assay.types import IndividualRewardFunc as IndividualRewardFunc
 from assay.types import Info as Info
-from assay.types import Message as Message
 from assay.types import Messages as Messages
 from assay.types import RewardFunc as RewardFunc
 from assay.types import State as State
@@ -43,3 +42,4 @@ ResponseMessage: TypeAlias = AssistantMessage
 TextContentPart: TypeAlias = AttributeRecord
 TextMessage: TypeAlias = UserMessage
 Usage: TypeAlias = AttributeRecord
+Message: TypeAlias = AttributeRecord
