@@ -1,12 +1,14 @@
 """Rewards that are shaped, beside the outcome that the criteria come to."""
 
 import asyncio
+import json
 import math
 
 import pytest
 
 from assay import Criterion, Rollout, Rubric, RubricError, RubricFileError, RubricGroup
 from assay.integrations import as_trl_reward, compute_score_of, reward_func_of
+from assay.models.http import HttpAddress
 from assay.runs import Run, score_rows
 from assay.shaping import repeated_share
 
@@ -219,4 +221,10 @@ async def test_a_server_says_both():
     rubric = Rubric([right], weights=[2], shaping=[{"rescale": {"factor": 0.25}}])
     with RewardServer(rubric) as server:
         [report] = await RemoteRubric(server.url).score([Rollout(completion="4")])
+        message = {"type": "message", "role": "assistant", "content": "4"}
+        row = {"responses_create_params": {"input": "2+2?"}, "response": {"output": [message]}}
+        verified = await HttpAddress(f"{server.url}/verify", {"Content-Type": "application/json"}).send(
+            json.dumps(row).encode(), 30
+        )
+    assert (verified.data["reward"], verified.data["outcome"]) == (0.5, 2.0)
     assert (report.raw_score, report.outcome, report.score) == (0.5, 2.0, 1.0)

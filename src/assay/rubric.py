@@ -631,6 +631,9 @@ class Rubric(BaseRubric, Loadable):
         for one in self._plan.planned:
             if one.call is not None and one.call.compares:
                 raise RubricError(f"check {one.criterion.name!r} scores a whole group: use score_group")
+        self._refuse_comparing_parts()
+
+    def _refuse_comparing_parts(self) -> None:
         for name in self._comparing_parts():
             raise RubricError(f"the shaping {name!r} compares the rollouts of a group: use score_group")
 
@@ -758,8 +761,7 @@ class RubricGroup(Rubric):
             super()._refuse_alone()
         for child in children:
             child._refuse_alone()  # pyright: ignore[reportPrivateUsage]
-        for name in self._comparing_parts():
-            raise RubricError(f"the shaping {name!r} compares the rollouts of a group: use score_group")
+        self._refuse_comparing_parts()
 
     def _children(self) -> list[Rubric]:
         # Looked at each time, since `rubrics` is the caller's to change.

@@ -68,13 +68,8 @@ class _Step(NamedTuple):
     rollouts: int
     degenerate: int
     repeated: int
-    length: float  # the mean, and so the next
-    repetition: float
     pairs: dict[str, list[tuple[float, float]]]  # of each criterion, its value and the reward of each rollout
-
-    def mean(self, name: str) -> float | None:
-        values = [reward for _, reward in self.scored] if name == "reward" else [v for v, _ in self.pairs.get(name, ())]
-        return fmean(values) if values else None
+    means: dict[str, float]  # of the length, the repetition, the reward and every criterion that has values
 
 
 @dataclass
@@ -201,20 +196,22 @@ class RewardMonitor:
             yield "length_correlation", found
             yield "length_correlation_low", _low(found, len(rewards))
         columns = {name: [pair for step in seen for pair in step.pairs.get(name, ())] for name in seen[-1].pairs}
-        shares = {name: _explained(pairs) for name, pairs in columns.items() if len(columns) > 1}
-        if shares:
-            self._named["dominance"] = max(shares, key=lambda name: shares[name])
-            yield "dominance", max(shares.values())
-        means = {name: [step.mean(name) for step in seen] for name in ("reward", *columns)}
+        if len(columns) > 1:
+            yield "dominance", self._largest("dominance", {name: _explained(own) for name, own in columns.items()})
+        means = {name: [step.means.get(name) for step in seen] for name in ("reward", *columns)}
         breaks = {name: found for name, own in means.items() if (found := slope_break(own)) is not None}
         if breaks:
-            self._named["slope_break"] = name = max(breaks, key=lambda name: abs(breaks[name]))
-            yield "slope_break", breaks[name]
+            yield "slope_break", self._largest("slope_break", breaks)
         if self.steps > FEW:
-            last = list(islice(reversed(seen), FEW))
-            then, now = fmean(step.length for step in self._first), fmean(step.length for step in last)
-            yield "length_drift", now / then - 1 if then else 0.0
-            yield "repetition_drift", fmean(s.repetition for s in last) - fmean(s.repetition for s in self._first)
+            ends = [self._first, list(islice(reversed(seen), FEW))]
+            then, now = ([fmean(step.means[n] for step in steps) for n in ("length", "repetition")] for steps in ends)
+            yield "length_drift", now[0] / then[0] - 1 if then[0] else 0.0
+            yield "repetition_drift", now[1] - then[1]
+
+    def _largest(self, sign: str, values: Mapping[str, float]) -> float:
+        """The value furthest from 0, whose criterion a warning about the sign names."""
+        self._named[sign] = name = max(values, key=lambda name: abs(values[name]))
+        return values[name]
 
     def _warn(self, signs: dict[str, float]) -> None:
         for name, limit in vars(self.alarms).items():
@@ -254,6 +251,13 @@ def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequenc
             members.setdefault(group, []).append(reward)
             scored.append((len(text), reward))
     several = [paid for paid in members.values() if len(paid) > 1]
+    pairs = {
+        name: [(v, r) for v, r in zip(column, rewards, strict=True) if v is not None and r is not None]
+        for name, column in parts.items()
+    }
+    values: dict[str, list[float]] = {name: [value for value, _ in own] for name, own in pairs.items()}
+    values |= {"reward": [r for _, r in scored], "repetition": [repeated_share(text) for text in texts]}
+    values["length"] = [float(len(text)) for text in texts]
     return _Step(
         scored,
         len(several),
@@ -261,12 +265,8 @@ def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequenc
         rollouts=len(texts),
         degenerate=sum(degenerate(text) is not None for text in texts),
         repeated=sum(count - 1 for count in Counter(texts).values()),
-        length=fmean(map(len, texts)) if texts else 0.0,
-        repetition=fmean(map(repeated_share, texts)) if texts else 0.0,
-        pairs={
-            name: [(v, r) for v, r in zip(column, rewards, strict=True) if v is not None and r is not None]
-            for name, column in parts.items()
-        },
+        pairs=pairs,
+        means={"length": 0.0, "repetition": 0.0} | {name: fmean(own) for name, own in values.items() if own},
     )
 
 
@@ -286,13 +286,14 @@ def slope_break(means: Sequence[float | None]) -> float | None:
     if len(means) < 8 or None in means:
         return None
     slopes: list[float] = []
-    variance = 0.0
-    for half in (means[: len(means) // 2], means[len(means) // 2 :]):
+    variance, size = 0.0, len(means) // 2
+    for half in (means[:size], means[-size:]):
         own = [mean for mean in half if mean is not None]
-        places = range(len(own))
-        slope, start = linear_regression(places, own)
-        rest = math.fsum((mean - start - slope * place) ** 2 for place, mean in zip(places, own, strict=True))
-        variance += rest / (len(own) - 2) / math.fsum((place - fmean(places)) ** 2 for place in places)
+        slope, start = linear_regression(range(size), own)
+        rest = math.fsum((mean - start - slope * place) ** 2 for place, mean in enumerate(own))
+        variance += (
+            rest / (size - 2) / (size * (size * size - 1) / 12)
+        )  # the sum of squares of 0 to size - 1 about their mean
         slopes.append(slope)
     apart = slopes[1] - slopes[0]
     if abs(apart) < 1e-9:  # rounding

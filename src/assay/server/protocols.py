@@ -363,9 +363,10 @@ def _write_verify(scored: ScoredRequest) -> dict[str, Any]:
     for line in report.lines:
         if line.counted and line.value is not None:
             parts[line.name] = parts.get(line.name, 0.0) + line.weight * line.value
-    # With a veto or a mean the parts do not come to the reward, and are left out.
+    # With a veto, a mean or a shaping the parts do not come to the reward, and are left out.
     adds_up = math.isclose(math.fsum(parts.values()), reward, rel_tol=1e-9, abs_tol=1e-9)
-    return row | {"reward": reward} | ({"reward_components": parts} if parts and adds_up else {})
+    outcome = {} if report.unshaped is None else {"outcome": report.unshaped}
+    return row | {"reward": reward} | outcome | ({"reward_components": parts} if parts and adds_up else {})
 
 
 # POST /aggregate_metrics: NeMo-Gym's collector asks last for the metrics of all rows that were verified
